@@ -1,0 +1,32 @@
+"""The functions there are. Declarations load quickly; a function itself loads when it is first called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from shared.triggers import Triggers
+
+if TYPE_CHECKING:
+    from shared.runtime.http import Handler
+
+NAMES = (
+    "cluster",
+    "kubeconfig",
+    "addon_create",
+    "release_assets",
+    "addon_apply",
+    "kind_cluster",
+    "sweep",
+)
+
+
+def triggers() -> dict[str, Triggers]:
+    """Every function's declaration, by name."""
+    return {name: import_module(f"functions.{name}.triggers").TRIGGERS for name in NAMES}
+
+
+def handler(name: str) -> Handler:
+    """The function `name`, to be called with clients and an event."""
+    handle: Handler = import_module(f"functions.{name}.function").handle
+    return handle

@@ -1,0 +1,4 @@
+from functions.cluster.function import handle
+from shared.runtime.http import target
+
+cluster = target("cluster", handle)

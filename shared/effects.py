@@ -1,0 +1,155 @@
+"""What a decision may ask for, and how it is carried out.
+
+Each effect is idempotent and carries its own precondition, so that a repeated, late or interrupted decision does no
+harm. A function adds effects of its own by giving them the same `execute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .clients import Clients
+from .kube import Conflict, Key, NotFound, Object, Resource, dig, key_of
+
+MANAGER = "capi-functions"
+"""The field manager of everything written."""
+
+
+class Effect(Protocol):
+    """One write. Returns the object as the server has it now where there is one, or what the effect found out."""
+
+    def execute(self, clients: Clients) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Create:
+    """Creates an object of the management cluster; an existing one with the same owner is as good."""
+
+    resource: Resource
+    body: Object
+
+    def execute(self, clients: Clients) -> Object:
+        try:
+            return clients.management.create(self.resource, self.body)
+        except Conflict as error:
+            if not error.already_exists:
+                raise
+            existing = clients.management.get(self.resource, key_of(self.body))
+            wanted = {reference["uid"] for reference in dig(self.body, "metadata.ownerReferences", [])}
+            found = {reference.get("uid") for reference in dig(existing, "metadata.ownerReferences", [])}
+            if wanted and not wanted & found:
+                raise Conflict(
+                    f"{self.resource.kind} {key_of(self.body)} exists and belongs to somebody else", status=409
+                ) from error
+            return existing
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Merge-patches an object of the management cluster, only in the version that the decision was made on."""
+
+    resource: Resource
+    target: Mapping[str, Any]
+    patch: Object
+    subresource: str = ""
+
+    def execute(self, clients: Clients) -> Object:
+        metadata = dict(self.patch.get("metadata") or {}) | {
+            "resourceVersion": self.target["metadata"]["resourceVersion"]
+        }
+        return clients.management.patch(
+            self.resource,
+            key_of(self.target),
+            dict(self.patch) | {"metadata": metadata},
+            subresource=self.subresource,
+            manager=MANAGER,
+        )
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Deletes this very object (by uid) from the management cluster; absent or replaced is fine."""
+
+    resource: Resource
+    target: Mapping[str, Any]
+
+    def execute(self, clients: Clients) -> None:
+        try:
+            clients.management.delete(self.resource, key_of(self.target), uid=self.target["metadata"]["uid"])
+        except Conflict:
+            return  # another object has taken the name
+
+
+@dataclass(frozen=True)
+class RemoveFinalizer:
+    """The last write on an object that is being deleted; it may be gone already."""
+
+    resource: Resource
+    target: Mapping[str, Any]
+    finalizer: str
+
+    def execute(self, clients: Clients) -> Object | None:
+        left = [name for name in dig(self.target, "metadata.finalizers", []) if name != self.finalizer]
+        try:
+            return Patch(self.resource, self.target, {"metadata": {"finalizers": left}}).execute(clients)
+        except NotFound:
+            return None
+
+
+def add_finalizer(resource: Resource, target: Mapping[str, Any], finalizer: str) -> Patch:
+    return Patch(
+        resource, target, {"metadata": {"finalizers": [*dig(target, "metadata.finalizers", []), finalizer]}}
+    )
+
+
+@dataclass
+class Results:
+    """What became of a decision's effects, in order; `error` is what stopped the rest."""
+
+    values: list[Any] = field(default_factory=list)
+    error: Exception | None = None
+
+    def of(self, effects: Sequence[Effect], kind: type) -> Any:
+        """The value of the first effect of `kind`, or None if it was not reached."""
+        for effect, value in zip(effects, self.values, strict=False):
+            if isinstance(effect, kind):
+                return value
+        return None
+
+
+def perform(effects: Sequence[Effect], clients: Clients) -> Results:
+    """Executes in order and stops at the first failure, which is kept, not raised: the status is written first."""
+    results = Results()
+    for effect in effects:
+        try:
+            results.values.append(effect.execute(clients))
+        except Exception as error:  # reported in the status, then raised again by the runtime
+            results.error = error
+            break
+    return results
+
+
+def latest(primary: Object, results: Results) -> Object:
+    """The newest form of `primary` among what the effects returned."""
+    uid = primary["metadata"].get("uid")
+    for value in reversed(results.values):
+        if isinstance(value, dict) and dig(value, "metadata.uid") == uid:
+            return value
+    return primary
+
+
+__all__ = [
+    "MANAGER",
+    "Create",
+    "Delete",
+    "Effect",
+    "Key",
+    "Patch",
+    "RemoveFinalizer",
+    "Results",
+    "add_finalizer",
+    "latest",
+    "perform",
+]

@@ -1,0 +1,209 @@
+"""The one event format: Kubernetes object changes and our own next steps as CloudEvents 1.0.
+
+Object changes follow Knative's ApiServerSource to the letter (types `dev.knative.apiserver.resource.*` with the whole
+object, `dev.knative.apiserver.ref.*` with a reference only), so an event of the adapter, of our forwarder and of a
+capture are interchangeable. Our own types begin with `dev.capi-functions.`.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from .kube.resources import Key, Object, conventional_plural, dig, key_of, split_api_version
+
+Change = Literal["add", "update", "delete"]
+
+RESOURCE = "dev.knative.apiserver.resource."
+REFERENCE = "dev.knative.apiserver.ref."
+PING = "dev.knative.sources.ping"
+OWN = "dev.capi-functions."
+
+
+class EventError(ValueError):
+    """What arrived is no CloudEvent that a function can take; the message names the fault."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A CloudEvent, with the extensions of object changes as fields (empty where an event has none)."""
+
+    type: str
+    source: str
+    id: str
+    subject: str = ""
+    time: str = ""
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    data: Object = field(default_factory=dict)
+    resync: bool = False
+    """Look at everything again, also at what seems settled (extension `resync`)."""
+
+    @property
+    def change(self) -> Change | None:
+        word = self.type.rpartition(".")[2]
+        is_change = self.type.startswith((RESOURCE, REFERENCE))
+        return word if is_change and word in ("add", "update", "delete") else None  # type: ignore[return-value]
+
+    @property
+    def group(self) -> str:
+        return split_api_version(self.api_version)[0]
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def object(self) -> Object | None:
+        """The changed object as it was then; None where the event carries a reference only."""
+        return self.data if self.type.startswith(RESOURCE) else None
+
+    @property
+    def as_object(self) -> Object:
+        """The object, or as much of it as a reference tells: enough to map it to a key by name."""
+        if self.type.startswith(RESOURCE):
+            return self.data
+        metadata = {"name": self.name, "namespace": self.namespace}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+
+    def attributes(self) -> dict[str, str]:
+        """The CloudEvent attributes, without the data."""
+        attributes = {"specversion": "1.0", "type": self.type, "source": self.source, "id": self.id}
+        optional = {
+            "subject": self.subject,
+            "time": self.time,
+            "kind": self.kind,
+            "apiversion": self.api_version,
+            "name": self.name,
+        }
+        attributes |= {name: value for name, value in optional.items() if value}
+        if self.kind:  # present and empty for cluster-scoped objects, as the adapter sends it
+            attributes["namespace"] = self.namespace
+        if self.resync:
+            attributes["resync"] = "true"
+        return attributes
+
+    def to_http(self) -> tuple[dict[str, str], bytes]:
+        """Headers and body in binary content mode."""
+        headers = {f"ce-{name}": value for name, value in self.attributes().items()}
+        headers["content-type"] = "application/json"
+        return headers, json.dumps(self.data, separators=(",", ":")).encode()
+
+    def to_json(self) -> str:
+        """The structured form, as captures keep it."""
+        document = self.attributes() | {"datacontenttype": "application/json", "data": self.data}
+        return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def from_http(headers: Mapping[str, str], body: bytes) -> Event:
+    """A received CloudEvent, binary or structured. Raises `EventError` for anything else."""
+    from cloudevents import exceptions
+    from cloudevents.http import from_http as parse
+
+    lowered = {name.lower(): value for name, value in headers.items()}
+    if not any(name.startswith("ce-") for name in lowered) and "cloudevents" not in lowered.get("content-type", ""):
+        raise EventError("not a CloudEvent: no ce-* headers and no application/cloudevents+json body")
+    if lowered.get("content-type", "").startswith("application/cloudevents-batch"):
+        raise EventError("batches of CloudEvents are not taken, send them one by one")
+    try:
+        parsed = parse(lowered, body, data_unmarshaller=_json)
+    except (exceptions.GenericException, ValueError, AttributeError, TypeError) as error:
+        raise EventError(f"not a valid CloudEvent: {error}") from error
+    return _event(parsed.get_attributes(), parsed.get_data())
+
+
+def from_json(text: str | bytes) -> Event:
+    """A CloudEvent in its structured form."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise EventError(f"not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise EventError("not a CloudEvent: the document is no JSON object")
+    return _event(document, document.get("data"))
+
+
+def _json(body: bytes | str) -> Any:
+    return json.loads(body) if body else {}
+
+
+def _event(attributes: Mapping[str, Any], data: Any) -> Event:
+    if attributes.get("specversion") != "1.0":
+        raise EventError(f"specversion is {attributes.get('specversion')!r}, only '1.0' is taken")
+    missing = [name for name in ("id", "type", "source") if not attributes.get(name)]
+    if missing:
+        raise EventError(f"attribute {', '.join(missing)} is missing or empty")
+    about = f"event {attributes['id']} of type {attributes['type']}"
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise EventError(f"{about}: data is a JSON {type(data).__name__}, an object is needed")
+    event = Event(
+        type=str(attributes["type"]),
+        source=str(attributes["source"]),
+        id=str(attributes["id"]),
+        subject=str(attributes.get("subject") or ""),
+        time=str(attributes.get("time") or ""),
+        api_version=str(attributes.get("apiversion") or data.get("apiVersion") or ""),
+        kind=str(attributes.get("kind") or data.get("kind") or ""),
+        namespace=str(attributes.get("namespace") or dig(data, "metadata.namespace", "")),
+        name=str(attributes.get("name") or dig(data, "metadata.name", "")),
+        data=data,
+        resync=str(attributes.get("resync", "")).lower() == "true",
+    )
+    if event.change and not (event.kind and event.api_version and event.name):
+        raise EventError(f"{about}: kind, apiversion and name are needed to tell which object changed")
+    return event
+
+
+def change_event(obj: Object, change: Change, *, source: str, reference: bool = False, resync: bool = False) -> Event:
+    """The event for a change of `obj`; with `reference`, one that does not carry the object itself."""
+    key = key_of(obj)
+    api_version, kind = obj["apiVersion"], obj["kind"]
+    subject = f"/apis/{api_version}/namespaces/{key.namespace}/{conventional_plural(kind)}/{key.name}"
+    data: Object = obj
+    if reference:
+        data = {"apiVersion": api_version, "kind": kind, "name": key.name}
+        if key.namespace:
+            data["namespace"] = key.namespace
+    return Event(
+        type=(REFERENCE if reference else RESOURCE) + change,
+        source=source,
+        id=str(uuid.uuid4()),
+        subject=subject,
+        time=_now(),
+        api_version=api_version,
+        kind=kind,
+        namespace=key.namespace,
+        name=key.name,
+        data=data,
+        resync=resync,
+    )
+
+
+def own_event(type_: str, *, source: str, subject: str, about: Object | None = None, data: Object) -> Event:
+    """A next step, `dev.capi-functions.<type_>`; `about` is the object (or reference) that it is about."""
+    about = about or {}
+    key = key_of(about)
+    return Event(
+        type=OWN + type_,
+        source=source,
+        id=str(uuid.uuid4()),
+        subject=subject,
+        time=_now(),
+        api_version=about.get("apiVersion", ""),
+        kind=about.get("kind", ""),
+        namespace=key.namespace,
+        name=key.name,
+        data=data,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

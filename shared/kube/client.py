@@ -1,0 +1,285 @@
+"""A thin client for one API server: JSON in, JSON out, explicit time limits, one retry policy.
+
+`kubernetes` sets up hosts, TLS and credentials; requests go through its connection pool as plain dicts, since
+turning every answer into model objects costs more than the request itself.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from .errors import ApiError, Conflict, Gone, NotFound, Unauthorized, Unavailable
+from .resources import Key, Object, Resource
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
+
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_BUSY = (429, 500, 502, 503, 504)
+_IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
+
+
+class Client:
+    """Talks to one API server; safe to share between threads.
+
+    `timeout` is (connect, read) in seconds for one attempt; `attempts` bounds the tries of one call.
+    Every verb raises `ApiError` or one of its subclasses, with a message that names the object.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        timeout: tuple[float, float] = (3.0, 10.0),
+        attempts: int = 3,
+        pool_size: int = 16,
+        user_agent: str = "capi-functions",
+    ) -> None:
+        from kubernetes.client.rest import RESTClientObject
+
+        configuration.connection_pool_maxsize = pool_size
+        configuration.retries = False
+        self._configuration = configuration
+        self._pool = RESTClientObject(configuration).pool_manager
+        self._timeout = timeout
+        self._attempts = attempts
+        self._user_agent = user_agent
+        self.host: str = configuration.host.rstrip("/")
+        self.requests = 0
+        """Requests sent so far, retries included: what the budgets in the benchmarks count."""
+
+    # -- verbs -------------------------------------------------------------------------------------------------
+
+    def get(self, resource: Resource, key: Key) -> Object:
+        return self.request("GET", resource.path(key.namespace, key.name), subject=f"{resource.kind} {key}")
+
+    def find(self, resource: Resource, key: Key) -> Object | None:
+        """Like `get`, but None where the object is not there."""
+        try:
+            return self.get(resource, key)
+        except NotFound:
+            return None
+
+    def list(
+        self, resource: Resource, namespace: str = "", *, selector: str = "", limit: int = 500
+    ) -> Iterator[Object]:
+        """All objects of a kind, page by page; each gets the apiVersion and kind that lists leave out."""
+        for page in self.pages(resource, namespace, selector=selector, limit=limit):
+            yield from page["items"]
+
+    def pages(
+        self, resource: Resource, namespace: str = "", *, selector: str = "", limit: int = 500
+    ) -> Iterator[Object]:
+        """The pages of a list as the server sent them, for callers that need its resourceVersion."""
+        query: dict[str, str] = {"limit": str(limit)}
+        if selector:
+            query["labelSelector"] = selector
+        while True:
+            page = self.request("GET", resource.path(namespace), query=query, subject=f"{resource.kind} list")
+            for item in page.setdefault("items", []):
+                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("kind", resource.kind)
+            yield page
+            query["continue"] = page.get("metadata", {}).get("continue") or ""
+            if not query["continue"]:
+                return
+
+    def create(self, resource: Resource, obj: Object) -> Object:
+        namespace = obj["metadata"].get("namespace", "")
+        subject = f"{resource.kind} {Key(namespace, obj['metadata'].get('name', ''))}"
+        return self.request("POST", resource.path(namespace), body=obj, subject=subject)
+
+    def apply(
+        self, resource: Resource, obj: Object, *, manager: str, force: bool = True, dry_run: bool = False
+    ) -> Object:
+        """Server-side apply of a whole object under `manager`."""
+        key = Key(obj["metadata"].get("namespace", "") if resource.namespaced else "", obj["metadata"]["name"])
+        query = {"fieldManager": manager, "force": str(force).lower()}
+        if dry_run:
+            query["dryRun"] = "All"
+        return self.request(
+            "PATCH",
+            resource.path(key.namespace, key.name),
+            body=obj,
+            query=query,
+            content_type=APPLY_PATCH,
+            subject=f"{resource.kind} {key}",
+        )
+
+    def patch(
+        self, resource: Resource, key: Key, patch: Object, *, subresource: str = "", manager: str = ""
+    ) -> Object:
+        """JSON merge patch; with `metadata.resourceVersion` in the patch it is refused if the object moved on."""
+        return self.request(
+            "PATCH",
+            resource.path(key.namespace, key.name, subresource),
+            body=patch,
+            query={"fieldManager": manager} if manager else None,
+            content_type=MERGE_PATCH,
+            subject=f"{resource.kind} {key}",
+        )
+
+    def delete(self, resource: Resource, key: Key, *, uid: str = "") -> None:
+        """Deletes in the background; absent is fine. With `uid`, only that very object."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        try:
+            self.request(
+                "DELETE", resource.path(key.namespace, key.name), body=options, subject=f"{resource.kind} {key}"
+            )
+        except NotFound:
+            return
+
+    def watch(
+        self, resource: Resource, namespace: str = "", *, version: str, selector: str = "", seconds: int = 300
+    ) -> Iterator[Object]:
+        """The server's watch events (`type`, `object`) from `version` on, bookmarks included, until it closes.
+
+        Raises `Gone` when the version is too old to start from.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+        }
+        if selector:
+            query["labelSelector"] = selector
+        response = self._send("GET", resource.path(namespace), query, None, "", read_timeout=seconds + 15.0, stream=True)
+        try:
+            if response.status != 200:
+                raise _error(response.status, response.data, response.headers, f"watch of {resource.kind}")
+            buffer = b""
+            for chunk in response.stream(65536, decode_content=True):
+                *lines, buffer = (buffer + chunk).split(b"\n")
+                for line in lines:
+                    event: Object = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise _error(event["object"].get("code", 500), line, {}, f"watch of {resource.kind}")
+                    yield event
+        except OSError as error:
+            raise Unavailable(f"watch of {resource.kind} at {self.host} broke: {error}") from error
+        finally:
+            response.close()
+
+    # -- transport ---------------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        subject: str = "",
+    ) -> Any:
+        """One call with its retries: connection failures and 429/5xx are tried again, with jitter.
+
+        A create is not repeated after the server may have seen it: 500s and lost answers are the caller's decision.
+        """
+        data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = self._send(method, path, query, data, content_type, accept=accept)
+                payload = response.data
+            except Unavailable:
+                if attempt >= self._attempts or method not in _IDEMPOTENT:
+                    raise
+                time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
+                continue
+            if response.status < 300:
+                return json.loads(payload) if payload else None
+            error = _error(response.status, payload, response.headers, f"{method} {subject or path}")
+            if (
+                not isinstance(error, Unavailable)
+                or attempt >= self._attempts
+                or not (method in _IDEMPOTENT or response.status == 429)
+            ):
+                raise error
+            time.sleep(min(error.retry_after or 0.0, 2.0) or random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311
+
+    def text(self, path: str, *, timeout: float = 5.0) -> str:
+        """One plain GET without retries, for probes such as `/readyz`."""
+        response = self._send("GET", path, None, None, "", read_timeout=timeout)
+        if response.status != 200:
+            raise _error(response.status, response.data, response.headers, f"GET {path}")
+        return str(response.data.decode(errors="replace"))
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        data: bytes | None,
+        content_type: str,
+        *,
+        accept: str = "application/json",
+        read_timeout: float | None = None,
+        stream: bool = False,
+    ) -> Any:
+        import urllib3
+
+        url = self.host + path + ("?" + urlencode(query) if query else "")
+        headers = {"Accept": accept, "User-Agent": self._user_agent}
+        if data is not None:
+            headers["Content-Type"] = content_type
+        # The hook inside re-reads rotated service-account tokens and refreshes exec credentials.
+        token = self._configuration.get_api_key_with_prefix("BearerToken")
+        if token:
+            headers["Authorization"] = token if token.lower().startswith("bearer ") else f"Bearer {token}"
+        self.requests += 1
+        try:
+            return self._pool.request(
+                method,
+                url,
+                body=data,
+                headers=headers,
+                timeout=urllib3.Timeout(self._timeout[0], read_timeout or self._timeout[1]),
+                preload_content=not stream,
+                retries=False,
+                redirect=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unavailable(f"{self.host} does not answer: {_cause(error)}") from error
+
+
+def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str) -> ApiError:
+    try:
+        body = json.loads(payload)
+        body = body.get("object", body) if isinstance(body, dict) else {}
+    except ValueError:
+        body = {}
+    detail = body.get("message") or payload[:200].decode(errors="replace").strip() or f"HTTP {status}"
+    message = f"{subject}: {detail}"
+    if status == 404:
+        return NotFound(message, status=status, body=body)
+    if status == 409:
+        return Conflict(message, status=status, body=body)
+    if status == 410:
+        return Gone(message, status=status, body=body)
+    if status == 401:
+        return Unauthorized(message, status=status, body=body)
+    if status in _BUSY:
+        after = headers.get("Retry-After", "")
+        return Unavailable(message, status=status, retry_after=float(after) if after.isdigit() else None)
+    return ApiError(message, status=status, body=body)
+
+
+def _cause(error: BaseException) -> str:
+    reason = getattr(error, "reason", None)
+    return str(reason) if reason else str(error) or type(error).__name__

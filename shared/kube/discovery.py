@@ -1,0 +1,89 @@
+"""Kinds to paths: what an API server serves, asked for once per server and again only for an unknown kind."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from .client import Client
+from .errors import NotFound
+from .resources import Object, Resource, split_api_version
+
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+class Discovery:
+    """The served kinds of one server. Two requests learn everything, one more each kind that came later."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = Lock()
+        self._loaded = False
+        self._known: dict[tuple[str, str], dict[str, Resource]] = {}
+
+    def resource(self, api_version: str, kind: str) -> Resource | None:
+        """The resource that serves `kind` in `api_version`, or None if the server has no such kind (now)."""
+        group, version = split_api_version(api_version)
+        with self._lock:
+            self._load()
+            found = self._known.get((group, kind), {}).get(version)
+            if found is None:
+                self._refresh(group, version)
+                found = self._known.get((group, kind), {}).get(version)
+            return found
+
+    def preferred(self, group: str, kind: str, versions: tuple[str, ...] = ()) -> Resource | None:
+        """The server's preferred version of `kind`, or the first of `versions` that it serves."""
+        with self._lock:
+            self._load()
+            served = self._known.get((group, kind), {})
+            for version in versions or tuple(served):
+                if version in served:
+                    return served[version]
+            return None
+
+    def forget(self) -> None:
+        """Makes the next question ask the server again."""
+        with self._lock:
+            self._loaded = False
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._known = {}
+        for path in ("/api", "/apis"):
+            answer = self._client.request("GET", path, accept=_AGGREGATED, subject="discovery")
+            if answer.get("kind") == "APIGroupDiscoveryList":
+                self._read_aggregated(answer)
+            else:  # servers before 1.26 answer with bare group names
+                self._read_groups(answer)
+        self._loaded = True
+
+    def _read_aggregated(self, answer: Object) -> None:
+        for group in answer.get("items", []):
+            name = group.get("metadata", {}).get("name", "")
+            for version in group.get("versions", []):
+                for entry in version.get("resources", []):
+                    kind = entry.get("responseKind", {}).get("kind")
+                    if kind:
+                        namespaced = entry.get("scope") == "Namespaced"
+                        self._learn(Resource(name, version["version"], kind, entry["resource"], namespaced))
+
+    def _read_groups(self, answer: Object) -> None:
+        for version in answer.get("versions", []):
+            self._refresh("", version)
+        for group in answer.get("groups", []):
+            for entry in group["versions"]:
+                self._refresh(group["name"], entry["version"])
+
+    def _refresh(self, group: str, version: str) -> None:
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        try:
+            answer = self._client.request("GET", path, subject=f"discovery of {path}")
+        except NotFound:
+            return
+        for entry in answer.get("resources", []):
+            if "/" not in entry["name"]:
+                self._learn(Resource(group, version, entry["kind"], entry["name"], entry["namespaced"]))
+
+    def _learn(self, resource: Resource) -> None:
+        self._known.setdefault((resource.group, resource.kind), {})[resource.version] = resource

@@ -1,0 +1,109 @@
+"""What the API server calls things: kinds, their paths, and the keys of their objects.
+
+Plain data and string rules, no I/O; every layer above speaks in these terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Object = dict[str, Any]
+"""One Kubernetes object, decoded from JSON and otherwise untouched."""
+
+
+class Key(NamedTuple):
+    """Names one object of a kind that is known from elsewhere; `namespace` is empty for cluster-scoped kinds."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One served kind: `group` is empty for the core group."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, or of one object when `name` is given."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """`apps/v1` -> (`apps`, `v1`); `v1` -> (``, `v1`)."""
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+def conventional_plural(kind: str) -> str:
+    """The plural that Cluster API and Knative derive from a kind by English rules, without discovery."""
+    word = kind.lower()
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return word + "es"
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + "s"
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    metadata = obj.get("metadata") or {}
+    return Key(metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+def dig(obj: Any, path: str | Iterable[str], default: Any = None) -> Any:
+    """The value at a dotted path, or `default` where any step is missing, null or not a mapping."""
+    for step in path.split(".") if isinstance(path, str) else path:
+        if not isinstance(obj, Mapping) or obj.get(step) is None:
+            return default
+        obj = obj[step]
+    return obj
+
+
+def owners(obj: Mapping[str, Any], kind: str, group: str) -> Iterable[Mapping[str, Any]]:
+    """The owner references of `obj` that name a `kind` of `group`, whatever its version."""
+    for reference in dig(obj, "metadata.ownerReferences", []):
+        if reference.get("kind") == kind and split_api_version(reference.get("apiVersion", ""))[0] == group:
+            yield reference
+
+
+def owned_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """True if an owner reference of `obj` carries the uid of `owner`."""
+    uid = dig(owner, "metadata.uid")
+    return any(reference.get("uid") == uid for reference in dig(obj, "metadata.ownerReferences", []))
+
+
+def owner_reference(owner: Mapping[str, Any], *, controller: bool | None = None) -> Object:
+    reference: Object = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+    }
+    if controller is not None:
+        reference["controller"] = controller
+    return reference
+
+
+def deleting(obj: Mapping[str, Any]) -> bool:
+    return dig(obj, "metadata.deletionTimestamp") is not None

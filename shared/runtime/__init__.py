@@ -1,0 +1,6 @@
+"""CloudEvent in, four steps, HTTP out."""
+
+from .answer import Answer, done
+from .function import Decision, Function, Notice
+
+__all__ = ["Answer", "Decision", "Function", "Notice", "done"]

@@ -1,0 +1,172 @@
+"""A function: four steps around one pure decision.
+
+    observe   reads what the decision needs
+    decide    pure: what to do, and what to say about it
+    act       carries out the effects, in order
+    report    one status patch, restricted to what this function owns
+
+The event is only a hint that names a key. Everything is read afresh, so that a doubled, late or reordered event
+finds either work still to be done or nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+from ..clients import Clients
+from ..effects import MANAGER, Effect, Patch, Results, latest, perform
+from ..event import Event
+from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
+from ..storage import StorageUnavailable
+from ..triggers import Triggers
+from .answer import Answer, done
+
+log = logging.getLogger("capi-functions")
+
+O = TypeVar("O")  # noqa: E741 - what a function observes
+
+_RACES = 4
+_EVENTS = Resource("", "v1", "Event", "events")
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A Kubernetes event on the primary object: `type` is Normal or Warning."""
+
+    reason: str
+    message: str
+    type: str = "Normal"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What follows from an observation.
+
+    `status` is a merge patch for the primary object's status (only the fields this function owns), `requeue` the
+    seconds after which to look again, `reply` the next step for another function.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    status: Object | None = None
+    notices: tuple[Notice, ...] = ()
+    requeue: float | None = None
+    reply: Event | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Function(Generic[O]):
+    """The parts of one function; `handle` runs them for one event.
+
+    `observe(clients, key, primary)`: primary is None where the object is not there.
+    `settled(primary, event)`: True where the event brings nothing new, so that nothing more need be read.
+    `report(observed, decision, results, now)`: what remains to be decided once the effects have happened or failed;
+    without one the decision stands, and a failure is left to the retry.
+    """
+
+    triggers: Triggers
+    observe: Callable[[Clients, Key, Object | None], O]
+    decide: Callable[[O, datetime], Decision]
+    settled: Callable[[Object, Event], bool] = field(default=lambda _primary, _event: False)
+    report: Callable[[O, Decision, Results, datetime], Decision] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.triggers.name
+
+    def handle(self, clients: Clients, event: Event) -> Answer:
+        """Brings the object that `event` is about one step nearer to what is wanted. Raises only on a bug."""
+        key = self.triggers.key(event)
+        if key is None:
+            return done("no concern of this function")
+        for attempt in range(_RACES):
+            try:
+                return self._reconcile(clients, key, event)
+            except Conflict as error:
+                conflict = error
+                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)  # noqa: S311 - jitter
+            except (Unavailable, StorageUnavailable) as error:
+                return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
+            except NotFound as error:
+                # Something vanished between being read and being written: look again.
+                return Answer(503, str(error), retry_after=1.0)
+            except ApiError as error:
+                return Answer(503, str(error), retry_after=10.0)
+        return Answer(503, str(conflict), retry_after=1.0)
+
+    def _reconcile(self, clients: Clients, key: Key, event: Event) -> Answer:
+        primary = clients.management.find(self.triggers.primary, key)
+        if primary is not None and not event.resync and self.settled(primary, event):
+            return done("settled")
+        observed = self.observe(clients, key, primary)
+        now = datetime.now(UTC)
+        decision = self.decide(observed, now)
+        results = perform(decision.effects, clients)
+        if self.report is not None:
+            decision = self.report(observed, decision, results, now)
+        if primary is not None and not _gone(primary, results):
+            self._write_status(clients, latest(primary, results), decision)
+        if results.error is not None:
+            raise results.error
+        return done(decision.message, reply=decision.reply, again=decision.requeue)
+
+    def _write_status(self, clients: Clients, primary: Object, decision: Decision) -> None:
+        if decision.status and changes(primary.get("status") or {}, decision.status):
+            try:
+                Patch(self.triggers.primary, primary, {"status": decision.status}, "status").execute(clients)
+            except NotFound:
+                return
+            for notice in decision.notices:
+                _record(clients, primary, notice)
+
+
+def changes(current: Any, patch: Any) -> bool:
+    """True if the merge patch would alter `current`."""
+    if not isinstance(patch, dict) or not isinstance(current, dict):
+        return bool(current != patch)
+    return any(
+        (name in current) if value is None else changes(current.get(name), value) for name, value in patch.items()
+    )
+
+
+def _gone(primary: Object, results: Results) -> bool:
+    """True once the last finalizer of a deleted object was taken away: there is no status to write any more."""
+    newest = latest(primary, results)
+    return dig(newest, "metadata.deletionTimestamp") is not None and not dig(newest, "metadata.finalizers")
+
+
+def _record(clients: Clients, primary: Object, notice: Notice) -> None:
+    now = datetime.now(UTC)
+    stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    metadata = primary["metadata"]
+    namespace = metadata.get("namespace") or "default"
+    body: Object = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{metadata['name']}.{now.timestamp():.6f}".replace(".", "-"), "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": primary["apiVersion"],
+            "kind": primary["kind"],
+            "namespace": metadata.get("namespace", ""),
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+        "reason": notice.reason,
+        "message": notice.message[:1024],
+        "type": notice.type,
+        "source": {"component": MANAGER},
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "count": 1,
+    }
+    try:
+        clients.management.create(_EVENTS, body)
+    except ApiError as error:  # an event is a courtesy, losing one fails nothing
+        log.warning("event %s on %s not recorded: %s", notice.reason, metadata["name"], error)

@@ -1,0 +1,89 @@
+"""What starts a function, declared once: from this come the forwarder's watches and filters, the Knative Triggers and
+ApiServerSources, the RBAC rules and the table in the docs.
+
+Light on purpose: the forwarder and the generator read declarations without loading the functions themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .event import Change, Event
+from .kube.resources import Key, Resource, dig, key_of
+
+KeyOf = Callable[[Mapping[str, Any]], Key | None]
+
+SPEC = ("metadata.generation", "metadata.deletionTimestamp", "metadata.finalizers")
+"""The fields that say what the user wants; a status write of our own touches none of them."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """One kind whose changes concern a function.
+
+    `key` maps a changed object to the function's primary object (None: no concern of ours). It must also work on a
+    bare reference (apiVersion, kind, name, namespace) where `reference` is set: such events carry no content, which
+    is how Secrets are watched without their values travelling. `fields` are the dotted paths that matter; an update
+    that touches none of them is not forwarded (empty: every update is).
+    """
+
+    resource: Resource
+    key: KeyOf = key_of
+    fields: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ("add", "update", "delete")
+    reference: bool = False
+    selector: str = ""
+
+    def relevant(self, obj: Mapping[str, Any]) -> object:
+        """What must differ for an update to matter; comparable with ==."""
+        return [dig(obj, path) for path in self.fields] if self.fields else dig(obj, "metadata.resourceVersion")
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A type of event that is no object change: another function's reply, or a timer."""
+
+    type: str
+    key: Callable[[Event], Key | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An RBAC rule for what a function touches beyond reading what it watches."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Triggers:
+    """All that starts the function `name`. `watches[0]`, if any, is its primary kind."""
+
+    name: str
+    watches: tuple[Watch, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def primary(self) -> Resource:
+        return self.watches[0].resource
+
+    def watch(self, event: Event) -> Watch | None:
+        """The declaration that an object change falls under; versions of a kind are not told apart."""
+        for watch in self.watches:
+            if watch.resource.kind == event.kind and watch.resource.group == event.group:
+                return watch
+        return None
+
+    def key(self, event: Event) -> Key | None:
+        """The primary object that `event` is about, or None where it is no concern of this function."""
+        if event.change:
+            watch = self.watch(event)
+            return watch.key(event.as_object) if watch and event.change in watch.changes else None
+        for subscription in self.subscriptions:
+            if subscription.type == event.type:
+                return subscription.key(event)
+        return None
