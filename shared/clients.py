@@ -7,19 +7,31 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from .kube import Client, Key, NotFound, Object, Resource, Unauthorized, dig
+from .kube import ApiError, Client, Key, Object, Resource
 from .kube.discovery import Discovery
+from .kube.resources import split_api_version
 
 if TYPE_CHECKING:
     from .releases.store import ReleaseStore
 
 _MOST_WORKLOADS = 64
 
-SECRET = Resource("", "v1", "Secret", "secrets")
+
+@dataclass(frozen=True)
+class Found:
+    """What became of looking for a referenced object; each of the four outcomes is decided on differently."""
+
+    state: Literal["present", "absent", "failed", "unreferenced"]
+    kind: str = ""
+    object: Object | None = None
+    resource: Resource | None = None
+    error: str = ""
 
 
 class Workload:
@@ -51,7 +63,7 @@ class Clients:
         from .releases.store import ReleaseStore
         from .storage import ObjectStore
 
-        return ReleaseStore(ObjectStore())
+        return ReleaseStore(ObjectStore.from_env())
 
     def workload(self, kubeconfig: bytes) -> Workload:
         """The cluster behind a kubeconfig. Raises `KubeconfigError` for one that cannot be used."""
@@ -74,19 +86,27 @@ class Clients:
         with self._lock:
             self._workloads.pop(hashlib.sha256(kubeconfig).hexdigest(), None)
 
-    def reference(self, ref: Object, namespace: str) -> Object | None:
-        """The object behind a reference of either contract ({apiGroup|apiVersion, kind, name}); None if not there.
+    def look_up(self, reference: Mapping[str, Any] | None, namespace: str) -> Found:
+        """The object behind a reference of either contract ({apiGroup or apiVersion, kind, name}).
 
-        Raises `NotFound` where the kind itself is not served, which is not the same as an absent object.
+        Only a 404 on the object is absence; a kind that is not served is a failed read.
         """
-        group = ref.get("apiGroup") or str(ref.get("apiVersion", "")).rpartition("/")[0]
-        resource = self.discovery.preferred(group, ref["kind"])
-        if resource is None:
-            self.discovery.forget()
-            resource = self.discovery.preferred(group, ref["kind"])
-        if resource is None:
-            raise NotFound(f"{ref['kind']}.{group} is not served: is its CRD installed?", status=404)
-        return self.management.find(resource, Key(namespace, ref["name"]))
-
-
-__all__ = ["SECRET", "Clients", "Key", "Unauthorized", "Workload", "dig"]
+        if not reference or not reference.get("kind") or not reference.get("name"):
+            return Found("unreferenced")
+        kind, name = reference["kind"], reference["name"]
+        group = reference.get("apiGroup") or split_api_version(reference.get("apiVersion") or "")[0]
+        try:
+            resource = self.discovery.preferred(group, kind)
+            if resource is None:
+                self.discovery.forget()
+                resource = self.discovery.preferred(group, kind)
+            if resource is None:
+                return Found(
+                    "failed", kind=kind, error=f"{kind}.{group} is not served: is its CRD installed?"
+                )
+            found = self.management.find(resource, Key(namespace, name))
+        except ApiError as error:
+            return Found("failed", kind=kind, error=str(error))
+        if found is None:
+            return Found("absent", kind=kind, resource=resource)
+        return Found("present", kind=kind, object=found, resource=resource)

@@ -7,11 +7,11 @@ harm. A function adds effects of its own by giving them the same `execute`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .clients import Clients
-from .kube import Conflict, Key, NotFound, Object, Resource, dig, key_of
+from .kube import Conflict, NotFound, Object, Resource, dig, key_of
 
 MANAGER = "capi-functions"
 """The field manager of everything written."""
@@ -41,7 +41,8 @@ class Create:
             found = {reference.get("uid") for reference in dig(existing, "metadata.ownerReferences", [])}
             if wanted and not wanted & found:
                 raise Conflict(
-                    f"{self.resource.kind} {key_of(self.body)} exists and belongs to somebody else", status=409
+                    f"{self.resource.kind} {key_of(self.body)} exists and belongs to somebody else",
+                    status=409,
                 ) from error
             return existing
 
@@ -111,19 +112,17 @@ class Results:
     values: list[Any] = field(default_factory=list)
     error: Exception | None = None
 
-    def of(self, effects: Sequence[Effect], kind: type) -> Any:
-        """The value of the first effect of `kind`, or None if it was not reached."""
-        for effect, value in zip(effects, self.values, strict=False):
-            if isinstance(effect, kind):
-                return value
-        return None
-
 
 def perform(effects: Sequence[Effect], clients: Clients) -> Results:
-    """Executes in order and stops at the first failure, which is kept, not raised: the status is written first."""
+    """Executes in order and stops at the first failure, which is kept, not raised: the status is written first.
+
+    An effect on an object that an earlier one changed goes on from what that one left.
+    """
     results = Results()
     for effect in effects:
         try:
+            if isinstance(effect, (Patch, RemoveFinalizer)):
+                effect = replace(effect, target=latest(effect.target, results))
             results.values.append(effect.execute(clients))
         except Exception as error:  # reported in the status, then raised again by the runtime
             results.error = error
@@ -131,25 +130,10 @@ def perform(effects: Sequence[Effect], clients: Clients) -> Results:
     return results
 
 
-def latest(primary: Object, results: Results) -> Object:
-    """The newest form of `primary` among what the effects returned."""
-    uid = primary["metadata"].get("uid")
+def latest(obj: Mapping[str, Any], results: Results) -> Mapping[str, Any]:
+    """The newest form of `obj` among what the effects returned."""
+    uid = dig(obj, "metadata.uid")
     for value in reversed(results.values):
         if isinstance(value, dict) and dig(value, "metadata.uid") == uid:
             return value
-    return primary
-
-
-__all__ = [
-    "MANAGER",
-    "Create",
-    "Delete",
-    "Effect",
-    "Key",
-    "Patch",
-    "RemoveFinalizer",
-    "Results",
-    "add_finalizer",
-    "latest",
-    "perform",
-]
+    return obj

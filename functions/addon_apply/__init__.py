@@ -1,0 +1,1 @@
+"""The addons of a workload cluster: its release's chart, rendered, applied, and pruned when the release changes."""

@@ -1,0 +1,1 @@
+"""A ClusterAddon for each Cluster whose class names a cluster stack."""

@@ -1,0 +1,1 @@
+"""The Cluster itself: ties the infrastructure object to it, mirrors its status, cleans up in order."""

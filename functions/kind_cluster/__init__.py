@@ -1,0 +1,1 @@
+"""KINDCluster: a small cluster for development, from a runtime behind a narrow port."""

@@ -1,0 +1,1 @@
+"""The admin kubeconfig of a workload cluster, minted from the cluster's CA."""

@@ -1,0 +1,1 @@
+"""Puts a release's files into object storage, when somebody asks for them."""

@@ -100,7 +100,9 @@ class Client:
         self, resource: Resource, obj: Object, *, manager: str, force: bool = True, dry_run: bool = False
     ) -> Object:
         """Server-side apply of a whole object under `manager`."""
-        key = Key(obj["metadata"].get("namespace", "") if resource.namespaced else "", obj["metadata"]["name"])
+        key = Key(
+            obj["metadata"].get("namespace", "") if resource.namespaced else "", obj["metadata"]["name"]
+        )
         query = {"fieldManager": manager, "force": str(force).lower()}
         if dry_run:
             query["dryRun"] = "All"
@@ -133,7 +135,10 @@ class Client:
             options["preconditions"] = {"uid": uid}
         try:
             self.request(
-                "DELETE", resource.path(key.namespace, key.name), body=options, subject=f"{resource.kind} {key}"
+                "DELETE",
+                resource.path(key.namespace, key.name),
+                body=options,
+                subject=f"{resource.kind} {key}",
             )
         except NotFound:
             return
@@ -153,7 +158,9 @@ class Client:
         }
         if selector:
             query["labelSelector"] = selector
-        response = self._send("GET", resource.path(namespace), query, None, "", read_timeout=seconds + 15.0, stream=True)
+        response = self._send(
+            "GET", resource.path(namespace), query, None, "", read_timeout=seconds + 15.0, stream=True
+        )
         try:
             if response.status != 200:
                 raise _error(response.status, response.data, response.headers, f"watch of {resource.kind}")
@@ -182,7 +189,7 @@ class Client:
         content_type: str = "application/json",
         accept: str = "application/json",
         subject: str = "",
-    ) -> Any:
+    ) -> Object:
         """One call with its retries: connection failures and 429/5xx are tried again, with jitter.
 
         A create is not repeated after the server may have seen it: 500s and lost answers are the caller's decision.
@@ -200,7 +207,7 @@ class Client:
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if response.status < 300:
-                return json.loads(payload) if payload else None
+                return json.loads(payload) if payload else {}  # type: ignore[no-any-return]
             error = _error(response.status, payload, response.headers, f"{method} {subject or path}")
             if (
                 not isinstance(error, Unavailable)

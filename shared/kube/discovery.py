@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from threading import Lock
 
 from .client import Client
@@ -40,6 +41,16 @@ class Discovery:
                 if version in served:
                     return served[version]
             return None
+
+    def served(self) -> Mapping[tuple[str, str], Resource]:
+        """Everything known to be served, by (apiVersion, kind), as plain data."""
+        with self._lock:
+            self._load()
+            return {
+                (resource.api_version, resource.kind): resource
+                for versions in self._known.values()
+                for resource in versions.values()
+            }
 
     def forget(self) -> None:
         """Makes the next question ask the server again."""

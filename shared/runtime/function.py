@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -116,7 +116,7 @@ class Function(Generic[O]):
             raise results.error
         return done(decision.message, reply=decision.reply, again=decision.requeue)
 
-    def _write_status(self, clients: Clients, primary: Object, decision: Decision) -> None:
+    def _write_status(self, clients: Clients, primary: Mapping[str, Any], decision: Decision) -> None:
         if decision.status and changes(primary.get("status") or {}, decision.status):
             try:
                 Patch(self.triggers.primary, primary, {"status": decision.status}, "status").execute(clients)
@@ -131,7 +131,8 @@ def changes(current: Any, patch: Any) -> bool:
     if not isinstance(patch, dict) or not isinstance(current, dict):
         return bool(current != patch)
     return any(
-        (name in current) if value is None else changes(current.get(name), value) for name, value in patch.items()
+        (name in current) if value is None else changes(current.get(name), value)
+        for name, value in patch.items()
     )
 
 
@@ -141,7 +142,7 @@ def _gone(primary: Object, results: Results) -> bool:
     return dig(newest, "metadata.deletionTimestamp") is not None and not dig(newest, "metadata.finalizers")
 
 
-def _record(clients: Clients, primary: Object, notice: Notice) -> None:
+def _record(clients: Clients, primary: Mapping[str, Any], notice: Notice) -> None:
     now = datetime.now(UTC)
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
     metadata = primary["metadata"]
@@ -149,7 +150,10 @@ def _record(clients: Clients, primary: Object, notice: Notice) -> None:
     body: Object = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{metadata['name']}.{now.timestamp():.6f}".replace(".", "-"), "namespace": namespace},
+        "metadata": {
+            "name": f"{metadata['name']}.{now.timestamp():.6f}".replace(".", "-"),
+            "namespace": namespace,
+        },
         "involvedObject": {
             "apiVersion": primary["apiVersion"],
             "kind": primary["kind"],

@@ -1,0 +1,161 @@
+"""What is read for a decision about one ClusterAddon, in the order in which things must be there.
+
+The first obstacle ends the reading: what would come after it does not matter yet.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from shared.api import cluster as contract
+from shared.api.conditions import is_true
+from shared.api.resources import CLUSTER, SECRET
+from shared.clients import Clients, Found, Workload
+from shared.kube import ApiError, Key, Object, Resource, Unauthorized, deleting, dig
+from shared.kube.connect import KubeconfigError
+from shared.releases.naming import ReleaseName
+from shared.releases.release import Release
+from shared.releases.store import Corrupted
+from shared.storage import StorageError
+
+from .triggers import KUBECONFIG
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """Why the workload cluster cannot be worked on yet; `severity` is that of the condition."""
+
+    message: str
+    severity: str = "Info"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A workload cluster whose API server answered, and the kinds that it serves."""
+
+    workload: Workload
+    served: Mapping[tuple[str, str], Resource]
+    version: str
+
+
+@dataclass(frozen=True)
+class Assets:
+    """A release's files, as far as a rollout needs them."""
+
+    release: Release
+    chart: bytes
+    values_template: str | None
+
+
+@dataclass(frozen=True)
+class MissingAssets:
+    """The release is not in storage (any more); `failure` says why the last fetch failed, if one did, and when."""
+
+    tag: str
+    failure: str = ""
+    failed_at: datetime | None = None
+
+
+_NOTHING = Found("unreferenced")
+
+
+@dataclass(frozen=True)
+class Observed:
+    addon: Object | None
+    cluster: Object | None = None
+    release: ReleaseName | None = None
+    """What the Cluster's class asks for; None for a class that names no cluster stack."""
+    reach: Reached | Unreachable | None = None
+    assets: Assets | MissingAssets | None = None
+    control_plane: Found = _NOTHING
+    infrastructure: Found = _NOTHING
+
+
+def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
+    if addon is None:
+        return Observed(None)
+    reference = dig(addon, "spec.clusterRef", {})
+    cluster = clients.management.find(CLUSTER, Key(key.namespace, reference.get("name") or "-"))
+    if cluster is None or deleting(cluster) or deleting(addon) or contract.is_paused(cluster):
+        return Observed(addon, cluster)
+    release = ReleaseName.from_class_name(contract.class_name(cluster) or "")
+    if release is None or applied(addon, cluster):
+        return Observed(addon, cluster, release)
+    reach = _reach(clients, key.namespace, cluster["metadata"]["name"])
+    if isinstance(reach, Unreachable):
+        return Observed(addon, cluster, release, reach)
+    assets = _assets(clients, release)
+    if isinstance(assets, MissingAssets):
+        return Observed(addon, cluster, release, reach, assets)
+    return Observed(
+        addon,
+        cluster,
+        release,
+        reach,
+        assets,
+        control_plane=clients.look_up(contract.control_plane_ref(cluster), key.namespace),
+        infrastructure=clients.look_up(contract.infrastructure_ref(cluster), key.namespace),
+    )
+
+
+def applied(addon: Object, cluster: Object) -> bool:
+    """True once the addons of the Cluster's class are in the workload cluster: nothing is left to do."""
+    conditions = dig(addon, "status.conditions", [])
+    return bool(
+        dig(addon, "spec.clusterStack") == contract.class_name(cluster)
+        and dig(addon, "status.ready") is True
+        and is_true(conditions, "HelmChartApplied")
+        and is_true(conditions, "ClusterReady")
+    )
+
+
+def _reach(clients: Clients, namespace: str, cluster: str) -> Reached | Unreachable:
+    secret = clients.management.find(SECRET, Key(namespace, cluster + KUBECONFIG))
+    if secret is None:
+        return Unreachable(f"kubeconfig not there (yet): waiting for Secret {cluster}{KUBECONFIG}", "Warning")
+    try:
+        kubeconfig = base64.b64decode(dig(secret, "data.value") or "", validate=True)
+        if not kubeconfig:
+            raise KubeconfigError('missing key "value" in secret data')
+        workload = clients.workload(kubeconfig)
+    except (KubeconfigError, ValueError) as error:
+        return Unreachable(f"Secret {cluster}{KUBECONFIG}: {error}", "Warning")
+    try:
+        workload.client.text("/readyz")
+        served = workload.discovery.served()
+    except Unauthorized as error:
+        clients.forget(kubeconfig)
+        return Unreachable(
+            f"the API server refuses the credentials in {cluster}{KUBECONFIG}: {error}", "Warning"
+        )
+    except ApiError as error:
+        return Unreachable(f"the workload API server is not ready: {error}")
+    return Reached(workload, served, "")
+
+
+def _assets(clients: Clients, release: ReleaseName) -> Assets | MissingAssets:
+    """Any trouble with storage is a wait: the assets will come, or come again."""
+    store = clients.releases
+    try:
+        stored = store.load(release.tag)
+        if stored is None:
+            failure = store.failure(release.tag)
+            return MissingAssets(release.tag, *failure) if failure else MissingAssets(release.tag)
+        template = store.read(stored, stored.values_template).decode() if stored.values_template else None
+        return Assets(stored, store.read(stored, stored.addon_chart), template)
+    except (Corrupted, StorageError, UnicodeDecodeError) as error:
+        return MissingAssets(release.tag, str(error))
+
+
+def values_context(observed: Observed) -> dict[str, Any]:
+    """What a values template sees: `.Cluster` always, the other two where the Cluster refers to them."""
+    context: dict[str, Any] = {"Cluster": observed.cluster}
+    if observed.control_plane.object is not None:
+        context["ControlPlane"] = observed.control_plane.object
+    if observed.infrastructure.object is not None:
+        context["InfraCluster"] = observed.infrastructure.object
+    return context

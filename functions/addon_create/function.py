@@ -1,0 +1,69 @@
+"""`addon_create`: the addon is the primary object here, since looking for it answers most events with one read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.api import cluster as contract
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.clients import Clients
+from shared.effects import Create
+from shared.event import Event
+from shared.kube import Key, Object, deleting, owner_reference
+from shared.releases.naming import ReleaseName
+from shared.runtime import Decision, Function
+
+from .triggers import PREFIX, TRIGGERS
+
+
+@dataclass(frozen=True)
+class Observed:
+    key: Key
+    addon: Object | None
+    cluster: Object | None = None
+
+
+def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
+    if addon is not None or not key.name.startswith(PREFIX):
+        return Observed(key, addon)
+    cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(PREFIX)))
+    return Observed(key, None, cluster)
+
+
+def decide(observed: Observed, _now: datetime) -> Decision:
+    cluster = observed.cluster
+    if cluster is None or deleting(cluster):
+        return Decision()
+    class_name = contract.class_name(cluster)
+    if class_name is None or ReleaseName.from_class_name(class_name) is None:
+        return Decision(message=f"class {class_name!r} names no cluster stack")
+    metadata = cluster["metadata"]
+    addon: Object = {
+        "apiVersion": CLUSTER_ADDON.api_version,
+        "kind": CLUSTER_ADDON.kind,
+        "metadata": {
+            "name": observed.key.name,
+            "namespace": observed.key.namespace,
+            "labels": {"cluster.x-k8s.io/cluster-name": metadata["name"]},
+            "ownerReferences": [owner_reference(cluster)],
+        },
+        "spec": {
+            "clusterRef": {
+                "apiVersion": cluster["apiVersion"],
+                "kind": cluster["kind"],
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+            }
+        },
+    }
+    return Decision(effects=(Create(CLUSTER_ADDON, addon),), message="ClusterAddon created")
+
+
+def settled(_addon: Object, _event: Event) -> bool:
+    return True  # it is there, which is all that is asked
+
+
+FUNCTION = Function(TRIGGERS, observe, decide, settled)
+handle = FUNCTION.handle

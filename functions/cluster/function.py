@@ -1,0 +1,49 @@
+"""`cluster`, put together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from shared.api import cluster as contract
+from shared.api.conditions import is_true
+from shared.api.resources import CLUSTER
+from shared.clients import Found
+from shared.event import Event
+from shared.kube import Object, deleting, dig
+from shared.runtime import Function
+from shared.runtime.function import changes
+
+from .decide import FINALIZER, decide
+from .observe import Observed, observe
+from .triggers import TRIGGERS
+
+
+def settled(cluster: Object, event: Event) -> bool:
+    """True where what the event carries leads to no change: the decision is tried on it, without reading more."""
+    if event.object is None or event.change == "delete" or deleting(cluster):
+        return False
+    if event.kind == CLUSTER.kind:
+        return _at_rest(cluster)
+    reference = contract.infrastructure_ref(cluster) or {}
+    resource = None
+    if (reference.get("kind"), reference.get("name")) == (event.kind, event.name):
+        resource = next(watch.resource for watch in TRIGGERS.watches if watch.resource.kind == event.kind)
+    if resource is None or contract.control_plane_ref(cluster):
+        return False
+    found = Found("present", event.kind, event.object, resource)
+    decision = decide(Observed(cluster, infrastructure=found), datetime.now(UTC))
+    return not decision.effects and not changes(cluster.get("status") or {}, decision.status)
+
+
+def _at_rest(cluster: Object) -> bool:
+    return (
+        FINALIZER in dig(cluster, "metadata.finalizers", [])
+        and dig(cluster, "status.observedGeneration") == cluster["metadata"].get("generation")
+        and dig(cluster, "status.phase") == "Provisioned"
+        and not contract.is_paused(cluster)
+        and not is_true(dig(cluster, "status.conditions", []), "Paused")
+    )
+
+
+FUNCTION = Function(TRIGGERS, observe, decide, settled)
+handle = FUNCTION.handle

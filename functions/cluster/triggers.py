@@ -1,0 +1,55 @@
+"""What starts `cluster`: the Cluster, and the infrastructure object that it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
+from shared.kube import Key, key_of, owners
+from shared.kube.resources import dig
+from shared.triggers import SPEC, Rule, Triggers, Watch
+
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+
+
+def owning_cluster(obj: Mapping[str, Any]) -> Key:
+    """The Cluster by owner reference, else by label, else, before either is set, the one of the same name."""
+    key = key_of(obj)
+    for reference in owners(obj, CLUSTER.kind, CLUSTER.group):
+        return Key(key.namespace, reference["name"])
+    return Key(key.namespace, (dig(obj, "metadata.labels") or {}).get(CLUSTER_NAME_LABEL) or key.name)
+
+
+TRIGGERS = Triggers(
+    name="cluster",
+    watches=(
+        Watch(CLUSTER, fields=(*SPEC, "metadata.annotations")),
+        Watch(
+            KIND_CLUSTER,
+            key=owning_cluster,
+            fields=(
+                "spec.controlPlaneEndpoint",
+                "status",
+                "metadata.ownerReferences",
+                "metadata.labels",
+                "metadata.deletionTimestamp",
+            ),
+        ),
+        Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",)),
+    ),
+    rules=(
+        Rule(CLUSTER.group, ("clusters",), ("patch",)),
+        # What a Cluster refers to can be of any provider; their roles are to aggregate into this one.
+        Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get", "list", "watch", "patch", "delete")),
+        Rule("controlplane.cluster.x-k8s.io", ("*",), ("get", "list", "watch", "patch", "delete")),
+        Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("patch", "delete")),
+        Rule(
+            CLUSTER.group,
+            ("machines", "machinedeployments", "machinesets", "machinepools"),
+            ("get", "list", "delete"),
+        ),
+        Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "list", "delete")),
+        Rule("", ("secrets",), ("get", "list", "delete")),
+    ),
+)

@@ -1,0 +1,21 @@
+"""What starts `kind_cluster`: the KINDCluster alone."""
+
+from __future__ import annotations
+
+from shared.api.resources import KIND_CLUSTER
+from shared.triggers import SPEC, Rule, Triggers, Watch
+
+TRIGGERS = Triggers(
+    name="kind_cluster",
+    watches=(
+        Watch(
+            KIND_CLUSTER,
+            fields=(*SPEC, "metadata.ownerReferences", "metadata.annotations"),
+            changes=("add", "update"),
+        ),
+    ),
+    rules=(
+        Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("get", "patch")),
+        Rule("", ("secrets",), ("get", "create", "patch", "delete")),
+    ),
+)

@@ -1,0 +1,94 @@
+"""`sweep`: an event source may lose what it likes, since this looks at the objects themselves.
+
+With `{"everything": true}` as the timer's data every object is sent, marked as a resync.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from shared.api import cluster as contract
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.clients import Clients
+from shared.event import Event, change_event
+from shared.kube import NotFound, Object, deleting, dig, key_of
+from shared.releases.naming import ReleaseName
+from shared.runtime import Answer, done
+
+from .triggers import PRIMARY_KINDS, TRIGGERS
+
+SOURCE = "/sweep"
+
+
+def handle(clients: Clients, event: Event) -> Answer:
+    if TRIGGERS.key(event) is None:
+        return Answer(400, f"event {event.id}: the sweep is started by {TRIGGERS.subscriptions[0].type}")
+    sink = os.environ.get("K_SINK", "")
+    if not sink:
+        return Answer(400, "K_SINK is not set: there is nowhere to send what is not settled")
+    objects = list(_objects(clients))
+    everything = event.data.get("everything") is True
+    chosen = objects if everything else list(unsettled(objects))
+    sent = sum(
+        _send(sink, change_event(obj, "update", source=SOURCE, reference=True, resync=everything))
+        for obj in chosen
+    )
+    if sent < len(chosen):
+        return Answer(
+            503, f"{len(chosen) - sent} of {len(chosen)} events were not taken by the sink", retry_after=5
+        )
+    return done(f"{sent} of {len(objects)} objects sent again")
+
+
+def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
+    """Those that are on their way somewhere, or that nobody has looked at."""
+    objects = list(objects)
+    with_addon = {
+        (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), dig(addon, "spec.clusterStack"))
+        for addon in objects
+        if addon["kind"] == CLUSTER_ADDON.kind
+    }
+    for obj in objects:
+        if deleting(obj) or not _ready(obj) or _outdated(obj) or _lacks_addon(obj, with_addon):
+            yield obj
+
+
+def _ready(obj: Object) -> bool:
+    if obj["kind"] == CLUSTER.kind:
+        return bool(dig(obj, "status.phase") == "Provisioned")
+    return dig(obj, "status.ready") is True
+
+
+def _outdated(obj: Object) -> bool:
+    observed = dig(obj, "status.observedGeneration")
+    return observed is not None and observed != obj["metadata"].get("generation")
+
+
+def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
+    if obj["kind"] != CLUSTER.kind or contract.is_paused(obj):
+        return False
+    name = contract.class_name(obj)
+    key = key_of(obj)
+    return bool(
+        name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon
+    )
+
+
+def _objects(clients: Clients) -> Iterator[Object]:
+    for resource in PRIMARY_KINDS:
+        try:
+            yield from clients.management.list(resource)
+        except NotFound:
+            continue  # the kind is not installed here
+
+
+def _send(sink: str, event: Event) -> bool:
+    import urllib3
+
+    headers, body = event.to_http()
+    try:
+        response = urllib3.request("POST", sink, body=body, headers=headers, timeout=10.0, retries=2)
+    except urllib3.exceptions.HTTPError:
+        return False
+    return response.status < 300

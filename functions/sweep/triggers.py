@@ -1,0 +1,21 @@
+"""What starts `sweep`: a timer. It reads every primary kind."""
+
+from __future__ import annotations
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
+from shared.event import PING, Event
+from shared.kube import Key
+from shared.triggers import Rule, Subscription, Triggers
+
+PRIMARY_KINDS = (CLUSTER, CLUSTER_ADDON, KIND_CLUSTER)
+
+
+def everything(_event: Event) -> Key:
+    return Key("", "sweep")
+
+
+TRIGGERS = Triggers(
+    name="sweep",
+    subscriptions=(Subscription(PING, everything),),
+    rules=tuple(Rule(kind.group, (kind.plural,), ("get", "list")) for kind in PRIMARY_KINDS),
+)

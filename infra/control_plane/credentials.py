@@ -1,0 +1,86 @@
+"""The certificates and the kubeconfig in an instance's directory: made once, kept over restarts."""
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infra.control_plane import files, servers
+from infra.control_plane.layout import Layout
+
+if TYPE_CHECKING:
+    from infra.control_plane.certificates import Authority, KeyPair
+
+_NAMES = ("ca", "apiserver", "admin", "service-account")
+
+
+def prepare(layout: Layout) -> None:
+    """Make what is missing: CA, serving certificate, admin's client certificate, service account keys.
+
+    Raises OSError, and ValueError if there is a CA that cannot be used.
+    """
+    missing = [name for name in _NAMES if not layout.certificate(name).exists()]
+    if not missing:
+        return
+    from infra.control_plane import certificates  # slow to import, and needed on the first start only
+
+    if "ca" in missing:
+        save_authority(layout, certificates.Authority.generate(f"{layout.root.name[:50]}-ca"))
+    ca = load_authority(layout)
+    as_long_as_the_ca = 100 * certificates.YEAR
+    if "apiserver" in missing:
+        pair = ca.issue(
+            "kube-apiserver",
+            dns=servers.SERVICE_NAMES,
+            ips=servers.SERVICE_ADDRESSES,
+            server=True,
+            valid_for=as_long_as_the_ca,
+        )
+        _save(layout, "apiserver", pair)
+    if "admin" in missing:
+        _save(layout, "admin", ca.issue("admin", ["system:masters"], valid_for=as_long_as_the_ca))
+    if "service-account" in missing:
+        _save(layout, "service-account", certificates.service_account_keys())
+
+
+def load_authority(layout: Layout) -> "Authority":
+    """Raises OSError if the instance has no CA yet, ValueError if it is not usable."""
+    from infra.control_plane.certificates import Authority
+
+    return Authority.load(layout.certificate("ca").read_bytes(), layout.key("ca").read_bytes())
+
+
+def save_authority(layout: Layout, authority: "Authority") -> None:
+    _save(layout, "ca", authority)
+
+
+def write_kubeconfig(layout: Layout, url: str) -> None:
+    """Write the admin's kubeconfig for the server at `url`, all inline, unless it is there already."""
+    if layout.kubeconfig.exists() and f"server: {url}\n" in layout.kubeconfig.read_text():
+        return
+    import yaml
+
+    def inline(path: Path) -> str:
+        return base64.b64encode(path.read_bytes()).decode()
+
+    name = layout.root.name
+    user = f"{name}-admin"
+    cluster = {"server": url, "certificate-authority-data": inline(layout.certificate("ca"))}
+    credentials = {
+        "client-certificate-data": inline(layout.certificate("admin")),
+        "client-key-data": inline(layout.key("admin")),
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
+        "current-context": name,
+    }
+    files.write(layout.kubeconfig, yaml.safe_dump(document, sort_keys=False))
+
+
+def _save(layout: Layout, name: str, pair: "KeyPair | Authority") -> None:
+    # The certificate last: its presence says that the pair is complete.
+    files.write(layout.key(name), pair.key_pem)
+    files.write(layout.certificate(name), pair.cert_pem, 0o644)

@@ -1,0 +1,28 @@
+"""Files that are either the old or the new version, never half of one, and never readable by others."""
+
+import os
+from pathlib import Path
+
+
+def write(path: Path, data: bytes | str, mode: int = 0o600) -> None:
+    """Replace `path` by `data` atomically, with file mode `mode`. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def tail(path: Path, lines: int = 12, most: int = 16_384) -> str:
+    """The last `lines` lines of a log (of at most its last `most` bytes), "" if there is none."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

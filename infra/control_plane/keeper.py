@@ -1,0 +1,237 @@
+"""The process that owns one instance: `python -m infra.control_plane.keeper DIR --etcd=E --kube-apiserver=A`.
+
+It outlives the command that started it, ends with its owner if it was given one, and takes both servers with
+it however it ends. It has one thread and one loop: every wait is `Keeper._wait`, which notices a signal, the
+end of the owner and the end of a server at once. Imports are few, and the slow ones late.
+"""
+
+import argparse
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.control_plane import credentials, files, ports, processes, servers
+from infra.control_plane.layout import LOCKED, Layout
+from infra.control_plane.processes import Process
+from infra.control_plane.state import Phase, State
+
+_GRACE = 8.0  # seconds a server has between SIGTERM and SIGKILL
+_BLIND = 0.2  # seconds between looks at the processes where the kernel has no pidfd
+
+
+class _Ending(Exception):
+    """Somebody wants the instance to end."""
+
+
+class _Failure(Exception):
+    """The instance cannot go on."""
+
+
+@dataclass
+class Keeper:
+    """One run of one instance. `etcd` and `apiserver` are executables, `timeout` is seconds until ready."""
+
+    layout: Layout
+    etcd: Path
+    apiserver: Path
+    timeout: float
+    owner: Process | None = None
+
+    def __post_init__(self) -> None:
+        previous = State.read(self.layout.state)
+        self._preferred_port = previous.port if previous else 0
+        self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        self._signalled = False
+        self._poll = select.poll()
+        self._all_polled = True
+        self.state = State("starting", previous.url if previous else "", keeper=Process.of(os.getpid()))
+
+    def run(self, started: Callable[[], None]) -> None:
+        """Call `started` as soon as the state file is ours, bring both servers up, stay until the end."""
+        self._listen_to_signals()
+        self._save("starting")
+        started()
+        try:
+            if self.owner:
+                self._watch(self.owner.pid)
+            with ports.hold(self._preferred_port) as port:
+                self._launch(port.getsockname()[1])
+                self._await_ready()
+                self._save("ready")
+                while True:
+                    self._wait(None)
+        except _Ending as reason:
+            _say(str(reason))
+            self._save("stopped")
+        except Exception as error:
+            if not isinstance(error, _Failure | OSError | ValueError):
+                traceback.print_exc()
+            _say(str(error))
+            self._save("failed", str(error))
+        finally:
+            # The API server first: without its etcd it would only complain and wait.
+            for name in ("kube-apiserver", "etcd"):
+                self._end(name)
+            self.state.etcd = self.state.apiserver = None
+            self._save(self.state.phase, self.state.error)
+
+    def _launch(self, port: int) -> None:
+        socket = self.layout.run / servers.ETCD_SOCKET
+        socket.unlink(missing_ok=True)
+        self.state.etcd = self._spawn("etcd", servers.etcd(self.etcd, self.layout))
+        self.state.url = f"https://127.0.0.1:{port}"
+        credentials.prepare(self.layout)
+        while not socket.exists():
+            self._wait(0.01)
+        self.state.apiserver = self._spawn(
+            "kube-apiserver", servers.apiserver(self.apiserver, self.layout, port)
+        )
+        credentials.write_kubeconfig(self.layout, self.state.url)
+
+    def _await_ready(self) -> None:
+        from infra.control_plane.probe import Probe
+
+        probe = Probe(self.layout, self.state.port)
+        deadline = time.monotonic() + self.timeout
+        while answer := probe.trouble():
+            self._wait(0.03)
+            if time.monotonic() > deadline:
+                raise self._failure(f"was not ready within {self.timeout:g} s ({answer})", "kube-apiserver")
+        probe.close()
+
+    def _spawn(self, name: str, arguments: list[str]) -> Process | None:
+        # etcd takes every flag from the environment too, and must not take a stranger's.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD_")}
+        child = processes.spawn(
+            arguments, directory=self.layout.run, log=self.layout.log(name), environment=environment
+        )
+        _say(f"{name} runs as {child.pid}")
+        self._servers[name] = child
+        self._watch(child.pid)
+        process = Process.of(child.pid)
+        if name == "etcd":
+            self.state.etcd = process
+        else:
+            self.state.apiserver = process
+        self._save("starting")
+        return process
+
+    def _wait(self, seconds: float | None) -> None:
+        """Pass the time (None: for ever). Raises _Ending or _Failure as soon as there is a reason to."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            if self._signalled:
+                raise _Ending("told to stop")
+            if self.owner and not self.owner.alive():
+                raise _Ending(f"the owner, process {self.owner.pid}, has ended")
+            for name, child in self._servers.items():
+                if (code := child.poll()) is not None:
+                    raise self._failure(f"ended by itself with {_exit_status(code)}", name)
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            pause = left if self._all_polled else min(_BLIND, _BLIND if left is None else left)
+            self._poll.poll(None if pause is None else pause * 1000)
+
+    def _failure(self, what: str, name: str) -> _Failure:
+        log = self.layout.log(name)
+        return _Failure(f"{name} {what}; the end of {log}:\n{files.tail(log) or '(empty)'}")
+
+    def _end(self, name: str) -> None:
+        child = self._servers.pop(name, None)
+        if child is None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            # Also when it has ended: children of its own may be left in its process group.
+            try:
+                os.killpg(child.pid, number)
+            except ProcessLookupError:
+                break
+            try:
+                child.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                _say(f"{name} ignores {number.name}")
+        _say(f"{name} has ended")
+
+    def _watch(self, pid: int) -> None:
+        descriptor = processes.watch(pid)
+        if descriptor is None:
+            self._all_polled = False
+        else:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _listen_to_signals(self) -> None:
+        def note(*_: object) -> None:
+            self._signalled = True
+
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)  # a handler alone would not end a poll
+        self._poll.register(reader, select.POLLIN)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, note)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _save(self, phase: Phase, error: str = "") -> None:
+        self.state.phase, self.state.error = phase, error
+        self.state.write(self.layout.state)
+
+
+def _exit_status(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"status {code}"
+
+
+def _say(line: str) -> None:
+    print(time.strftime("%Y-%m-%dT%H:%M:%S"), line, flush=True)
+
+
+def _detach() -> Callable[[], None]:
+    """Go on in a child that nobody has to wait for; the parent exits when the returned function is called.
+
+    The parent exits with status 1 if the child ends before that.
+    """
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        os._exit(0 if os.read(reader, 1) else 1)
+    os.close(reader)
+
+    def release() -> None:
+        os.write(writer, b"1")
+        os.close(writer)
+
+    return release
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="infra.control_plane.keeper", description="Keep one control plane.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--etcd", type=Path, required=True)
+    parser.add_argument("--kube-apiserver", type=Path, required=True)
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds until it must be ready")
+    parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends this")
+    options = parser.parse_args(arguments)
+    layout = Layout(options.directory.absolute())
+    layout.create()
+    lock = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"{layout.root} has a keeper already", file=sys.stderr)
+        return LOCKED
+    owner = Process(*map(int, options.owner.split(":"))) if options.owner else None
+    release = _detach()
+    Keeper(layout, options.etcd, options.kube_apiserver, options.timeout, owner).run(release)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The state file: all that a caller learns about an instance, readable at any moment, asking nobody."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from infra.control_plane import files
+from infra.control_plane.processes import Process
+
+Phase = Literal["starting", "ready", "failed", "stopped"]
+
+
+@dataclass
+class State:
+    """What the keeper last wrote. `url` is "" until a port is chosen, `error` "" unless `phase` is failed."""
+
+    phase: Phase
+    url: str = ""
+    error: str = ""
+    keeper: Process | None = None
+    etcd: Process | None = None
+    apiserver: Process | None = None
+
+    @property
+    def processes(self) -> list[Process]:
+        """The recorded processes, which may have ended since, in the order in which they should end."""
+        return [process for process in (self.keeper, self.apiserver, self.etcd) if process]
+
+    @property
+    def port(self) -> int:
+        """The port in `url`, 0 if there is none."""
+        return int(self.url.rpartition(":")[2] or 0)
+
+    def write(self, path: Path) -> None:
+        files.write(path, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "State | None":
+        """None if there is no such file; a file that is not ours reads as failed, with the reason."""
+        try:
+            content = json.loads(path.read_bytes())
+            for name in ("keeper", "etcd", "apiserver"):
+                content[name] = Process(**content[name]) if content[name] else None
+            return cls(**content)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, TypeError, KeyError) as error:
+            return cls("failed", error=f"{path} is not readable as a state file: {error}")

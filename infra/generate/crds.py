@@ -1,0 +1,98 @@
+"""Pydantic's JSON schema as a CustomResourceDefinition.
+
+JSON schema and the structural schemas of Kubernetes differ in four ways, each handled by one line of `structural`:
+references are written out, "X or null" is X, titles go, and what is constant is an enum of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shared.api.models import Column, CustomResource, Model
+from shared.kube.resources import Object
+
+_DROPPED = {"title", "additionalProperties", "$defs"}
+
+
+def definition(custom: CustomResource) -> Object:
+    """The CRD of a custom resource."""
+    resource = custom.resource
+    versions = [resource.version, *custom.also]
+    metadata: Object = {"name": f"{resource.plural}.{resource.group}"}
+    if custom.labels:
+        metadata["labels"] = dict(custom.labels)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": {
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "shortNames": [custom.short_name],
+                "categories": ["cluster-api"],
+            },
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == resource.version,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": list(_columns(custom.columns)),
+                    "schema": {"openAPIV3Schema": schema(custom.root)},
+                }
+                for version in versions
+            ],
+        },
+    }
+
+
+def schema(root: type[Model]) -> Object:
+    """The structural schema of a whole object."""
+    generated = root.model_json_schema(by_alias=True)
+    whole: Object = structural(generated, generated.get("$defs", {}))
+    known: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return whole | {"properties": known | whole["properties"]}
+
+
+def structural(node: Any, definitions: Mapping[str, Any]) -> Any:
+    """One node of a JSON schema, and all below it, as Kubernetes takes it. Raises ValueError for a real union."""
+    if "$ref" in node:
+        target = definitions[node["$ref"].rpartition("/")[2]]
+        return structural(target | {name: value for name, value in node.items() if name != "$ref"}, definitions)
+    if "anyOf" in node:
+        return structural(_optional(node), definitions)
+    result = {name: value for name, value in node.items() if name not in _DROPPED}
+    if "const" in result:
+        result["enum"] = [result.pop("const")]
+    if result.get("description"):
+        result["description"] = " ".join(result["description"].split())
+    if "properties" in node:
+        result["properties"] = {name: structural(child, definitions) for name, child in node["properties"].items()}
+    if "items" in node:
+        result["items"] = structural(node["items"], definitions)
+    if isinstance(node.get("additionalProperties"), dict):
+        result["additionalProperties"] = structural(node["additionalProperties"], definitions)
+    return result
+
+
+def _optional(node: Mapping[str, Any]) -> Object:
+    """`X | None`: with a default of None it may be left out, without a default it may be null."""
+    (choice, *others) = [option for option in node["anyOf"] if option.get("type") != "null"]
+    if others:
+        raise ValueError(f"a structural schema has no unions: {node}")
+    rest = {name: value for name, value in node.items() if name not in ("anyOf", "default")}
+    if node.get("default") is not None:
+        rest["default"] = node["default"]
+    elif "default" not in node:
+        rest["nullable"] = True
+    return choice | rest
+
+
+def _columns(columns: Iterable[Column]) -> Iterable[Object]:
+    return ({"name": column.name, "type": column.type, "jsonPath": column.path} for column in columns)

@@ -1,0 +1,113 @@
+"""The object store of a local run: moto's S3 server, over real HTTP, as a child process.
+
+moto's own command loads every AWS service's dispatcher and prints each request; this serves S3 alone. The socket
+listens before moto is imported (0.6 s), so that early clients wait instead of being refused, and it may be handed in
+by the parent, so that no port is ever guessed. Nothing is kept after the end of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStoreServer:
+    """A running server. Ends with `stop`, or with the process that started it, however that ends."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def stop(self, grace: float = 2.0) -> None:
+        """End the process and wait for it, `grace` seconds before killing it."""
+        self.process.terminate()
+        try:
+            self.process.wait(grace)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdin:
+            self.process.stdin.close()
+
+
+def start(port: int = 0) -> ObjectStoreServer:
+    """Start a server (port 0: a free one) without waiting for it; requests to `url` wait until it serves."""
+    with listen(port) as listener:
+        command = [sys.executable, "-m", "infra.object_store", "--fd", str(listener.fileno()), "--until-eof"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
+        return ObjectStoreServer(f"http://{HOST}:{listener.getsockname()[1]}", process)
+
+
+def listen(port: int = 0) -> socket.socket:
+    """A listening socket on the loopback address. Raises `OSError` if the port is taken."""
+    return socket.create_server((HOST, port), backlog=128)
+
+
+def wait_ready(url: str, timeout: float = 15.0) -> None:
+    """Return once the server answers. Raises `TimeoutError` after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            with urllib.request.urlopen(url, timeout=left):  # noqa: S310 - our own loopback address
+                return
+        except urllib.error.HTTPError as answer:
+            answer.close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise TimeoutError(f"no object store at {url} after {timeout:g} s")
+
+
+def serve(listener: socket.socket) -> None:
+    """Serve S3 on a listening socket until the process ends."""
+    from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+    from werkzeug.serving import make_server
+
+    class Handler(MotoRequestHandler):  # type: ignore[misc]
+        disable_nagle_algorithm = True  # headers and body are two writes
+
+        def log_request(self, *_: object) -> None:
+            """Requests are not news."""
+
+    host, port = listener.getsockname()[:2]
+    app = create_backend_app("s3")
+    make_server(host, port, app, threaded=True, request_handler=Handler, fd=listener.fileno()).serve_forever()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line: `python -m infra.object_store --port 5000`, or `--fd` for a socket that the parent listens on."""
+    parser = argparse.ArgumentParser(description="S3 object store for local runs, in memory")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--port", type=int, help=f"port on {HOST}; 0 for a free one")
+    where.add_argument("--fd", type=int, help="number of an inherited, listening socket")
+    parser.add_argument("--until-eof", action="store_true", help="end when standard input is closed")
+    options = parser.parse_args(argv)
+
+    listener = listen(options.port) if options.fd is None else socket.socket(fileno=options.fd)
+    if options.until_eof:
+        threading.Thread(target=_exit_at_eof, daemon=True).start()
+    print(f"S3 at http://{HOST}:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(listener)
+
+
+def _exit_at_eof() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Our custom resources, written once: models to validate with, and the source of the CRDs in `infra/crds`.
+
+Functions work on plain objects and need none of this at run time; pydantic is imported here and nowhere else.
+"""
+
+from .cluster import CLUSTER
+from .cluster_addon import CLUSTER_ADDON
+from .custom_resource import Column, CustomResource, Model
+from .kind_cluster import KIND_CLUSTER
+
+CUSTOM_RESOURCES = (CLUSTER, CLUSTER_ADDON, KIND_CLUSTER)
+
+__all__ = [
+    "CLUSTER",
+    "CLUSTER_ADDON",
+    "CUSTOM_RESOURCES",
+    "KIND_CLUSTER",
+    "Column",
+    "CustomResource",
+    "Model",
+]

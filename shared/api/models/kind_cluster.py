@@ -1,0 +1,72 @@
+"""KINDCluster: a workload cluster on this host, as an infrastructure object of Cluster API's contract."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from shared.api import resources
+
+from .custom_resource import Column, CustomResource, Int32, Model, Timestamp
+
+HISTORY_LIMIT = 32
+"""Entries of `status.conditions`; the oldest are to be dropped first."""
+
+
+class Endpoint(Model):
+    host: str = Field(max_length=512)
+    port: Int32 = Field(ge=0, le=65535)
+
+
+class KINDClusterSpec(Model):
+    cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
+    """The name that the cluster gets in kind."""
+    kubernetes_version: str = Field("1.21", max_length=8, pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
+    """A minor version, 1.14 or later."""
+    runtime: Literal["local", "kind"] | None = None
+    """`kind` for a cluster in containers, `local` for a control plane of plain processes."""
+    control_plane_endpoint: Endpoint | None = None
+    """Where the API server is; filled in once that is known."""
+
+
+class HistoryEntry(Model):
+    """Something that happened, not a condition in the usual sense."""
+
+    timestamp: Timestamp | None = None
+    message: str | None = None
+    reason: str | None = None
+
+
+class Initialization(Model):
+    provisioned: bool | None = None
+    """Once true, always true."""
+
+
+class KINDClusterStatus(Model):
+    ready: bool | None = None
+    failure_message: str | None = None
+    conditions: list[HistoryEntry] | None = Field(None, max_length=HISTORY_LIMIT)
+    """What happened, oldest first."""
+    initialization: Initialization | None = None
+    phase: str | None = None
+
+
+class KINDCluster(Model):
+    """A cluster made by kind or of local processes."""
+
+    spec: KINDClusterSpec | None = None
+    status: KINDClusterStatus | None = None
+
+
+KIND_CLUSTER = CustomResource(
+    resource=resources.KIND_CLUSTER,
+    root=KINDCluster,
+    short_name="kc",
+    columns=(
+        Column("KubernetesVersion", ".spec.kubernetesVersion"),
+        Column("ClusterName", ".spec.clusterName"),
+        Column("Ready", ".status.ready"),
+    ),
+    labels={"cluster.x-k8s.io/v1beta1": "v1alpha1", "cluster.x-k8s.io/v1beta2": "v1alpha1"},
+)

@@ -1,0 +1,19 @@
+"""The kinds that functions speak about, in the versions they ask for."""
+
+from __future__ import annotations
+
+from shared.kube.resources import Resource
+
+_CORE = "cluster.x-k8s.io"
+
+CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters")
+MACHINE = Resource(_CORE, "v1beta2", "Machine", "machines")
+MACHINE_DEPLOYMENT = Resource(_CORE, "v1beta2", "MachineDeployment", "machinedeployments")
+MACHINE_SET = Resource(_CORE, "v1beta2", "MachineSet", "machinesets")
+MACHINE_POOL = Resource(_CORE, "v1beta2", "MachinePool", "machinepools")
+
+CLUSTER_ADDON = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterAddon", "clusteraddons")
+KIND_CLUSTER = Resource("infrastructure.cluster-k8s.io", "v1alpha1", "KINDCluster", "kindclusters")
+
+SECRET = Resource("", "v1", "Secret", "secrets")
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")

@@ -1,0 +1,59 @@
+"""From a release's chart to the objects that belong into a cluster: values, rendering, parsing, order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..kube.resources import Object
+from .archive import inspect
+from .engine import NAMESPACE, RELEASE_NAME, Manifest, find_helm, needs_cluster_facts, render
+from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
+from .manifests import Identity, identity, parse, waves
+from .values import render_values
+
+__all__ = [
+    "NAMESPACE",
+    "RELEASE_NAME",
+    "ArchiveError",
+    "ChartError",
+    "HelmMissing",
+    "Identity",
+    "Manifest",
+    "ManifestError",
+    "RenderError",
+    "ValuesError",
+    "find_helm",
+    "identity",
+    "inspect",
+    "needs_cluster_facts",
+    "parse",
+    "render",
+    "render_addon",
+    "render_values",
+    "waves",
+]
+
+VALUES_FILE = "cluster-addon-values.yaml"
+
+
+def render_addon(
+    chart: bytes,
+    values_template: str | None,
+    context: Mapping[str, Any],
+    *,
+    chart_name: str,
+    kube_version: str | None,
+    api_versions: Sequence[str] = (),
+    helm: Callable[[], Path] | None = None,
+) -> list[Object]:
+    """The objects of an addon chart for the cluster in `context`; without a template the chart's defaults hold.
+
+    Raises ChartError.
+    """
+    values = {} if values_template is None else render_values(values_template, context, name=VALUES_FILE)
+    manifests = render(
+        chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm
+    )
+    return parse(manifests, default_namespace=NAMESPACE)

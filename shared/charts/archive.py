@@ -1,0 +1,107 @@
+"""Looks at a chart archive from outside, before any engine opens it.
+
+Archives come from release storage, so they are taken as hostile: nothing is written to disk, and the work is bounded by
+limits on entries and unpacked bytes that hold for the archive and the subcharts packed inside it together.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import tarfile
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import ArchiveError
+
+MAX_ENTRIES: Final = 10_000
+MAX_BYTES: Final = 64 * 2**20
+MAX_NESTING: Final = 8
+"""How deep subcharts may be packed inside one another."""
+
+_PACKED_SUBCHART = re.compile(r"(^|/)charts/[^/]+\.tgz$")
+
+
+def inspect(
+    data: bytes, name: str, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES
+) -> dict[str, bytes]:
+    """The files of a `.tgz`: path -> content, directories left out.
+
+    A packed subchart (`charts/*.tgz`) appears as itself and, below its own path, with its members. `max_bytes` counts
+    the whole unpacked stream, tar headers included. Raises ArchiveError, which names the archive, the member and the
+    limit.
+    """
+    members: dict[str, bytes] = {}
+    _collect(data, name, "", _Budget(max_entries, max_bytes), members)
+    return members
+
+
+@dataclass
+class _Budget:
+    """What is left of the limits while archives are read."""
+
+    max_entries: int
+    max_bytes: int
+    entries: int = 0
+    bytes: int = 0
+    nesting: int = 0
+
+
+class _Unpacked(io.RawIOBase):
+    """The decompressed stream, which ends in ArchiveError where the budget does."""
+
+    def __init__(self, data: bytes, name: str, budget: _Budget) -> None:
+        self._stream = gzip.GzipFile(fileobj=io.BytesIO(data))
+        self._name = name
+        self._budget = budget
+
+    def read(self, size: int = -1) -> bytes:
+        chunk = self._stream.read(size)
+        self._budget.bytes += len(chunk)
+        if self._budget.bytes > self._budget.max_bytes:
+            raise ArchiveError(f"{self._name}: unpacks to more than {self._budget.max_bytes} bytes")
+        return chunk
+
+
+def _collect(data: bytes, name: str, prefix: str, budget: _Budget, members: dict[str, bytes]) -> None:
+    if budget.nesting > MAX_NESTING:
+        raise ArchiveError(f"{name}: charts are packed inside each other more than {MAX_NESTING} deep")
+    try:
+        with tarfile.open(fileobj=_Unpacked(data, name, budget), mode="r|") as tar:
+            for info in tar:
+                path = _checked(info, name, budget)
+                if info.isdir():
+                    continue
+                if prefix + path in members:
+                    raise ArchiveError(f"{name}: member {info.name!r} occurs twice")
+                file = tar.extractfile(info)
+                assert file is not None
+                content = members[prefix + path] = file.read()
+                if _PACKED_SUBCHART.search(path):
+                    budget.nesting += 1
+                    _collect(content, f"{name}: {path}", f"{prefix}{path}/", budget, members)
+                    budget.nesting -= 1
+    except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error) as error:
+        raise ArchiveError(f"{name}: not a gzip-compressed tar archive ({error})") from error
+
+
+def _checked(info: tarfile.TarInfo, name: str, budget: _Budget) -> str:
+    """The member's normalised path, if it is harmless and within the limits."""
+    budget.entries += 1
+    if budget.entries > budget.max_entries:
+        raise ArchiveError(f"{name}: has more than {budget.max_entries} entries")
+    path = info.name.replace("\\", "/")
+    if path.startswith("/"):
+        raise ArchiveError(f"{name}: member {info.name!r} has an absolute path")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ArchiveError(f"{name}: member {info.name!r} has a path with '..'")
+    if info.issparse() or not (info.isreg() or info.isdir()):
+        raise ArchiveError(f"{name}: member {info.name!r} is neither a plain file nor a directory")
+    if info.size > budget.max_bytes - budget.bytes + tarfile.RECORDSIZE:
+        raise ArchiveError(
+            f"{name}: member {info.name!r} has {info.size} bytes, the archive may unpack to {budget.max_bytes}"
+        )
+    return "/".join(parts)

@@ -1,0 +1,123 @@
+"""YAML read the way Kubernetes' own tools read it (sigs.k8s.io/yaml), so that a chart means here what it means to Helm.
+
+Python's usual reader differs where it hurts: it makes dates of version strings and base-60 numbers of `10:30`, does not
+know `1e3` as a number or `0o644` as an octal, and keeps keys that are no strings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+YAMLError = yaml.YAMLError
+
+MAX_NODES: Final = 1_000_000
+"""Of one document, aliases followed: a few lines of nested aliases can stand for billions of values."""
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_INT = re.compile(
+    r"^[-+]?(?:0[bB][01_]+|0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[0-7_]*|[1-9][0-9_]*)$",
+)
+_FLOAT = re.compile(
+    r"^(?:[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """Go's rules for plain scalars in place of PyYAML's."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own interface
+
+    def integer(self, node: yaml.ScalarNode) -> int | float:
+        text = str(node.value).replace("_", "")
+        sign, digits = (text[0], text[1:]) if text[:1] in "+-" else ("", text)
+        if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit():
+            digits = "0o" + digits
+        number = int(sign + digits, 0)
+        return number if -(2**63) <= number < 2**64 else _plain(float(number))
+
+    def number(self, node: yaml.ScalarNode) -> int | float:
+        text = str(node.value).replace("_", "").lower()
+        if text.endswith((".inf", ".nan")):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{node.value} has no place in JSON", node.start_mark
+            )
+        return _plain(float(text))
+
+    def boolean(self, node: yaml.ScalarNode) -> bool:
+        return node.value in _TRUE
+
+    def text(self, node: yaml.ScalarNode) -> str:
+        return str(node.value)
+
+
+_STARTS = "-+.0123456789"
+for _tag, _pattern, _first in (
+    ("bool", re.compile(f"^(?:{'|'.join(_TRUE + _FALSE)})$"), "yYnNtTfFoO"),
+    ("int", _INT, _STARTS),
+    ("float", _FLOAT, _STARTS),
+    ("null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
+    ("merge", re.compile(r"^(?:<<)$"), "<"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, list(_first))
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.integer)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.number)
+_Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.boolean)
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.text)
+
+
+def load_all(text: str) -> Iterator[Any]:
+    """The documents of a stream as JSON-like values; mappings have string keys and share no parts.
+
+    Raises YAMLError, with the line, when iteration comes to the document that is wrong.
+    """
+    for document in yaml.load_all(text, Loader=_Loader):  # noqa: S506 - a SafeLoader with other scalar rules
+        yield _Json().of(document)
+
+
+def load(text: str) -> Any:
+    """The only document of a text, None if it is empty. Raises YAMLError, also for a second document."""
+    documents = [document for document in load_all(text) if document is not None]
+    if len(documents) > 1:
+        raise YAMLError(f"expected one YAML document, found {len(documents)}")
+    return documents[0] if documents else None
+
+
+def _plain(number: float) -> int | float:
+    """As JSON carries it: whole floats come back as integers, as they do from Go's encoder."""
+    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+
+
+class _Json:
+    """Copies one document into what JSON can carry."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def of(self, value: Any) -> Any:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise YAMLError(f"the document has more than {MAX_NODES} values")
+        if isinstance(value, dict):
+            return {_key(key): self.of(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if value is None or isinstance(value, str | bool | int | float):
+            return value
+        raise YAMLError(f"the document holds a {type(value).__name__}, which JSON cannot carry")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | float):
+        return str(key)
+    raise YAMLError(f"a mapping has the key {key!r}, which JSON cannot carry")

@@ -1,0 +1,135 @@
+"""A kubeconfig with a freshly minted client certificate, from a cluster's CA.
+
+Names, groups, key usage and validity follow what Cluster API writes, so that its tools read ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import warnings
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.x509 import Certificate
+
+VALIDITY = timedelta(days=365)
+
+
+def server_url(host: str, port: int) -> str:
+    """`https://host:port`, with brackets around an IPv6 address."""
+    host = host.strip("/")
+    return (
+        f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
+    )
+
+
+def mint(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> bytes:
+    """An admin kubeconfig for `cluster` at `server`, valid for a year.
+
+    Raises `ValueError` naming what is wrong with the CA (never quoting it).
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    authority, signing_key = _load(ca_certificate, ca_key)
+    # A client key is made per cluster; RSA 2048 is what every consumer of these files reads.
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    subject = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
+        x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes-admin"),
+    ]
+    usage = dict.fromkeys(
+        (
+            "content_commitment",
+            "data_encipherment",
+            "key_agreement",
+            "key_cert_sign",
+            "crl_sign",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
+    )
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name(subject))
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(authority.not_valid_before_utc)
+        .not_valid_after(now + VALIDITY)
+        .add_extension(x509.KeyUsage(digital_signature=True, key_encipherment=True, **usage), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(signing_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    user = f"{cluster}-admin"
+    context = f"{user}@{cluster}"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": cluster,
+                "cluster": {
+                    "server": server,
+                    "certificate-authority-data": _b64(authority.public_bytes(pem)),
+                },
+            }
+        ],
+        "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
+        "current-context": context,
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": _b64(certificate.public_bytes(pem)),
+                    "client-key-data": _b64(
+                        key.private_bytes(
+                            pem, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+                        )
+                    ),
+                },
+            }
+        ],
+    }
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def _load(certificate: bytes, key: bytes) -> tuple[Certificate, RSAPrivateKey | EllipticCurvePrivateKey]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    if not certificate.strip():
+        raise ValueError("tls.crt is missing or empty")
+    if not key.strip():
+        raise ValueError("tls.key is missing or empty")
+    try:
+        with warnings.catch_warnings():
+            # Cluster API's own CAs carry serial number 0, which the library frowns on.
+            warnings.simplefilter("ignore")
+            authority = x509.load_pem_x509_certificates(certificate)[0]
+    except (ValueError, IndexError) as error:
+        raise ValueError("tls.crt is no PEM certificate") from error
+    try:
+        private = serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError) as error:
+        raise ValueError("tls.key is no PEM private key") from error
+    if not isinstance(private, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
+        raise ValueError("tls.key is neither an RSA nor an EC key")
+    if private.public_key() != authority.public_key():
+        raise ValueError("tls.key does not belong to tls.crt")
+    return authority, private
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

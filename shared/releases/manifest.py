@@ -1,0 +1,53 @@
+"""The manifest: the one object whose presence makes a release visible, and which lists its files by digest.
+
+It carries a format version and its own digest, so that a manifest written by other code, cut short or changed in
+place reads as no manifest, and the release is fetched again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shared.releases.intake import is_plain_name
+from shared.releases.release import Blob
+
+FORMAT = 1
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def encode(tag: str, files: Mapping[str, Blob]) -> bytes:
+    """The manifest of release `tag`; equal files give equal bytes."""
+    listed = {name: {"sha256": blob.digest, "size": blob.size} for name, blob in files.items()}
+    manifest = {"format": FORMAT, "tag": tag, "files": listed}
+    return _canonical(manifest | {"digest": _digest(manifest)})
+
+
+def decode(data: bytes, tag: str) -> dict[str, Blob] | None:
+    """The files that a manifest of `tag` lists; None if these bytes are not such a manifest. Never raises."""
+    try:
+        manifest = json.loads(data)
+        digest = manifest.pop("digest")
+        if manifest["format"] != FORMAT or manifest["tag"] != tag or digest != _digest(manifest):
+            return None
+        files = {name: Blob(entry["sha256"], entry["size"]) for name, entry in manifest["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return files if all(map(_is_sound, files, files.values())) else None
+
+
+def _is_sound(name: str, blob: Blob) -> bool:
+    digest_ok = isinstance(blob.digest, str) and _SHA256.fullmatch(blob.digest) is not None
+    return is_plain_name(name) and digest_ok and isinstance(blob.size, int)
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(manifest)).hexdigest()
+
+
+def _canonical(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,105 @@
+"""`metadata.yaml`: which versions a release is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from shared.releases.naming import InvalidName, Version
+
+API_VERSION = "metadata.clusterstack.x-k8s.io/v1alpha1"
+MAX_BYTES = 64 * 1024
+
+_KUBERNETES = re.compile(r"v?([0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?)")
+_NOTHING = {"", "~", "null"}
+# Scalars stay the text that was written, nothing is guessed from it, and merge keys cannot multiply the document.
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+class MetadataError(Exception):
+    """A metadata.yaml that cannot be used; names the release and the field."""
+
+    def __init__(self, release: str, field: str, problem: str) -> None:
+        super().__init__(f"release {release}: metadata.yaml: {field}: {problem}")
+        self.release, self.field, self.problem = release, field, problem
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Versions of a release and its parts; `kubernetes` is complete and has the v, "v1.27.3"."""
+
+    cluster_stack: Version
+    kubernetes: str
+    cluster_addon: Version
+    node_image: Version | None = None
+
+
+def parse(data: bytes, release: str) -> Metadata:
+    """Read the file of `release` (a name for messages). Versions may have either spelling. Raises `MetadataError`."""
+    if len(data) > MAX_BYTES:
+        raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
+    try:
+        document = yaml.load(data, Loader=_LOADER)  # noqa: S506 - builds nothing but text, lists and mappings
+    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        raise MetadataError(release, "(file)", f"not YAML: {_short(error)}") from error
+
+    fields = _Fields(release, document)
+    api_version = fields.text("apiVersion")
+    if api_version != API_VERSION:
+        raise MetadataError(release, "apiVersion", f"want {API_VERSION}, found {api_version!r}")
+    return Metadata(
+        cluster_stack=fields.version("versions.clusterStack"),
+        kubernetes=fields.kubernetes("versions.kubernetes"),
+        cluster_addon=fields.version("versions.components.clusterAddon"),
+        node_image=fields.optional_version("versions.components.nodeImage"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Access by dotted path, every failure naming the path."""
+
+    release: str
+    document: Any
+
+    def find(self, path: str) -> str | None:
+        value = self.document
+        for at, key in enumerate(parts := path.split(".")):
+            if not isinstance(value, Mapping):
+                where = ".".join(parts[:at]) or "(file)"
+                raise MetadataError(self.release, where, "not a mapping")
+            value = value.get(key)
+            if value is None or value in _NOTHING if isinstance(value, str) else value is None:
+                return None
+        if not isinstance(value, str):
+            raise MetadataError(self.release, path, "not a text")
+        return value
+
+    def text(self, path: str) -> str:
+        value = self.find(path)
+        if value is None:
+            raise MetadataError(self.release, path, "missing")
+        return value
+
+    def optional_version(self, path: str) -> Version | None:
+        return None if self.find(path) is None else self.version(path)
+
+    def version(self, path: str) -> Version:
+        try:
+            return Version.parse(self.text(path))
+        except InvalidName as error:
+            raise MetadataError(self.release, path, str(error)) from None
+
+    def kubernetes(self, path: str) -> str:
+        match = _KUBERNETES.fullmatch(text := self.text(path))
+        if not match:
+            raise MetadataError(self.release, path, f"want a full version such as v1.27.3, found {text!r}")
+        return f"v{match[1]}"
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,200 @@
+"""Objects in any S3 endpoint: the only state of the functions that does not live in Kubernetes.
+
+Everything above this module sees bytes under keys and two errors: try again later (`StorageUnavailable`), or somebody
+has to change something first (`StorageError`). boto3 is imported at the first request, because most functions never
+touch storage and the import costs 0.3 s and 25 MB.
+
+Environment: `S3_ENDPOINT_URL` (else boto3's own `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS itself),
+`CAPI_FUNCTIONS_BUCKET` (default `capi-functions`), and the usual AWS variables for region and credentials.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+DEFAULT_BUCKET = "capi-functions"
+CONNECT_TIMEOUT = 2.0  # seconds
+READ_TIMEOUT = 10.0  # seconds without a byte
+ATTEMPTS = (
+    2  # in all; the caller's own retry is minutes long and survives a restart, this one only covers a hiccup
+)
+CONNECTIONS = 16
+
+_ABSENT = {"NoSuchKey", "NoSuchBucket", "404"}
+_TRANSIENT = {"SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"}
+_TRANSIENT_STATUS = {408, 409, 429}
+_OURS_ALREADY = {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}
+
+
+class StorageError(Exception):
+    """The object store refused; a retry alone does not help. Names bucket, key and endpoint, never credentials."""
+
+
+class StorageUnavailable(StorageError):
+    """The object store cannot be reached, is overloaded or broken for the moment: try again later."""
+
+
+class ObjectStore:
+    """One bucket. Cheap to create (no I/O, no boto3), safe to share between threads.
+
+    Every method raises `StorageUnavailable` or `StorageError`.
+    """
+
+    def __init__(self, bucket: str, endpoint: str | None = None) -> None:
+        self.bucket = bucket
+        self.endpoint = _without_userinfo(endpoint) if endpoint else None
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> ObjectStore:
+        """The store that the environment describes (see the module)."""
+        endpoints = (env.get(name) for name in ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        return cls(env.get("CAPI_FUNCTIONS_BUCKET") or DEFAULT_BUCKET, next(filter(None, endpoints), None))
+
+    def get(self, key: str) -> bytes | None:
+        """The object's bytes; None when the object or the whole bucket is absent."""
+        with self._errors("read", key) as call:
+            return call(lambda s3: _body(s3.get_object(Bucket=self.bucket, Key=key)))
+
+    def put(self, key: str, data: bytes, *, if_absent: bool) -> bool:
+        """Write an object; with `if_absent`, only when there is none yet. False: there was one, and it stays."""
+        condition = {"IfNoneMatch": "*"} if if_absent else {}
+        with self._errors("write", key) as call:
+            return call(lambda s3: _written(s3, Bucket=self.bucket, Key=key, Body=data, **condition))
+
+    def exists(self, key: str) -> bool:
+        """Whether the object is there; False also for an absent bucket."""
+        with self._errors("look for", key) as call:
+            return call(lambda s3: s3.head_object(Bucket=self.bucket, Key=key)) is not None
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        """All keys that begin with `prefix`, in order; empty for an absent bucket."""
+        with self._errors("list", f"{prefix}*") as call:
+            return call(lambda s3: _keys(s3, Bucket=self.bucket, Prefix=prefix)) or ()
+
+    def delete(self, key: str) -> None:
+        """Remove an object; removing one that is absent is fine."""
+        with self._errors("delete", key) as call:
+            call(lambda s3: s3.delete_object(Bucket=self.bucket, Key=key))
+
+    def ensure_bucket(self) -> None:
+        """Create the bucket unless it is there."""
+        with self._errors("create the bucket") as call:
+            if call(lambda s3: s3.head_bucket(Bucket=self.bucket)) is None:
+                call(lambda s3: _create_bucket(s3, self.bucket))
+
+    def _connected(self) -> Any:
+        with self._lock:  # clients may be shared between threads, making one may not
+            if self._client is None:
+                self._client = _client(self.endpoint)
+            return self._client
+
+    @contextmanager
+    def _errors(self, verb: str, key: str | None = None) -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
+        """Yield a function that runs one request; it answers None for what is absent and raises our errors only."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        def call(request: Callable[[Any], Any]) -> Any:
+            try:
+                return request(self._connected())
+            except ClientError as error:
+                if verb != "write" and _code(error) in _ABSENT:
+                    return None
+                kind, reason = _judge_answer(error.response)
+            except (BotoCoreError, ValueError) as error:
+                kind, reason = _judge_failure(error)
+            where = f"{key!r} in bucket" if key is not None else "bucket"
+            raise kind(f"cannot {verb} {where} {self.bucket!r} at {self.endpoint or 'AWS S3'}: {reason}")
+
+        yield call
+
+
+def _client(endpoint: str | None) -> Any:
+    """A client with explicit limits. Path-style addresses and no optional checksums: what every S3 clone understands."""
+    import boto3.session
+    from botocore.config import Config
+
+    session = boto3.session.Session()
+    return session.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name=session.region_name or os.environ.get("AWS_REGION") or "us-east-1",
+        config=Config(
+            connect_timeout=CONNECT_TIMEOUT,
+            read_timeout=READ_TIMEOUT,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            max_pool_connections=CONNECTIONS,
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={"addressing_style": "path" if endpoint else "auto"},
+        ),
+    )
+
+
+def _body(answer: Mapping[str, Any]) -> bytes:
+    with answer["Body"] as stream:
+        data: bytes = stream.read()
+    return data
+
+
+def _written(s3: Any, **request: Any) -> bool:
+    from botocore.exceptions import ClientError
+
+    try:
+        s3.put_object(**request)
+    except ClientError as error:
+        if _code(error) == "PreconditionFailed":
+            return False
+        raise
+    return True
+
+
+def _keys(s3: Any, **request: Any) -> Sequence[str]:
+    pages = s3.get_paginator("list_objects_v2").paginate(**request)
+    return tuple(found["Key"] for page in pages for found in page.get("Contents", ()))
+
+
+def _create_bucket(s3: Any, bucket: str) -> None:
+    from botocore.exceptions import ClientError
+
+    region = s3.meta.region_name
+    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    try:
+        s3.create_bucket(Bucket=bucket, **place)
+    except ClientError as error:
+        if (
+            _code(error) not in _OURS_ALREADY
+        ):  # somebody was faster; if it is not ours, the first write says so
+            raise
+
+
+def _code(error: Any) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]:
+    """What an error answer means for the caller, and why. 501 is no hiccup: the endpoint lacks the operation."""
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code = str(response.get("Error", {}).get("Code", "")) or "no error code"
+    transient = code in _TRANSIENT or status in _TRANSIENT_STATUS or (status >= 500 and status != 501)
+    return (StorageUnavailable if transient else StorageError), f"{code} (HTTP {status})"
+
+
+def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
+    """The same for a request that got no answer. Only the error's name is quoted: its text may quote the request."""
+    from botocore.exceptions import HTTPClientError, IncompleteReadError
+
+    transient = isinstance(error, (HTTPClientError, IncompleteReadError))
+    return (StorageUnavailable if transient else StorageError), type(error).__name__
+
+
+def _without_userinfo(url: str) -> str:
+    """S3 does not use a user name and password in the address; dropped, they cannot reach a log."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

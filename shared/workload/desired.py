@@ -1,0 +1,69 @@
+"""From rendered objects to what is applied: the namespace that each belongs to, its path, and our label on it.
+
+Scope is settled before identities are compared, or a cluster-scoped object with a stray namespace would look like
+another one and be pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+
+from ..kube import Object, Resource, dig
+from ..kube.crds import CRD
+from .inventory import OWNED, OWNED_LABEL
+
+
+class UnknownKinds(Exception):
+    """Some kinds are neither served nor defined by the chart itself."""
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        super().__init__(f"the workload cluster does not serve {', '.join(sorted(set(kinds)))}")
+
+
+def defined_by(objects: Iterable[Object]) -> dict[tuple[str, str], Resource]:
+    """The resources that CRDs among `objects` will bring."""
+    defined = {}
+    for crd in objects:
+        if crd["kind"] != CRD.kind:
+            continue
+        spec = crd.get("spec") or {}
+        group, names = spec.get("group", ""), spec.get("names") or {}
+        for version in spec.get("versions") or []:
+            resource = Resource(
+                group,
+                version["name"],
+                names.get("kind", ""),
+                names.get("plural", ""),
+                spec["scope"] == "Namespaced",
+            )
+            if version.get("served"):
+                defined[resource.api_version, resource.kind] = resource
+    return defined
+
+
+def desired(
+    objects: Iterable[Object], served: Mapping[tuple[str, str], Resource], *, default_namespace: str
+) -> list[Object]:
+    """The objects as they are applied. Raises `UnknownKinds`."""
+    objects = list(objects)
+    known = {**served, **defined_by(objects)}
+    unknown = [
+        f"{obj['kind']} ({obj['apiVersion']})"
+        for obj in objects
+        if (obj["apiVersion"], obj["kind"]) not in known
+    ]
+    if unknown:
+        raise UnknownKinds(unknown)
+    result = []
+    for rendered in objects:
+        obj = deepcopy(rendered)
+        metadata = obj["metadata"]
+        if known[obj["apiVersion"], obj["kind"]].namespaced:
+            metadata["namespace"] = metadata.get("namespace") or default_namespace
+        else:
+            metadata.pop("namespace", None)
+        metadata["labels"] = {**(dig(metadata, "labels") or {}), OWNED_LABEL: OWNED}
+        obj.pop("status", None)
+        result.append(obj)
+    return result

@@ -1,0 +1,367 @@
+"""Instances of the real kube-apiserver and etcd: their life, and above all their end."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+import yaml
+
+from infra.control_plane import (
+    ControlPlaneError,
+    Status,
+    authority,
+    binaries,
+    kubeconfig,
+    ports,
+    remove,
+    start,
+    status,
+    stop,
+)
+from infra.control_plane.certificates import Authority, KeyPair
+from infra.control_plane.layout import Layout
+from infra.control_plane.processes import Process
+from infra.control_plane.state import State
+
+NAMESPACES = "/api/v1/namespaces"
+
+
+@pytest.fixture(scope="module")
+def servers() -> dict[str, Path]:
+    return binaries.locate(["etcd", "kube-apiserver"], progress=print)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """Where instances may be put; whatever the test did, no process of theirs is left after it."""
+    yield tmp_path
+    # The keepers first, they would report the death of their servers.
+    for pid, command in sorted(processes_of(tmp_path).items(), key=lambda item: "keeper" not in item[1]):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        print("killed at the end of the test:", command)
+    eventually(lambda: not processes_of(tmp_path))
+
+
+@pytest.fixture
+def run(servers: dict[str, Path]) -> Callable[..., Status]:
+    def run(directory: Path, **options: Any) -> Status:
+        return start(directory, **{"binaries": servers, **options})
+
+    return run
+
+
+def processes_of(directory: Path) -> dict[int, str]:
+    """The command lines of the living processes that have to do with `directory`, by pid."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f"{directory}/" in command and Process.of(int(entry.name)):
+            found[int(entry.name)] = command
+    return found
+
+
+def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.01)
+
+
+def state(directory: Path) -> State:
+    found = State.read(Layout(directory).state)
+    assert found
+    return found
+
+
+class Client:
+    """Talks to the server of a kubeconfig, as its user, as `user`, or as nobody."""
+
+    def __init__(self, path: Path, user: KeyPair | None = None, *, anonymous: bool = False) -> None:
+        config = yaml.safe_load(path.read_text())
+        cluster, credentials = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        context = ssl.create_default_context(
+            cadata=base64.b64decode(cluster["certificate-authority-data"]).decode()
+        )
+        if not anonymous:
+            pair = user or KeyPair(
+                base64.b64decode(credentials["client-certificate-data"]),
+                base64.b64decode(credentials["client-key-data"]),
+            )
+            file = path.with_name("client.pem")
+            file.write_bytes(pair.cert_pem + pair.key_pem)
+            context.load_cert_chain(file)
+            file.unlink()
+        self._server = cluster["server"]
+        self._context = context
+
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+        with urllib3.PoolManager(ssl_context=self._context, retries=False, timeout=10) as pool:
+            headers = {"Content-Type": "application/json"}
+            data = json.dumps(body) if body else None
+            answer = pool.request(method, self._server + path, body=data, headers=headers)
+            return answer.status, answer.json()
+
+    def namespaces(self) -> set[str]:
+        code, content = self.request("GET", NAMESPACES)
+        assert code == 200, content
+        return {item["metadata"]["name"] for item in content["items"]}
+
+    def create_namespace(self, name: str) -> None:
+        code, content = self.request("POST", NAMESPACES, {"metadata": {"name": name}})
+        assert code == 201, content
+
+
+def test_ready(directory: Path, run: Callable[..., Status]) -> None:
+    """All that an instance is good for; a second start and a second keeper change nothing."""
+    told: list[str] = []
+    instance = directory / "a"
+    first = run(instance, progress=told.append)
+    config = kubeconfig(instance)
+    client = Client(config)
+
+    assert first == status(instance)
+    assert (first.phase, first.host, first.error) == ("ready", "127.0.0.1", "")
+    assert first.url == f"https://127.0.0.1:{first.port}"
+    assert str(instance) in told[-1]
+    assert {"default", "kube-system"} <= client.namespaces()
+    assert yaml.safe_load(config.read_text())["current-context"] == "a"
+
+    admin = authority(instance).issue("someone", ["system:masters"])
+    assert Client(config, admin).namespaces() == client.namespaces()
+    assert Client(config, authority(instance).issue("someone")).request("GET", NAMESPACES)[0] == 403
+    assert Client(config, Authority.generate("other").issue("x")).request("GET", NAMESPACES)[0] == 401
+    assert Client(config, anonymous=True).request("GET", NAMESPACES)[0] == 403
+
+    account = f"{NAMESPACES}/default/serviceaccounts"
+    assert client.request("POST", account, {"metadata": {"name": "robot"}})[0] == 201
+    code, token = client.request("POST", f"{account}/robot/token", {"spec": {}})
+    review = {"spec": {"token": token["status"]["token"]}}
+    code, answer = client.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
+    assert (code, answer["status"].get("authenticated")) == (201, True), answer
+
+    for path in instance.rglob("*"):
+        public = path.suffix == ".crt"
+        assert path.stat().st_mode & 0o077 == 0 or public, path
+    assert instance.stat().st_mode & 0o777 == 0o700
+    assert config.stat().st_mode & 0o777 == 0o600
+
+    before = processes_of(directory)
+    assert len(before) == 3
+    assert run(instance) == run(instance, wait=False) == first
+    with socket.socket() as thief, pytest.raises(OSError, match="in use"):
+        thief.bind((first.host, first.port))
+    with ports.hold(first.port) as held:
+        assert held.getsockname()[1] != first.port
+    assert processes_of(directory) == before
+    with pytest.raises(ControlPlaneError, match="another CA"):
+        run(instance, ca=Authority.generate("other"))
+
+    remove(instance)
+    assert not instance.exists()
+    assert processes_of(directory) == {}
+    assert status(instance).phase == "absent"
+
+
+def test_side_by_side_and_again(directory: Path, run: Callable[..., Status]) -> None:
+    """Two instances know nothing of each other; one that was stopped comes back as it was."""
+    ca = Authority.generate("given")
+    # Longer than the path of a unix socket may be.
+    a, b = directory / "a", directory / ("b" * 120) / "b"
+    assert run(a, ca=ca, wait=False).phase == "starting"
+    other = run(b)
+    first = run(a)
+    assert first.port != other.port
+    assert authority(a) == ca
+    Client(kubeconfig(a)).create_namespace("only-in-a")
+    assert "only-in-a" not in Client(kubeconfig(b)).namespaces()
+
+    old = kubeconfig(a).read_bytes()
+    stop(a)
+    stop(a)
+    assert status(a).phase == "stopped"
+    assert not any(f"{a}/" in command for command in processes_of(directory).values())
+    assert status(b) == other
+
+    again = run(a, ca=ca)
+    assert again.url == first.url
+    assert kubeconfig(a).read_bytes() == old
+    assert "only-in-a" in Client(kubeconfig(a)).namespaces()
+
+    stop(a)
+    with socket.create_server((first.host, first.port)):
+        moved = run(a)
+    assert moved.port != first.port
+    assert moved.url in kubeconfig(a).read_text()
+    assert "only-in-a" in Client(kubeconfig(a)).namespaces()
+    # What the instance gave away before is still accepted.
+    credentials = yaml.safe_load(old)["users"][0]["user"]
+    pair = KeyPair(*(base64.b64decode(credentials[f"client-{x}-data"]) for x in ("certificate", "key")))
+    assert Client(kubeconfig(a), pair).namespaces()
+
+
+def test_end_of_the_owner(directory: Path, run: Callable[..., Status]) -> None:
+    with subprocess.Popen(["sleep", "600"]) as owner:
+        run(directory / "a", owner=owner.pid)
+        owner.kill()
+        owner.wait()
+        eventually(lambda: not processes_of(directory))
+    assert status(directory / "a").phase == "stopped"
+    with pytest.raises(ControlPlaneError, match="owner"):
+        run(directory / "a", owner=owner.pid)
+
+
+def test_starter_ends_first(directory: Path, servers: dict[str, Path]) -> None:
+    """Without an owner the instance survives the process that started it, and its process group."""
+    code = (
+        "import os, sys; from pathlib import Path; from infra.control_plane import start;"
+        "start(Path(sys.argv[1]), binaries={'etcd': Path(sys.argv[2]), 'kube-apiserver': Path(sys.argv[3])});"
+        "os.killpg(0, 9)"
+    )
+    command = [sys.executable, "-c", code, directory / "a", servers["etcd"], servers["kube-apiserver"]]
+    starter = subprocess.run([str(part) for part in command], check=False, process_group=0)
+    assert starter.returncode == -signal.SIGKILL
+    assert Client(kubeconfig(directory / "a")).namespaces()
+    stop(directory / "a")
+
+
+@pytest.mark.parametrize(
+    ("victim", "phase", "log"),
+    [
+        ("keeper", "stopped", None),
+        ("etcd", "failed", "etcd.log"),
+        ("apiserver", "failed", "kube-apiserver.log"),
+    ],
+)
+def test_kill(victim: str, phase: str, log: str | None, directory: Path, run: Callable[..., Status]) -> None:
+    """Nothing is left whichever process is killed, and the instance can be started again."""
+    instance = directory / "a"
+    first = run(instance)
+    Client(kubeconfig(instance)).create_namespace("kept")
+    os.kill(getattr(state(instance), victim).pid, signal.SIGKILL)
+    eventually(lambda: not processes_of(directory))
+    after = status(instance)
+    assert (after.phase, after.pid) == (phase, None)
+    if log:
+        assert "SIGKILL" in after.error
+        assert str(instance / "logs" / log) in after.error
+    assert run(instance).url == first.url
+    assert "kept" in Client(kubeconfig(instance)).namespaces()
+
+
+def test_stop_order(directory: Path, run: Callable[..., Status]) -> None:
+    """The API server has ended before etcd is told to, and an open watch does not hold it up."""
+    instance = directory / "a"
+    port = run(instance).port
+    running = state(instance)
+    assert running.apiserver
+    assert running.etcd
+    layout = Layout(instance)
+    context = ssl.create_default_context(cafile=layout.certificate("ca"))
+    context.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
+    with (
+        socket.create_connection(("127.0.0.1", port)) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as watch,
+    ):
+        watch.sendall(f"GET {NAMESPACES}?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert watch.recv(100).startswith(b"HTTP/1.1 200")
+        stopping = threading.Thread(target=stop, args=(instance,))
+        stopping.start()
+        while running.apiserver.alive():
+            assert running.etcd.alive()
+        stopping.join(6)
+        assert not stopping.is_alive()
+    assert not processes_of(directory)
+    said = (instance / "logs" / "keeper.log").read_text()
+    assert said.index("told to stop") < said.index("kube-apiserver has ended") < said.index("etcd has ended")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_keeper_gets_a_signal_while_starting(
+    number: signal.Signals, directory: Path, run: Callable[..., Status]
+) -> None:
+    run(directory / "a", wait=False)
+    keeper = state(directory / "a").keeper
+    assert keeper
+    keeper.signal(number)
+    eventually(lambda: not processes_of(directory))
+    assert status(directory / "a").phase == "stopped"
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("broken", "text", "reason"),
+    [
+        ("kube-apiserver", 'exec {real} "$@" --no-such-flag', "unknown flag: --no-such-flag"),
+        ("etcd", 'exec {real} "$@" --no-such-flag', "no-such-flag"),
+        ("etcd", "exit 3", "ended by itself with status 3"),
+        ("kube-apiserver", "exec sleep 600", "was not ready within 1 s"),
+        ("kube-apiserver", "sleep 600", "was not ready within 1 s"),
+    ],
+)
+def test_failed_start(
+    broken: str,
+    text: str,
+    reason: str,
+    directory: Path,
+    servers: dict[str, Path],
+    run: Callable[..., Status],
+) -> None:
+    """The error names the directory and the log, quotes its end, and no process is left."""
+    instance = directory / "a"
+    fake = script(directory / "fake", text.format(real=servers[broken]))
+    with pytest.raises(ControlPlaneError, match=reason) as caught:
+        run(instance, binaries={**servers, broken: fake}, timeout=1)
+    assert str(instance) in str(caught.value)
+    assert str(instance / "logs" / f"{broken}.log") in str(caught.value)
+    assert status(instance).phase == "failed"
+    eventually(lambda: not processes_of(directory))
+    assert run(instance).phase == "ready"
+
+
+def test_binary_that_cannot_run(
+    directory: Path, servers: dict[str, Path], run: Callable[..., Status]
+) -> None:
+    missing = directory / "missing"
+    with pytest.raises(ControlPlaneError, match=str(missing)):
+        run(directory / "a", binaries={**servers, "kube-apiserver": missing})
+    eventually(lambda: not processes_of(directory))
+
+
+def test_starts_at_the_same_time(directory: Path, run: Callable[..., Status]) -> None:
+    """All get the same instance, also when it was just told to stop."""
+    results: list[Status] = []
+    run(directory / "a", wait=False)
+    stopping = threading.Thread(target=stop, args=(directory / "a",))
+    stopping.start()
+    stopping.join()
+    threads = [threading.Thread(target=lambda: results.append(run(directory / "a"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert len(set(results)) == 1
+    assert len(processes_of(directory)) == 3

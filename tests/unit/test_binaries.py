@@ -1,0 +1,362 @@
+"""Where executables come from, in which order, and what becomes of an attempt that fails half-way."""
+
+import hashlib
+import http.server
+import io
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.control_plane import binaries
+from infra.control_plane.binaries import Archive, BinaryNotFound, locate
+
+SCRIPT = b"#!/bin/sh\necho archived\n"
+FAKE_GO = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+echo "go: downloading example.com/module v1" >&2
+echo "example.com/package" >&2
+echo built >> "$(dirname "$0")/calls"
+sleep "${FAKE_GO_SECONDS:-0}"
+[ -z "$FAKE_GO_FAILS" ] || { echo "undefined: everything" >&2; exit 1; }
+echo "$3" > "$2"
+"""
+
+
+class Lines(list[str]):
+    """Progress that can be looked at."""
+
+    def __call__(self, line: str) -> None:
+        self.append(line)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self)
+
+
+@pytest.fixture
+def lines() -> Lines:
+    return Lines()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, no assets, and no go."""
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("shutil.which", {}.get)
+    monkeypatch.setenv("no_proxy", "*")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for go; returns the file with one line per call."""
+    executable(tmp_path / "go" / "go", FAKE_GO.encode())
+    monkeypatch.setenv("PATH", f"{tmp_path / 'go'}:/usr/bin:/bin")
+    monkeypatch.setattr("shutil.which", {"go": "go"}.get)
+    return tmp_path / "go" / "calls"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A directory that a real HTTP server serves, and its URL. A file ending in .cut is sent half."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = tmp_path / "served" / self.path.lstrip("/")
+            if not path.exists():
+                self.send_error(404)
+                return
+            content = path.read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2] if path.suffix == ".cut" else content)
+
+        def log_message(self, *_: object) -> None:
+            with (tmp_path / "requests").open("a") as log:
+                log.write(self.path + "\n")
+
+    (tmp_path / "served").mkdir()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield tmp_path / "served", f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def executable(path: Path, content: bytes = SCRIPT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(0o755)
+    return path
+
+
+def release(
+    served: tuple[Path, str],
+    members: dict[str, bytes] | bytes,
+    *,
+    name: str = "{version}.tar.gz",
+    sha512: str = "",
+) -> Archive:
+    """Put an archive on the server; `members` are the files in it, or its bytes."""
+    directory, url = served
+    file = directory / name.format(version="v9")
+    if isinstance(members, bytes):
+        file.write_bytes(members)
+    elif members:
+        with tarfile.open(file, "w:gz") as archive:
+            for member, content in members.items():
+                info = tarfile.TarInfo(member)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    content = file.read_bytes() if file.exists() else b""
+    digest = sha512 or hashlib.sha512(content).hexdigest()
+    platforms = dict.fromkeys(("linux-amd64", "linux-arm64"), digest)
+    return Archive("v9", f"{url}/{name}", ("etcd", "kube-apiserver"), platforms)
+
+
+def left(cache: Path) -> list[str]:
+    """Names of all files in the cache but locks."""
+    return sorted(p.name for p in cache.rglob("*") if p.is_file() and not p.name.endswith(".lock"))
+
+
+BOTH = {"bin/etcd": SCRIPT, "bin/kube-apiserver": SCRIPT, "bin/kubectl": SCRIPT}
+
+
+def test_order(
+    cache: Path,
+    tmp_path: Path,
+    served: tuple[Path, str],
+    go: Path,
+    lines: Lines,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each way is taken only where those before it fail."""
+    (etcd,) = [module for module in binaries._MODULES if module.directory == "etcd"]
+    archive = release(served, BOTH)
+
+    assert locate(["etcd"], progress=lines, archive=None) == {"etcd": etcd.cache / "etcd"}
+    assert go.read_text() == "built\n"
+    (etcd.cache / "etcd").unlink()
+    assert locate(["etcd"], progress=lines, archive=archive) == {"etcd": archive.cache / "etcd"}
+    assert go.read_text() == "built\n"
+    requests = (tmp_path / "requests").read_text()
+    built = executable(etcd.cache / "etcd")
+    assert locate(["etcd"], progress=lines, archive=archive) == {"etcd": built}
+    asset = executable(tmp_path / "assets" / "etcd")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(asset.parent))
+    assert locate(["etcd", "kube-apiserver"], progress=lines, archive=archive) == {
+        "etcd": asset,
+        "kube-apiserver": archive.cache / "kube-apiserver",
+    }
+    assert (tmp_path / "requests").read_text() == requests
+
+
+def test_assets_must_be_executable(tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "helm").touch(0o644)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    with pytest.raises(BinaryNotFound, match="is not an executable file"):
+        locate(["helm"], progress=lines)
+
+
+def test_archive_is_unpacked(cache: Path, served: tuple[Path, str], lines: Lines) -> None:
+    found = locate(["etcd", "kube-apiserver"], progress=lines, archive=release(served, BOTH))
+    assert left(cache) == ["etcd", "kube-apiserver"]
+    for path in found.values():
+        assert subprocess.check_output([path]) == b"archived\n"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert len([line for line in lines if line.startswith("downloading")]) == 1
+
+
+HALF = io.BytesIO()
+with tarfile.open(fileobj=HALF, mode="w:gz") as _tar:
+    _info = tarfile.TarInfo("etcd")
+    _info.size = 100_000
+    _tar.addfile(_info, io.BytesIO(os.urandom(100_000)))
+
+
+@pytest.mark.parametrize(
+    ("members", "name", "sha512", "reason"),
+    [
+        (BOTH, "{version}.tar.gz", "0" * 128, "its sha512 is"),
+        (BOTH, "{version}.tar.gz.cut", "", "sha512|read"),
+        (b"not an archive", "{version}.tar.gz", "", "gzip"),
+        (HALF.getvalue()[:50_000], "{version}.tar.gz", "", "end|EOF|ended"),
+        ({"bin/kubectl": SCRIPT}, "{version}.tar.gz", "", "does not hold etcd"),
+        ({}, "{version}.absent", "", "404"),
+    ],
+)
+def test_useless_archive(
+    members: dict[str, bytes] | bytes,
+    name: str,
+    sha512: str,
+    reason: str,
+    cache: Path,
+    served: tuple[Path, str],
+    lines: Lines,
+) -> None:
+    """Nothing is left of it, not even where it broke in the middle of a file."""
+    archive = release(served, members, name=name, sha512=sha512)
+    with pytest.raises(BinaryNotFound, match=reason):
+        locate(["etcd"], progress=lines, archive=archive)
+    assert left(cache) == []
+
+
+def test_unreachable_host(lines: Lines, go: Path) -> None:
+    """It is told, and the next way is taken."""
+    archive = Archive("v9", "http://127.0.0.1:1/{version}", ("etcd",), binaries.ENVTEST.sha512)
+    assert locate(["etcd"], progress=lines, archive=archive)["etcd"].exists()
+    assert "http://127.0.0.1:1/v9 is of no use" in lines.text
+    assert "built etcd" in lines.text
+
+
+def test_hostile_members(tmp_path: Path, cache: Path, served: tuple[Path, str], lines: Lines) -> None:
+    directory, _ = served
+    with tarfile.open(directory / "v9.tar.gz", "w:gz") as archive:
+        for name, kind, link in [
+            ("etcd", tarfile.SYMTYPE, "/bin/sh"),
+            ("kube-apiserver", tarfile.LNKTYPE, "../../outside"),
+            ("../../../outside", tarfile.REGTYPE, ""),
+            ("/etcd", tarfile.DIRTYPE, ""),
+            ("../../../kube-apiserver", tarfile.REGTYPE, ""),
+        ]:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = kind, link, len(SCRIPT) if kind == tarfile.REGTYPE else 0
+            archive.addfile(info, io.BytesIO(SCRIPT))
+    release_ = release(served, (directory / "v9.tar.gz").read_bytes())
+
+    found = locate(["kube-apiserver"], progress=lines, archive=release_)["kube-apiserver"]
+    assert found.parent == release_.cache
+    assert not found.is_symlink()
+    assert left(cache) == ["kube-apiserver"]
+    assert not list(tmp_path.rglob("outside"))
+    with pytest.raises(BinaryNotFound):
+        locate(["etcd"], progress=lines, archive=release_)
+
+
+def test_huge_member(
+    cache: Path, served: tuple[Path, str], lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = release(served, {"etcd": bytes(1000_000)})
+    monkeypatch.setattr(binaries, "_LARGEST", 900_000)
+    with pytest.raises(BinaryNotFound, match="larger than"):
+        locate(["etcd"], progress=lines, archive=archive)
+    assert left(cache) == []
+
+
+def test_runs_that_start_together(served: tuple[Path, str], tmp_path: Path) -> None:
+    archive = release(served, BOTH)
+    results: list[dict[str, Path]] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(locate(["etcd"], progress=Lines(), archive=archive)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [{"etcd": archive.cache / "etcd"}] * 6
+    assert (tmp_path / "requests").read_text() == "/v9.tar.gz\n"
+
+
+def test_builds_that_start_together(go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes, not threads: one builds, the others wait and say so."""
+    monkeypatch.setenv("FAKE_GO_SECONDS", "1")
+    code = "from infra.control_plane.binaries import locate; print(locate(['helm'], progress=print)['helm'])"
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    outputs = [run.communicate(timeout=30)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert go.read_text() == "built\n"
+    assert sum("waiting for another run that builds helm" in output for output in outputs) == 2
+    assert left(cache) == ["helm"]
+
+
+def test_build_reports(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GO_SECONDS", "0.5")
+    monkeypatch.setattr(binaries, "_REPORT_EVERY", 0.2)
+    locate(["ingress"], progress=lines)
+    assert "1 packages compiled, now example.com/package" in lines.text
+
+
+def test_failed_build(go: Path, cache: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GO_FAILS", "1")
+    with pytest.raises(BinaryNotFound, match="undefined: everything"):
+        locate(["helm"], progress=lines)
+    assert left(cache) == []
+
+
+def test_remains_of_a_killed_build(go: Path, lines: Lines) -> None:
+    module = binaries._module("helm")
+    module.cache.mkdir(parents=True)
+    (module.cache / ".helm.partial").write_text("half")
+    assert locate(["helm"], progress=lines) == {"helm": module.cache / "helm"}
+    assert left(module.cache) == ["helm"]
+
+
+def test_no_build_unless_wanted(go: Path, lines: Lines) -> None:
+    with pytest.raises(BinaryNotFound):
+        locate(["helm"], progress=lines, build=False)
+    assert not go.exists()
+
+
+def test_nothing_works(lines: Lines) -> None:
+    with pytest.raises(BinaryNotFound) as caught:
+        locate(["filter", "etcd"], progress=lines, archive=None)
+    message = str(caught.value)
+    for expected in (
+        "filter was not found",
+        "etcd was not found",
+        "KUBEBUILDER_ASSETS",
+        "no `go`",
+        "install Go >= 1.26",
+    ):
+        assert expected in message
+
+
+def test_unknown_name(lines: Lines) -> None:
+    with pytest.raises(ValueError, match="kubectl"):
+        locate(["kubectl"], progress=lines)
+
+
+@pytest.mark.parametrize("module", binaries._MODULES, ids=lambda module: str(module.directory))
+def test_modules_are_consistent(module: binaries.Module) -> None:
+    """Every executable is a tool of its go.mod, so that `go mod tidy` keeps what it needs."""
+    go_mod = (module.path / "go.mod").read_text()
+    assert module.version.startswith("v")
+    for package in module.packages.values():
+        assert f"{package}\n" in go_mod
+
+
+def test_the_server_knows_its_version() -> None:
+    flags = binaries._module("kube-apiserver").linker_flags
+    assert "version.gitVersion=v1.36.3 " in flags
+    assert flags.endswith("version.gitMinor=36")
+    assert binaries._module("helm").linker_flags == "-s -w"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"CAPI_FUNCTIONS_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
+        ({"XDG_CACHE_HOME": "/b"}, "/b/capi-functions"),
+        ({"HOME": "/c"}, "/c/.cache/capi-functions"),
+    ],
+)
+def test_cache_directory(environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CAPI_FUNCTIONS_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert binaries.cache_directory() == Path(expected)

@@ -1,0 +1,209 @@
+"""State file, processes, ports and files: the parts of an instance that need no server."""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import control_plane
+from infra.control_plane import files, ports
+from infra.control_plane.layout import LOCKED, Layout
+from infra.control_plane.processes import Process, spawn
+from infra.control_plane.state import Phase, State
+
+URL = "https://127.0.0.1:1234"
+
+
+def me() -> Process:
+    process = Process.of(os.getpid())
+    assert process
+    return process
+
+
+def stranger() -> Process:
+    """Our pid in an earlier life."""
+    return Process(os.getpid(), me().started - 1)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        State("starting"),
+        State("failed", URL, "broken"),
+        State("ready", URL, "", Process(1, 2), Process(3, 4), Process(5, 6)),
+    ],
+)
+def test_state_survives_the_file(state: State, tmp_path: Path) -> None:
+    state.write(tmp_path / "state.json")
+    assert State.read(tmp_path / "state.json") == state
+    assert (tmp_path / "state.json").stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [tmp_path / "state.json"]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "null", "{}", '{"phase": "ready", "keeper": 1}', '{"more": 1}']
+)
+def test_foreign_state(content: str, tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(content)
+    state = State.read(tmp_path / "state.json")
+    assert state
+    assert state.phase == "failed"
+    assert "state.json" in state.error
+    assert control_plane.status(tmp_path).phase == "failed"
+
+
+@pytest.mark.parametrize(
+    ("phase", "keeper", "seen", "pid"),
+    [
+        ("ready", me(), "ready", os.getpid()),
+        ("starting", me(), "starting", os.getpid()),
+        ("stopped", me(), "stopped", os.getpid()),
+        ("ready", stranger(), "stopped", None),
+        ("starting", stranger(), "stopped", None),
+        ("failed", stranger(), "failed", None),
+        ("ready", None, "stopped", None),
+    ],
+)
+def test_status(phase: Phase, keeper: Process | None, seen: str, pid: int | None, tmp_path: Path) -> None:
+    State(phase, URL, keeper=keeper).write(tmp_path / "state.json")
+    status = control_plane.status(tmp_path)
+    assert (status.phase, status.pid, status.host, status.port) == (seen, pid, "127.0.0.1", 1234)
+
+
+def test_absent(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing"
+    assert control_plane.status(nothing).phase == "absent"
+    control_plane.stop(nothing)
+    control_plane.remove(nothing)
+    with pytest.raises(control_plane.ControlPlaneError, match="nothing"):
+        control_plane.authority(nothing)
+    assert not nothing.exists()
+
+
+def test_remove_spares_other_folders(tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    with pytest.raises(control_plane.ControlPlaneError, match=str(tmp_path)):
+        control_plane.remove(tmp_path)
+    assert (tmp_path / "precious").exists()
+
+
+def test_stop_spares_whoever_has_the_pid_now(tmp_path: Path) -> None:
+    State("ready", keeper=stranger(), etcd=stranger()).write(tmp_path / "state.json")
+    control_plane.stop(tmp_path)
+
+
+def test_stop_kills_what_the_keeper_left(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "100"]) as left:
+        State("ready", keeper=stranger(), etcd=Process.of(left.pid)).write(tmp_path / "state.json")
+        control_plane.stop(tmp_path)
+        assert left.wait(1) == -signal.SIGTERM
+
+
+def test_stop_escalates(tmp_path: Path) -> None:
+    with subprocess.Popen(["sh", "-c", "trap '' TERM; echo; read _"], stdin=-1, stdout=-1) as stubborn:
+        assert stubborn.stdout
+        stubborn.stdout.readline()
+        State("ready", keeper=Process.of(stubborn.pid)).write(tmp_path / "state.json")
+        control_plane.stop(tmp_path, timeout=0.2)
+        assert stubborn.wait(1) == -signal.SIGKILL
+
+
+def test_a_zombie_is_not_alive() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert Process.of(ended.pid) is None
+
+
+def test_spawned_dies_with_its_parent(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from infra.control_plane.processes import spawn;"
+        "child = spawn(['sleep', '100'], directory=Path('/'), log=Path(sys.argv[1]), environment=os.environ);"
+        "print(child.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "log"], stdout=subprocess.PIPE, check=False, timeout=10
+    ).stdout
+    for _ in range(200):
+        if not Process.of(int(output)):
+            return
+        subprocess.run(["sleep", "0.01"], check=True)
+    pytest.fail("it lives on")
+
+
+def test_spawn_keeps_the_log_before(tmp_path: Path) -> None:
+    for word in ("one", "two"):
+        spawn(["echo", word], directory=tmp_path, log=tmp_path / "log", environment=os.environ).wait()
+    assert files.tail(tmp_path / "log") == "two"
+    assert files.tail(tmp_path / "log.previous") == "one"
+
+
+def test_tail(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert files.tail(log) == ""
+    log.write_text("".join(f"{n}\n" for n in range(10_000)))
+    assert files.tail(log, 3) == "9997\n9998\n9999"
+
+
+def test_a_held_port_is_nobody_elses() -> None:
+    with ports.hold() as held, socket.socket() as other:
+        port = held.getsockname()[1]
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with ports.hold(port) as second:
+            assert second.getsockname()[1] != port
+        anonymous = [ports.hold() for _ in range(500)]
+        assert port not in {each.getsockname()[1] for each in anonymous}
+        for each in anonymous:
+            each.close()
+
+
+def test_a_held_port_can_be_shared_with_a_server_and_taken_again() -> None:
+    with ports.hold() as held, socket.socket() as server:
+        address = held.getsockname()
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        server.bind(address)
+        server.listen()
+        for _ in range(20):  # none is lost to the socket that does not listen
+            with socket.create_connection(address, timeout=1), server.accept()[0]:
+                pass
+        with ports.hold(address[1]) as second:
+            assert second.getsockname() != address
+    with ports.hold(address[1]) as again:  # despite connections in TIME_WAIT
+        assert again.getsockname() == address
+
+
+@pytest.mark.parametrize("preferred", [0, -1, 1 << 20])
+def test_preferred_port_that_cannot_be(preferred: int) -> None:
+    with ports.hold(preferred) as held:
+        assert 0 < held.getsockname()[1] < 1 << 16
+
+
+def test_second_keeper_refuses(tmp_path: Path) -> None:
+    Layout(tmp_path).create()
+    command = [
+        sys.executable,
+        "-m",
+        "infra.control_plane.keeper",
+        str(tmp_path),
+        "--etcd=e",
+        "--kube-apiserver=k",
+    ]
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    assert refused.returncode == LOCKED
+    assert str(tmp_path) in refused.stderr
+    assert control_plane.status(tmp_path).phase == "absent"
+
+
+def test_keeper_and_status_import_nothing_slow() -> None:
+    code = (
+        "import sys, infra.control_plane.keeper; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
