@@ -1,8 +1,8 @@
 """The object store of a local run: moto's S3 server, over real HTTP, as a child process.
 
-moto's own command loads every AWS service's dispatcher and prints each request; this serves S3 alone. The socket
-listens before moto is imported (0.6 s), so that early clients wait instead of being refused, and it may be handed in
-by the parent, so that no port is ever guessed. Nothing is kept after the end of the process.
+Of moto's AWS services this serves S3 alone, and quietly. The socket listens before moto is imported (0.6 s), so
+that early clients wait instead of being refused, and it may be handed in by the parent, so that no port is ever
+guessed. Nothing is kept after the end of the process.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def serve(listener: socket.socket) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Command line: `python -m infra.object_store --port 5000`, or `--fd` for a socket that the parent listens on."""
+    """Command line: `python -m infra.object_store --port 5000`, or `--fd` for an inherited listening socket."""
     parser = argparse.ArgumentParser(description="S3 object store for local runs, in memory")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--port", type=int, help=f"port on {HOST}; 0 for a free one")

@@ -101,9 +101,7 @@ class Clients:
                 self.discovery.forget()
                 resource = self.discovery.preferred(group, kind)
             if resource is None:
-                return Found(
-                    "failed", kind=kind, error=f"{kind}.{group} is not served: is its CRD installed?"
-                )
+                return Found("failed", kind=kind, error=f"{kind}.{group} is not served: is its CRD installed?")
             found = self.management.find(resource, Key(namespace, name))
         except ApiError as error:
             return Found("failed", kind=kind, error=str(error))

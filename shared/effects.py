@@ -100,9 +100,7 @@ class RemoveFinalizer:
 
 
 def add_finalizer(resource: Resource, target: Mapping[str, Any], finalizer: str) -> Patch:
-    return Patch(
-        resource, target, {"metadata": {"finalizers": [*dig(target, "metadata.finalizers", []), finalizer]}}
-    )
+    return Patch(resource, target, {"metadata": {"finalizers": [*dig(target, "metadata.finalizers", []), finalizer]}})
 
 
 @dataclass

@@ -107,9 +107,7 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
     from cloudevents.http import from_http as parse
 
     lowered = {name.lower(): value for name, value in headers.items()}
-    if not any(name.startswith("ce-") for name in lowered) and "cloudevents" not in lowered.get(
-        "content-type", ""
-    ):
+    if not any(name.startswith("ce-") for name in lowered) and "cloudevents" not in lowered.get("content-type", ""):
         raise EventError("not a CloudEvent: no ce-* headers and no application/cloudevents+json body")
     if lowered.get("content-type", "").startswith("application/cloudevents-batch"):
         raise EventError("batches of CloudEvents are not taken, send them one by one")
@@ -164,9 +162,7 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
     return event
 
 
-def change_event(
-    obj: Object, change: Change, *, source: str, reference: bool = False, resync: bool = False
-) -> Event:
+def change_event(obj: Object, change: Change, *, source: str, reference: bool = False, resync: bool = False) -> Event:
     """The event for a change of `obj`; with `reference`, one that does not carry the object itself."""
     key = key_of(obj)
     api_version, kind = obj["apiVersion"], obj["kind"]

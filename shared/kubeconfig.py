@@ -23,9 +23,7 @@ VALIDITY = timedelta(days=365)
 def server_url(host: str, port: int) -> str:
     """`https://host:port`, with brackets around an IPv6 address."""
     host = host.strip("/")
-    return (
-        f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
-    )
+    return f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
 
 
 def mint(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> bytes:

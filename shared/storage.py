@@ -1,8 +1,8 @@
 """Objects in any S3 endpoint: the only state of the functions that does not live in Kubernetes.
 
-Everything above this module sees bytes under keys and two errors: try again later (`StorageUnavailable`), or somebody
-has to change something first (`StorageError`). boto3 is imported at the first request, because most functions never
-touch storage and the import costs 0.3 s and 25 MB.
+Everything above this module sees bytes under keys and two errors: try again later (`StorageUnavailable`), or
+somebody has to change something first (`StorageError`). boto3 is imported at the first request, because most
+functions never touch storage and the import costs 0.4 s and 40 MB.
 
 Environment: `S3_ENDPOINT_URL` (else boto3's own `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS itself),
 `CAPI_FUNCTIONS_BUCKET` (default `capi-functions`), and the usual AWS variables for region and credentials.
@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
+
+_T = TypeVar("_T")
 
 DEFAULT_BUCKET = "capi-functions"
 CONNECT_TIMEOUT = 2.0  # seconds
 READ_TIMEOUT = 10.0  # seconds without a byte
-ATTEMPTS = (
-    2  # in all; the caller's own retry is minutes long and survives a restart, this one only covers a hiccup
-)
+ATTEMPTS = 2  # in all, for a hiccup; the caller's own retry is longer and survives a restart
 CONNECTIONS = 16
 
 _ABSENT = {"NoSuchKey", "NoSuchBucket", "404"}
@@ -32,11 +32,18 @@ _OURS_ALREADY = {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}
 
 
 class StorageError(Exception):
-    """The object store refused; a retry alone does not help. Names bucket, key and endpoint, never credentials."""
+    """The object store refused; a retry alone does not help.
+
+    The message names bucket, key and endpoint, never credentials.
+    """
 
 
 class StorageUnavailable(StorageError):
     """The object store cannot be reached, is overloaded or broken for the moment: try again later."""
+
+
+class _Absent(StorageError):
+    """No such object, or no such bucket."""
 
 
 class ObjectStore:
@@ -59,35 +66,42 @@ class ObjectStore:
 
     def get(self, key: str) -> bytes | None:
         """The object's bytes; None when the object or the whole bucket is absent."""
-        with self._errors("read", key) as call:
-            return call(lambda s3: _body(s3.get_object(Bucket=self.bucket, Key=key)))
+        try:
+            return self._request("read", key, lambda s3: _body(s3.get_object(Bucket=self.bucket, Key=key)))
+        except _Absent:
+            return None
 
     def put(self, key: str, data: bytes, *, if_absent: bool) -> bool:
-        """Write an object; with `if_absent`, only when there is none yet. False: there was one, and it stays."""
+        """Write an object; with `if_absent` only when there is none. False: there was one, and it stays."""
         condition = {"IfNoneMatch": "*"} if if_absent else {}
-        with self._errors("write", key) as call:
-            return call(lambda s3: _written(s3, Bucket=self.bucket, Key=key, Body=data, **condition))
+        return self._request("write", key, lambda s3: _written(s3, Bucket=self.bucket, Key=key, Body=data, **condition))
 
     def exists(self, key: str) -> bool:
         """Whether the object is there; False also for an absent bucket."""
-        with self._errors("look for", key) as call:
-            return call(lambda s3: s3.head_object(Bucket=self.bucket, Key=key)) is not None
+        try:
+            self._request("look for", key, lambda s3: s3.head_object(Bucket=self.bucket, Key=key))
+        except _Absent:
+            return False
+        return True
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """All keys that begin with `prefix`, in order; empty for an absent bucket."""
-        with self._errors("list", f"{prefix}*") as call:
-            return call(lambda s3: _keys(s3, Bucket=self.bucket, Prefix=prefix)) or ()
+        try:
+            return self._request("list", f"{prefix}*", lambda s3: _keys(s3, Bucket=self.bucket, Prefix=prefix))
+        except _Absent:
+            return ()
 
     def delete(self, key: str) -> None:
         """Remove an object; removing one that is absent is fine."""
-        with self._errors("delete", key) as call:
-            call(lambda s3: s3.delete_object(Bucket=self.bucket, Key=key))
+        with suppress(_Absent):
+            self._request("delete", key, lambda s3: s3.delete_object(Bucket=self.bucket, Key=key))
 
     def ensure_bucket(self) -> None:
         """Create the bucket unless it is there."""
-        with self._errors("create the bucket") as call:
-            if call(lambda s3: s3.head_bucket(Bucket=self.bucket)) is None:
-                call(lambda s3: _create_bucket(s3, self.bucket))
+        try:
+            self._request("find", None, lambda s3: s3.head_bucket(Bucket=self.bucket))
+        except _Absent:
+            self._request("create", None, lambda s3: _create_bucket(s3, self.bucket))
 
     def _connected(self) -> Any:
         with self._lock:  # clients may be shared between threads, making one may not
@@ -95,28 +109,22 @@ class ObjectStore:
                 self._client = _client(self.endpoint)
             return self._client
 
-    @contextmanager
-    def _errors(self, verb: str, key: str | None = None) -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
-        """Yield a function that runs one request; it answers None for what is absent and raises our errors only."""
+    def _request(self, verb: str, key: str | None, request: Callable[[Any], _T]) -> _T:
+        """Run one request on the client. Raises `_Absent` and our public errors only."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        def call(request: Callable[[Any], Any]) -> Any:
-            try:
-                return request(self._connected())
-            except ClientError as error:
-                if verb != "write" and _code(error) in _ABSENT:
-                    return None
-                kind, reason = _judge_answer(error.response)
-            except (BotoCoreError, ValueError) as error:
-                kind, reason = _judge_failure(error)
-            where = f"{key!r} in bucket" if key is not None else "bucket"
-            raise kind(f"cannot {verb} {where} {self.bucket!r} at {self.endpoint or 'AWS S3'}: {reason}")
-
-        yield call
+        try:
+            return request(self._connected())
+        except ClientError as error:
+            kind, reason = _judge_answer(error.response)
+        except (BotoCoreError, ValueError) as error:  # ValueError: the endpoint is not a URL
+            kind, reason = _judge_failure(error)
+        what = f"bucket {self.bucket!r}" if key is None else f"{key!r} in bucket {self.bucket!r}"
+        raise kind(f"cannot {verb} {what} at {self.endpoint or 'AWS S3'}: {reason}")
 
 
 def _client(endpoint: str | None) -> Any:
-    """A client with explicit limits. Path-style addresses and no optional checksums: what every S3 clone understands."""
+    """A client with explicit limits, path-style addresses and no optional checksums, as every S3 clone likes it."""
     import boto3.session
     from botocore.config import Config
 
@@ -138,7 +146,7 @@ def _client(endpoint: str | None) -> Any:
 
 
 def _body(answer: Mapping[str, Any]) -> bytes:
-    with answer["Body"] as stream:
+    with closing(answer["Body"]) as stream:  # its own context manager yields the raw stream, with raw errors
         data: bytes = stream.read()
     return data
 
@@ -168,9 +176,7 @@ def _create_bucket(s3: Any, bucket: str) -> None:
     try:
         s3.create_bucket(Bucket=bucket, **place)
     except ClientError as error:
-        if (
-            _code(error) not in _OURS_ALREADY
-        ):  # somebody was faster; if it is not ours, the first write says so
+        if _code(error) not in _OURS_ALREADY:  # somebody was faster; if it is not ours, the first write says so
             raise
 
 
@@ -179,18 +185,21 @@ def _code(error: Any) -> str:
 
 
 def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]:
-    """What an error answer means for the caller, and why. 501 is no hiccup: the endpoint lacks the operation."""
+    """What an error answer means for the caller, and why. 501 is no hiccup but an operation that is lacking."""
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code = str(response.get("Error", {}).get("Code", "")) or "no error code"
+    if code in _ABSENT:
+        return _Absent, f"{code} (HTTP {status})"
     transient = code in _TRANSIENT or status in _TRANSIENT_STATUS or (status >= 500 and status != 501)
     return (StorageUnavailable if transient else StorageError), f"{code} (HTTP {status})"
 
 
 def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
-    """The same for a request that got no answer. Only the error's name is quoted: its text may quote the request."""
-    from botocore.exceptions import HTTPClientError, IncompleteReadError
+    """The same for a request without an answer. Of the error only its name: its text may quote the request."""
+    from botocore.exceptions import ConnectionError, HTTPClientError, IncompleteReadError, SSLError
 
-    transient = isinstance(error, (HTTPClientError, IncompleteReadError))
+    transient = isinstance(error, (ConnectionError, HTTPClientError, IncompleteReadError))
+    transient = transient and not isinstance(error, SSLError)  # a certificate does not mend itself
     return (StorageUnavailable if transient else StorageError), type(error).__name__
 
 

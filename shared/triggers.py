@@ -38,9 +38,7 @@ class Watch:
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """What must differ for an update to matter; comparable with ==."""
-        return (
-            [dig(obj, path) for path in self.fields] if self.fields else dig(obj, "metadata.resourceVersion")
-        )
+        return [dig(obj, path) for path in self.fields] if self.fields else dig(obj, "metadata.resourceVersion")
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(status=verdict.status(ready=dig(addon, "status.ready") is True), message="paused")
     if observed.release is None:
         name = contract.class_name(cluster)
-        verdict.false(
-            "ClusterStackReleaseDownloaded", "NoClusterStack", f"class {name!r} names no cluster stack"
-        )
+        verdict.false("ClusterStackReleaseDownloaded", "NoClusterStack", f"class {name!r} names no cluster stack")
         return Decision(status=verdict.status(ready=False))
     if applied(addon, cluster):
         return Decision(effects=_finalizer(addon), message="applied")
@@ -191,18 +189,14 @@ def _roll_out(verdict: Verdict, observed: Observed, reach: Reached, assets: Asse
     except UnknownKinds as error:
         verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error")
         status = verdict.status(ready=False)
-        return Decision(
-            (*_finalizer(addon), Refresh(reach)), status, requeue=PARTIAL_RETRY, message=str(error)
-        )
+        return Decision((*_finalizer(addon), Refresh(reach)), status, requeue=PARTIAL_RETRY, message=str(error))
     verdict.drop("HelmChartTemplated")
     name = observed.release.tag if observed.release else ""
     digest = inventory.digest(objects, name, version)
     known = inventory.load(dig(addon, "status.resources"))
     plan = inventory.plan(objects, known, resumed=dig(addon, "status.digest") == digest)
     intent = [entry.dump() for entry in inventory.merge_intent(plan, known)]
-    verdict.false(
-        "HelmChartApplied", "ObjectsApplyingOngoing", f"applying {len(plan.apply)} objects of {name}"
-    )
+    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"applying {len(plan.apply)} objects of {name}")
     begin = Patch(
         CLUSTER_ADDON,
         addon,

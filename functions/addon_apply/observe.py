@@ -129,9 +129,7 @@ def _reach(clients: Clients, namespace: str, cluster: str) -> Reached | Unreacha
         served = workload.discovery.served()
     except Unauthorized as error:
         clients.forget(kubeconfig)
-        return Unreachable(
-            f"the API server refuses the credentials in {cluster}{KUBECONFIG}: {error}", "Warning"
-        )
+        return Unreachable(f"the API server refuses the credentials in {cluster}{KUBECONFIG}: {error}", "Warning")
     except ApiError as error:
         return Unreachable(f"the workload API server is not ready: {error}")
     return Reached(workload, served, "")

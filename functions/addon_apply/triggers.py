@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
 from shared.event import OWN, Event
 from shared.kube import Key, key_of
@@ -12,7 +13,6 @@ from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
 
 PREFIX = "cluster-addon-"
 KUBECONFIG = "-kubeconfig"
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 
 
 def addon_of_cluster(cluster: Mapping[str, Any]) -> Key:

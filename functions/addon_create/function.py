@@ -45,7 +45,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
         "metadata": {
             "name": observed.key.name,
             "namespace": observed.key.namespace,
-            "labels": {"cluster.x-k8s.io/cluster-name": metadata["name"]},
+            "labels": {contract.CLUSTER_NAME_LABEL: metadata["name"]},
             "ownerReferences": [owner_reference(cluster)],
         },
         "spec": {

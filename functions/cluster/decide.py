@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.api import cluster as contract
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition, set_condition
 from shared.api.resources import CLUSTER, MACHINE, SECRET
 from shared.clients import Found
@@ -19,7 +20,6 @@ from shared.kube import Object, Resource, deleting, dig, owned_by, owner_referen
 from shared.runtime import Decision, Notice
 
 from .observe import DESCENDANTS, Observed
-from .triggers import CLUSTER_NAME_LABEL
 
 FINALIZER = "cluster.cluster.x-k8s.io"
 CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
@@ -148,9 +148,7 @@ def _infrastructure(plan: Plan, found: Found) -> None:
     if not plan.provisioned:
         plan.initialization["infrastructureProvisioned"] = True
         name = plan.cluster["metadata"]["name"]
-        plan.notices.append(
-            Notice("InfrastructureReady", f"Cluster {name} InfrastructureProvisioned is now True")
-        )
+        plan.notices.append(Notice("InfrastructureReady", f"Cluster {name} InfrastructureProvisioned is now True"))
 
 
 def _control_plane(plan: Plan, found: Found) -> None:
@@ -170,9 +168,7 @@ def _infrastructure_ready(plan: Plan, found: Found) -> None:
             message = "Waiting for cluster topology to be reconciled"
             plan.condition("InfrastructureReady", "False", "ObjectDoesNotExist", message)
         else:
-            plan.condition(
-                "InfrastructureReady", "True", "NotUsed", "The Cluster refers to no infrastructure object"
-            )
+            plan.condition("InfrastructureReady", "True", "NotUsed", "The Cluster refers to no infrastructure object")
     elif found.state == "failed":
         plan.condition("InfrastructureReady", "Unknown", "InternalError", found.error)
     elif found.object is None:
@@ -217,9 +213,7 @@ def _delete(plan: Plan, observed: Observed) -> None:
     pending = _pending(observed)
     if pending:
         for resource, objects in pending.items():
-            plan.effects += [
-                Delete(resource, o) for o in objects if owned_by(o, plan.cluster) and not deleting(o)
-            ]
+            plan.effects += [Delete(resource, o) for o in objects if owned_by(o, plan.cluster) and not deleting(o)]
         plan.condition("Deleting", "True", "WaitingForWorkersDeletion", _bullets(pending))
         plan.waits.append(DELETION_RETRY)
         return

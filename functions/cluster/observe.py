@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared.api.cluster import control_plane_ref, infrastructure_ref
+from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, infrastructure_ref
 from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, Resource, deleting, owned_by
-
-from .triggers import CLUSTER_NAME_LABEL
 
 DESCENDANTS = (CLUSTER_ADDON, MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 """In the order in which they are deleted."""

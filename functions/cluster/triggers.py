@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.triggers import SPEC, Rule, Triggers, Watch
-
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -40,7 +39,7 @@ TRIGGERS = Triggers(
     ),
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
-        # What a Cluster refers to can be of any provider; their roles are to aggregate into this one.
+        # What a Cluster refers to can be of any provider; one with a group of its own needs a rule of its own.
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get", "list", "watch", "patch", "delete")),
         Rule("controlplane.cluster.x-k8s.io", ("*",), ("get", "list", "watch", "patch", "delete")),
         Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("patch", "delete")),

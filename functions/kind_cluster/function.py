@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, add_finalizer
@@ -18,7 +19,6 @@ from .runtime import Instance, Runtime, RuntimeProblem, from_env
 from .triggers import TRIGGERS
 
 FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 HISTORY = 20
 """Entries of status.conditions that are kept; the field is a history, its name is upstream's."""
 
@@ -88,17 +88,13 @@ def decide(observed: Observed, now: datetime) -> Decision:
         case "ready":
             return _ready(observed, kind_cluster, effects, now)
         case "starting":
-            return Decision(
-                tuple(effects), _pending("Provisioning"), requeue=STARTING_RETRY, message="starting"
-            )
+            return Decision(tuple(effects), _pending("Provisioning"), requeue=STARTING_RETRY, message="starting")
         case "failed":
             effects.append(_start(observed, observed.runtime))
             return _failed(observed, effects, now)
         case _:
             effects.append(_start(observed, observed.runtime))
-            return Decision(
-                tuple(effects), _pending("Provisioning"), requeue=STARTING_RETRY, message="created"
-            )
+            return Decision(tuple(effects), _pending("Provisioning"), requeue=STARTING_RETRY, message="created")
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -117,7 +113,7 @@ def settled(kind_cluster: Object, event: Event) -> bool:
         event.object is not None
         and dig(kind_cluster, "status.ready") is True
         and dig(kind_cluster, "status.initialization.provisioned") is True
-        and dig(kind_cluster, "status.observedGeneration") == kind_cluster["metadata"].get("generation")
+        and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None
     )
 
 
@@ -149,14 +145,11 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     endpoint = {"host": instance.host, "port": instance.port}
     if dig(kind_cluster, "spec.controlPlaneEndpoint") != endpoint:
         effects.append(Patch(KIND_CLUSTER, kind_cluster, {"spec": {"controlPlaneEndpoint": endpoint}}))
-    generation = kind_cluster["metadata"].get("generation", 0)
     status: Object = {
         "ready": True,
         "phase": "Ready",
         "failureMessage": None,
         "initialization": {"provisioned": True},
-        # A changed endpoint is a write to the spec, which moves the generation by one.
-        "observedGeneration": generation + any(isinstance(e, Patch) and "spec" in e.patch for e in effects),
     }
     notices: tuple[Notice, ...] = ()
     if dig(kind_cluster, "status.ready") is not True:

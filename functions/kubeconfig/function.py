@@ -8,6 +8,7 @@ from datetime import datetime
 
 from shared import kubeconfig
 from shared.api import cluster as contract
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition, is_true, set_condition
 from shared.api.resources import SECRET
 from shared.clients import Clients
@@ -16,7 +17,7 @@ from shared.event import Event
 from shared.kube import Key, Object, deleting, dig, owned_by, owner_reference
 from shared.runtime import Decision, Function, Notice
 
-from .triggers import CA, CLUSTER_NAME_LABEL, KUBECONFIG, TRIGGERS
+from .triggers import CA, KUBECONFIG, TRIGGERS
 
 CONDITION = "KubeconfigAvailable"
 CA_RETRY = 30.0
@@ -52,9 +53,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if observed.existing is not None:
         if owned_by(observed.existing, cluster):
             return _report(cluster, now, "True", "Generated")
-        return _report(
-            cluster, now, "True", "UserProvided", "The kubeconfig was not made here and is left alone"
-        )
+        return _report(cluster, now, "True", "UserProvided", "The kubeconfig was not made here and is left alone")
     name = cluster["metadata"]["name"]
     if observed.authority is None:
         message = f"Waiting for Secret {name}{CA} with tls.crt and tls.key"

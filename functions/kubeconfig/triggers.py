@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, SECRET
 from shared.kube import Key, key_of
 from shared.triggers import SPEC, Rule, Triggers, Watch
 
 CA, KUBECONFIG = "-ca", "-kubeconfig"
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 
 
 def cluster_of_secret(secret: Mapping[str, Any]) -> Key | None:

@@ -24,9 +24,7 @@ _one_fetch = Lock()
 def handle(clients: Clients, event: Event) -> Answer:
     tag = event.data.get("release")
     if event.type != WANTED or not isinstance(tag, str):
-        return Answer(
-            400, f"event {event.id}: a {WANTED} with data.release, the name of a release, is needed"
-        )
+        return Answer(400, f"event {event.id}: a {WANTED} with data.release, the name of a release, is needed")
     try:
         name = ReleaseName.parse(tag)
         with _one_fetch:

@@ -31,13 +31,10 @@ def handle(clients: Clients, event: Event) -> Answer:
     everything = event.data.get("everything") is True
     chosen = objects if everything else list(unsettled(objects))
     sent = sum(
-        _send(sink, change_event(obj, "update", source=SOURCE, reference=True, resync=everything))
-        for obj in chosen
+        _send(sink, change_event(obj, "update", source=SOURCE, reference=True, resync=everything)) for obj in chosen
     )
     if sent < len(chosen):
-        return Answer(
-            503, f"{len(chosen) - sent} of {len(chosen)} events were not taken by the sink", retry_after=5
-        )
+        return Answer(503, f"{len(chosen) - sent} of {len(chosen)} events were not taken by the sink", retry_after=5)
     return done(f"{sent} of {len(objects)} objects sent again")
 
 
@@ -70,9 +67,7 @@ def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
         return False
     name = contract.class_name(obj)
     key = key_of(obj)
-    return bool(
-        name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon
-    )
+    return bool(name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon)
 
 
 def _objects(clients: Clients) -> Iterator[Object]:

@@ -79,9 +79,7 @@ _EVENTING = "knative.dev/eventing"
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _MODULES = (
     Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
-    Module(
-        "kubernetes", "k8s.io/kubernetes", {name: f"k8s.io/kubernetes/cmd/{name}" for name in _KUBERNETES}
-    ),
+    Module("kubernetes", "k8s.io/kubernetes", {name: f"k8s.io/kubernetes/cmd/{name}" for name in _KUBERNETES}),
     Module(
         "knative",
         _EVENTING,
@@ -177,9 +175,7 @@ def _module(name: str) -> Module:
     raise ValueError(f"{name} is not an executable that can be located")
 
 
-def _ways(
-    name: str, progress: Progress, build: bool, archive: Archive | None
-) -> Iterator[Callable[[], Path]]:
+def _ways(name: str, progress: Progress, build: bool, archive: Archive | None) -> Iterator[Callable[[], Path]]:
     module = _module(name)
     archived = archive if archive and name in archive.names else None
     yield lambda: _from_assets(name)
@@ -304,9 +300,7 @@ def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
                 # go names each package when it begins to compile it.
                 compiled = sum(not line.startswith("go: ") for line in lines)
                 now = f", now {lines[-1].removeprefix('go: ')}" if lines else ""
-                progress(
-                    f"building {name}: {time.monotonic() - started:.0f} s, {compiled} packages compiled{now}"
-                )
+                progress(f"building {name}: {time.monotonic() - started:.0f} s, {compiled} packages compiled{now}")
             status = go.wait()
         except BaseException:
             go.terminate()

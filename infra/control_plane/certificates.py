@@ -124,9 +124,7 @@ class Authority:
 def service_account_keys() -> KeyPair:
     """A key pair that signs service account tokens; `cert_pem` is the bare public key, not a certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return KeyPair(public, _key_pem(key))
 
 

@@ -83,4 +83,4 @@ def write_kubeconfig(layout: Layout, url: str) -> None:
 def _save(layout: Layout, name: str, pair: "KeyPair | Authority") -> None:
     # The certificate last: its presence says that the pair is complete.
     files.write(layout.key(name), pair.key_pem)
-    files.write(layout.certificate(name), pair.cert_pem, 0o644)
+    files.write(layout.certificate(name), pair.cert_pem)

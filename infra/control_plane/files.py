@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 
-def write(path: Path, data: bytes | str, mode: int = 0o600) -> None:
-    """Replace `path` by `data` atomically, with file mode `mode`. Raises OSError."""
+def write(path: Path, data: bytes | str) -> None:
+    """Replace `path` by `data` atomically, readable by the user alone. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
@@ -17,8 +17,11 @@ def write(path: Path, data: bytes | str, mode: int = 0o600) -> None:
         raise
 
 
-def tail(path: Path, lines: int = 12, most: int = 16_384) -> str:
-    """The last `lines` lines of a log (of at most its last `most` bytes), "" if there is none."""
+def tail(path: Path, lines: int = 25, most: int = 16_384) -> str:
+    """The last `lines` lines of a log (of at most its last `most` bytes), "" if there is none.
+
+    25 lines, because etcd writes 20 lines of usage after the error.
+    """
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

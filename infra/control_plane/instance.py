@@ -157,6 +157,10 @@ def kubeconfig(directory: Path) -> Path:
     return _layout(directory).kubeconfig
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _silent(line: str) -> None:
     del line
 
@@ -197,7 +201,7 @@ def _spawn_keeper(layout: Layout, binaries: Mapping[str, Path], owner: int | Non
     command = [sys.executable, "-m", "infra.control_plane.keeper", str(layout.root), *arguments]
     deadline = time.monotonic() + _SLACK
     while True:
-        with layout.log("keeper").open("ab") as log:
+        with open(layout.log("keeper"), "ab", opener=_private) as log:
             code = subprocess.run(
                 command,
                 env={**os.environ, "PYTHONPATH": path},

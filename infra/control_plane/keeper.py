@@ -91,9 +91,7 @@ class Keeper:
         credentials.prepare(self.layout)
         while not socket.exists():
             self._wait(0.01)
-        self.state.apiserver = self._spawn(
-            "kube-apiserver", servers.apiserver(self.apiserver, self.layout, port)
-        )
+        self.state.apiserver = self._spawn("kube-apiserver", servers.apiserver(self.apiserver, self.layout, port))
         credentials.write_kubeconfig(self.layout, self.state.url)
 
     def _await_ready(self) -> None:
@@ -149,7 +147,10 @@ class Keeper:
         child = self._servers.pop(name, None)
         if child is None:
             return
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        # Without its etcd the API server cannot finish anything, and would try for long.
+        etcd = self._servers.get("etcd")
+        hopeless = name == "kube-apiserver" and (etcd is None or etcd.poll() is not None)
+        for number in (signal.SIGKILL,) if hopeless else (signal.SIGTERM, signal.SIGKILL):
             # Also when it has ended: children of its own may be left in its process group.
             try:
                 os.killpg(child.pid, number)
@@ -220,6 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends this")
     options = parser.parse_args(arguments)
     layout = Layout(options.directory.absolute())
+    os.umask(0o077)  # for the servers' files and sockets as well
     layout.create()
     lock = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -26,7 +26,9 @@ class Process:
             fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             return None
-        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
+        # The first thread may be a zombie while others still hold the process's files and ports.
+        ended = fields[0] in "ZX" and int(fields[17]) <= 1
+        return None if ended else cls(pid, int(fields[19]))
 
     def alive(self) -> bool:
         return Process.of(self.pid) == self

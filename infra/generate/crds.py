@@ -6,13 +6,29 @@ references are written out, "X or null" is X, titles go, and what is constant is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shared.api.models import Column, CustomResource, Model
+from shared.api.resources import CLUSTER
 from shared.kube.resources import Object
 
+from .files import Document, yaml_text
+
 _DROPPED = {"title", "additionalProperties", "$defs"}
+_NO_CLUSTER = "Not the Cluster: in a management cluster that CRD belongs to Cluster API. Local runs apply the file."
+
+
+def files(customs: Sequence[CustomResource]) -> dict[str, str]:
+    """File name -> content: each CRD, and a kustomization of those that are for real management clusters."""
+    documents: dict[str, Document] = {_file_name(custom): ("", definition(custom)) for custom in customs}
+    kustomization: Object = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [_file_name(custom) for custom in customs if custom.resource != CLUSTER],
+    }
+    documents["kustomization.yaml"] = (_NO_CLUSTER, kustomization)
+    return {name: yaml_text([document]) for name, document in documents.items()}
 
 
 def definition(custom: CustomResource) -> Object:
@@ -86,12 +102,16 @@ def _optional(node: Mapping[str, Any]) -> Object:
     (choice, *others) = [option for option in node["anyOf"] if option.get("type") != "null"]
     if others:
         raise ValueError(f"a structural schema has no unions: {node}")
-    rest = {name: value for name, value in node.items() if name not in ("anyOf", "default")}
+    rest: Object = {name: value for name, value in node.items() if name not in ("anyOf", "default")}
     if node.get("default") is not None:
         rest["default"] = node["default"]
     elif "default" not in node:
         rest["nullable"] = True
-    return choice | rest
+    return dict(choice) | rest
+
+
+def _file_name(custom: CustomResource) -> str:
+    return f"{custom.resource.group}_{custom.resource.plural}.yaml"
 
 
 def _columns(columns: Iterable[Column]) -> Iterable[Object]:

@@ -14,12 +14,14 @@ from shared.kube.resources import Object, dig
 from .conditions import is_true
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
-NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 
 _Object = Mapping[str, Any]
 
 
 # -- the Cluster -----------------------------------------------------------------------------------------------
+
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+"""On everything that belongs to a Cluster; a Secret without it is not watched."""
 
 
 def class_name(cluster: _Object) -> str | None:
@@ -54,9 +56,7 @@ def control_plane_ref(cluster: _Object) -> Object | None:
 def is_paused(obj: _Object) -> bool:
     """By its spec or by the annotation, whatever the annotation's value; also for objects other than Clusters."""
     annotations = dig(obj, "metadata.annotations")
-    return dig(obj, "spec.paused") is True or (
-        isinstance(annotations, Mapping) and PAUSED_ANNOTATION in annotations
-    )
+    return dig(obj, "spec.paused") is True or (isinstance(annotations, Mapping) and PAUSED_ANNOTATION in annotations)
 
 
 def infrastructure_provisioned(cluster: _Object) -> bool:
@@ -106,24 +106,18 @@ def failure_domains(infra: _Object) -> list[Object]:
         entries = [(domain.get("name") if isinstance(domain, Mapping) else None, domain) for domain in given]
     else:
         raise ValueError(f"status.failureDomains is {_kind(given)}, a map or a list is needed")
-    return sorted(
-        (_failure_domain(name, domain) for name, domain in entries), key=lambda domain: str(domain["name"])
-    )
+    return sorted((_failure_domain(name, domain) for name, domain in entries), key=lambda domain: str(domain["name"]))
 
 
 def _failure_domain(name: Any, domain: Any) -> Object:
     if not isinstance(domain, Mapping):
-        raise ValueError(
-            f"status.failureDomains has {_kind(domain)} where {{controlPlane, attributes}} is needed"
-        )
+        raise ValueError(f"status.failureDomains has {_kind(domain)} where {{controlPlane, attributes}} is needed")
     if not isinstance(name, str) or not name:
         raise ValueError("status.failureDomains has an entry without a name")
     control_plane = domain.get("controlPlane")
     attributes = domain.get("attributes")
     if not isinstance(control_plane, bool | None):
-        raise ValueError(
-            f"failure domain {name}: controlPlane is {_kind(control_plane)}, a boolean is needed"
-        )
+        raise ValueError(f"failure domain {name}: controlPlane is {_kind(control_plane)}, a boolean is needed")
     if not isinstance(attributes, Mapping | None):
         raise ValueError(f"failure domain {name}: attributes is {_kind(attributes)}, a map is needed")
     found: Object = {"name": name, "controlPlane": bool(control_plane)}

@@ -101,8 +101,4 @@ def _rank(condition: Mapping[str, Any]) -> int:
 
 
 def _listed(conditions: Any) -> list[Object]:
-    return (
-        [dict(entry) for entry in conditions if isinstance(entry, Mapping)]
-        if isinstance(conditions, list)
-        else []
-    )
+    return [dict(entry) for entry in conditions if isinstance(entry, Mapping)] if isinstance(conditions, list) else []

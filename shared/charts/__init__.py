@@ -53,7 +53,5 @@ def render_addon(
     Raises ChartError.
     """
     values = {} if values_template is None else render_values(values_template, context, name=VALUES_FILE)
-    manifests = render(
-        chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm
-    )
+    manifests = render(chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm)
     return parse(manifests, default_namespace=NAMESPACE)

@@ -24,9 +24,7 @@ MAX_NESTING: Final = 8
 _PACKED_SUBCHART = re.compile(r"(^|/)charts/[^/]+\.tgz$")
 
 
-def inspect(
-    data: bytes, name: str, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES
-) -> dict[str, bytes]:
+def inspect(data: bytes, name: str, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
     """The files of a `.tgz`: path -> content, directories left out.
 
     A packed subchart (`charts/*.tgz`) appears as itself and, below its own path, with its members. `max_bytes` counts

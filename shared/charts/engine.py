@@ -102,9 +102,7 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
 
 def _has_remote_schema(members: Mapping[str, bytes]) -> bool:
     """Whether validating the values would fetch a schema; such a schema is not used, since rendering stays offline."""
-    return any(
-        _REMOTE.search(content) for path, content in members.items() if _is(path, "values.schema.json")
-    )
+    return any(_REMOTE.search(content) for path, content in members.items() if _is(path, "values.schema.json"))
 
 
 def _is(path: str, file_name: str) -> bool:
@@ -123,9 +121,7 @@ def _in_process(
     except HelmError as error:
         raise RenderError(f"{name}: {_one_line(str(error))}") from error
     manifests = [Manifest(crd["filename"], crd["data"]) for crd in crds]
-    manifests += [
-        Manifest(path, text) for path, text in sorted(rendered.items()) if not _is(path, "NOTES.txt")
-    ]
+    manifests += [Manifest(path, text) for path, text in sorted(rendered.items()) if not _is(path, "NOTES.txt")]
     return [manifest for manifest in manifests if manifest.text.strip()]
 
 

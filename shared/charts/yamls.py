@@ -45,9 +45,7 @@ class _Loader(_Base):  # type: ignore[misc]
     def number(self, node: yaml.ScalarNode) -> int | float:
         text = str(node.value).replace("_", "").lower()
         if text.endswith((".inf", ".nan")):
-            raise yaml.constructor.ConstructorError(
-                None, None, f"{node.value} has no place in JSON", node.start_mark
-            )
+            raise yaml.constructor.ConstructorError(None, None, f"{node.value} has no place in JSON", node.start_mark)
         return _plain(float(text))
 
     def boolean(self, node: yaml.ScalarNode) -> bool:

@@ -100,9 +100,7 @@ class Client:
         self, resource: Resource, obj: Object, *, manager: str, force: bool = True, dry_run: bool = False
     ) -> Object:
         """Server-side apply of a whole object under `manager`."""
-        key = Key(
-            obj["metadata"].get("namespace", "") if resource.namespaced else "", obj["metadata"]["name"]
-        )
+        key = Key(obj["metadata"].get("namespace", "") if resource.namespaced else "", obj["metadata"]["name"])
         query = {"fieldManager": manager, "force": str(force).lower()}
         if dry_run:
             query["dryRun"] = "All"
@@ -115,9 +113,7 @@ class Client:
             subject=f"{resource.kind} {key}",
         )
 
-    def patch(
-        self, resource: Resource, key: Key, patch: Object, *, subresource: str = "", manager: str = ""
-    ) -> Object:
+    def patch(self, resource: Resource, key: Key, patch: Object, *, subresource: str = "", manager: str = "") -> Object:
         """JSON merge patch; with `metadata.resourceVersion` in the patch it is refused if the object moved on."""
         return self.request(
             "PATCH",

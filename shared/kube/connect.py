@@ -83,9 +83,7 @@ def check_kubeconfig(kubeconfig: bytes) -> dict[str, Any]:
     for fields, section in ((_FORBIDDEN_USER, user), (_FORBIDDEN_CLUSTER, cluster)):
         for field, why in fields.items():
             if field in section:
-                raise KubeconfigError(
-                    f"kubeconfig is refused: it {why}, only inline credentials are accepted"
-                )
+                raise KubeconfigError(f"kubeconfig is refused: it {why}, only inline credentials are accepted")
     # Only what was checked is handed on; other contexts in the file are nobody's business.
     return {
         "apiVersion": "v1",

@@ -7,9 +7,7 @@ import time
 from .client import Client
 from .resources import Key, Resource, dig
 
-CRD = Resource(
-    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
+CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 
 def await_established(client: Client, name: str, *, within: float = 30.0) -> None:

@@ -1,4 +1,4 @@
-"""Blobs kept in memory between calls. Only content under its own digest: a cached blob can be old news to no one."""
+"""Blobs kept in memory between calls. Content under its own digest is never out of date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BlobCache:
             return self._blobs.get(digest)
 
     def add(self, digest: str, data: bytes) -> None:
-        """Keep a blob whose digest has been checked; one larger than a quarter of the cache is not worth the others."""
+        """Keep a blob whose digest has been checked; one over a quarter of the capacity is not worth the others."""
         with self._lock:
             if digest in self._blobs or len(data) > self._capacity // 4:
                 return

@@ -49,10 +49,7 @@ def receive(files: Iterable[File], limits: Limits) -> Iterator[Received]:
 def is_plain_name(name: str) -> bool:
     """Whether a name denotes a file right here on any system: no path, no dot-dot, nothing invisible."""
     return (
-        name not in {"", ".", ".."}
-        and not set(name) & {"/", "\\"}
-        and name.isprintable()
-        and len(name.encode()) <= 255
+        name not in {"", ".", ".."} and not set(name) & {"/", "\\"} and name.isprintable() and len(name.encode()) <= 255
     )
 
 

@@ -1,7 +1,7 @@
 """The manifest: the one object whose presence makes a release visible, and which lists its files by digest.
 
-It carries a format version and its own digest, so that a manifest written by other code, cut short or changed in
-place reads as no manifest, and the release is fetched again.
+It carries a format version and its own digest, so that a manifest written by other code, cut short or changed
+in place reads as no manifest, and the release is fetched again.
 """
 
 from __future__ import annotations

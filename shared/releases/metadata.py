@@ -16,7 +16,7 @@ MAX_BYTES = 64 * 1024
 
 _KUBERNETES = re.compile(r"v?([0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?)")
 _NOTHING = {"", "~", "null"}
-# Scalars stay the text that was written, nothing is guessed from it, and merge keys cannot multiply the document.
+# Scalars stay the text that was written (1.30 is not 1.3), and merge keys cannot multiply the document.
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
@@ -39,7 +39,7 @@ class Metadata:
 
 
 def parse(data: bytes, release: str) -> Metadata:
-    """Read the file of `release` (a name for messages). Versions may have either spelling. Raises `MetadataError`."""
+    """Read the file of `release` (for messages). Versions may have either spelling. Raises `MetadataError`."""
     if len(data) > MAX_BYTES:
         raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
     try:
@@ -72,8 +72,8 @@ class _Fields:
             if not isinstance(value, Mapping):
                 where = ".".join(parts[:at]) or "(file)"
                 raise MetadataError(self.release, where, "not a mapping")
-            value = value.get(key)
-            if value is None or value in _NOTHING if isinstance(value, str) else value is None:
+            value = value.get(key, "")
+            if isinstance(value, str) and value in _NOTHING:
                 return None
         if not isinstance(value, str):
             raise MetadataError(self.release, path, "not a text")

@@ -1,9 +1,9 @@
 """The grammar of cluster stack names, on which everything about releases hangs.
 
-A release is identified by provider, stack name, Kubernetes minor and version. One identity has two spellings that
-differ only for versions outside the stable channel: with dashes (`docker-ferrol-1-27-v0-sha-hipstsw`: release tags,
-ClusterStackRelease names, folders) and with a dot (`docker-ferrol-1-27-v0-sha.hipstsw`: ClusterClass names, chart
-archives, metadata.yaml). Both are read everywhere; each place writes its own.
+A release is identified by provider, stack name, Kubernetes minor and version. One identity has two spellings
+that differ only for versions outside the stable channel: with dashes (`docker-ferrol-1-27-v0-sha-hipstsw`:
+release tags, ClusterStackRelease names, folders) and with a dot (`docker-ferrol-1-27-v0-sha.hipstsw`:
+ClusterClass names, chart archives, metadata.yaml). Both are read everywhere; each place writes its own.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class IncomparableVersions(ValueError):
 class Version:
     """`v3` (stable) or `v0-sha.hipstsw` (any other channel, with a patch).
 
-    Ordered within one channel by number, then patch: numbers as numbers and before words, words as text. Comparing
-    channels raises `IncomparableVersions`.
+    Ordered within one channel by number, then patch: numbers as numbers and before words, words as text.
+    Comparing two channels raises `IncomparableVersions`.
     """
 
     number: int
@@ -47,9 +47,7 @@ class Version:
         stable = self.channel == STABLE
         words = stable or (_IS_WORD.fullmatch(self.channel) and _IS_WORD.fullmatch(self.patch))
         if self.number < 0 or not words or (stable and self.patch):
-            raise InvalidName(
-                f"invalid version: number {self.number}, channel {self.channel!r}, patch {self.patch!r}"
-            )
+            raise InvalidName(f"invalid version: number {self.number}, channel {self.channel!r}, patch {self.patch!r}")
 
     @classmethod
     def parse(cls, text: str) -> Version:

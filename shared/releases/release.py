@@ -14,7 +14,7 @@ STAGES = "clusteraddon.yaml"
 
 
 class InvalidRelease(Exception):
-    """A release that lacks something or contradicts itself; `problems` maps a file's name to what is wrong with it."""
+    """A release that lacks something; `problems` maps a file's name to what is wrong with it."""
 
     def __init__(self, release: str, problems: Mapping[str, str]) -> None:
         listed = "; ".join(f"{file}: {problem}" for file, problem in problems.items())
@@ -75,7 +75,7 @@ class Release:
             raise InvalidRelease(self.name.tag, problems)
 
     def _missing(self, file: str) -> str:
-        """ "missing", and for the addon chart which other versions are there: metadata.yaml and archive often differ."""
+        """What to say; for the addon chart also which others are there, as metadata.yaml and archive may differ."""
         others = [other for other in sorted(self.files) if other.startswith(self.name.addon_chart_prefix)]
         return f"missing (there is {', '.join(others)})" if file == self.addon_chart and others else "missing"
 

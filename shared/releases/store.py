@@ -4,8 +4,8 @@
     releases/<tag>.json     the manifest, written last: without it there is no release
     failures/<tag>.json     why the last fetch of a release failed
 
-So a fetch that dies leaves nothing but unreferenced blobs, two fetches of one tag agree on the manifest that came
-first, and whatever is damaged or gone reads as "not there" and heals by fetching again.
+So a fetch that dies leaves nothing but unreferenced blobs, two fetches of one tag agree on the manifest that
+came first, and whatever is damaged or gone reads as "not there" and heals by fetching again.
 """
 
 from __future__ import annotations
@@ -26,24 +26,20 @@ CACHE_BYTES = 32 * MIB
 
 
 class Corrupted(Exception):
-    """A stored file was damaged or gone. The release is withdrawn already: treat it as absent and fetch it again."""
+    """A stored file was damaged or gone. The release is withdrawn already: treat it as absent, fetch it again."""
 
     def __init__(self, tag: str, file: str) -> None:
-        super().__init__(
-            f"release {tag}: stored file {file!r} was damaged or gone; it has to be fetched again"
-        )
+        super().__init__(f"release {tag}: stored file {file!r} was damaged or gone; it has to be fetched again")
         self.tag, self.file = tag, file
 
 
 class ReleaseStore:
-    """Stored releases by tag (either spelling). Safe to share between threads; keep one for a process, for its cache.
+    """Stored releases by tag (either spelling). Threads may share it; keep one per process, for its cache.
 
     All methods raise `InvalidName` for a tag outside the grammar, and `StorageUnavailable` or `StorageError`.
     """
 
-    def __init__(
-        self, objects: ObjectStore, limits: Limits | None = None, cache_bytes: int = CACHE_BYTES
-    ) -> None:
+    def __init__(self, objects: ObjectStore, limits: Limits | None = None, cache_bytes: int = CACHE_BYTES) -> None:
         self._objects = objects
         self._limits = limits or Limits()
         self._cache = BlobCache(cache_bytes)
@@ -51,8 +47,8 @@ class ReleaseStore:
     def save(self, tag: str, source: Source) -> Release:
         """Fetch a release and publish it. If it is there already, complete, that one stays and is returned.
 
-        Raises `ReleaseNotFound`, `SourceError`, or `InvalidRelease` when the fetched files make no release; in each
-        case, and whatever else the source raises, nothing becomes visible.
+        Raises `ReleaseNotFound`, `SourceError`, or `InvalidRelease` when the fetched files make no release; then,
+        and whatever else the source raises, nothing becomes visible.
         """
         name = ReleaseName.parse(tag)
         self._objects.ensure_bucket()
@@ -81,7 +77,7 @@ class ReleaseStore:
             return None
 
     def read(self, release: Release, file: str) -> bytes:
-        """The content of one file. Raises `InvalidRelease` if the release has no such file, `Corrupted` if it is bad."""
+        """The content of one file. Raises `Corrupted`, or `InvalidRelease` if the release has no such file."""
         if file not in release.files:
             raise InvalidRelease(release.name.tag, {file: "missing"})
         return self._content(release.name, file, release.files[file])
@@ -132,7 +128,7 @@ class ReleaseStore:
             return cached
         data = self._objects.get(_blob_key(blob.digest))
         if data is None or hashlib.sha256(data).hexdigest() != blob.digest:
-            # The blob first: while its manifest stands, a missing blob is noticed, a bad one would be kept by `save`.
+            # The blob first: `load` notices a missing blob, but `save` would keep a bad one.
             self._objects.delete(_blob_key(blob.digest))
             self._objects.delete(_manifest_key(name))
             raise Corrupted(name.tag, file)

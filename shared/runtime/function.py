@@ -131,8 +131,7 @@ def changes(current: Any, patch: Any) -> bool:
     if not isinstance(patch, dict) or not isinstance(current, dict):
         return bool(current != patch)
     return any(
-        (name in current) if value is None else changes(current.get(name), value)
-        for name, value in patch.items()
+        (name in current) if value is None else changes(current.get(name), value) for name, value in patch.items()
     )
 
 

@@ -24,9 +24,7 @@ log = logging.getLogger("capi-functions")
 Handler = Callable[[Clients, Event], Answer]
 
 
-def target(
-    name: str, handle: Handler, clients: Clients | None = None
-) -> Callable[[flask.Request], flask.Response]:
+def target(name: str, handle: Handler, clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
     """The functions-framework target `name` for a handler of events."""
     _log_to_stderr()
     clients = clients or Clients()
@@ -74,9 +72,7 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
     except EventError as error:
         answer = Answer(400, str(error))
     except Exception as error:
-        log.exception(
-            "%s failed on %s", name, f"{event.type} {event.kind} {event.key}" if event else "an event"
-        )
+        log.exception("%s failed on %s", name, f"{event.type} {event.kind} {event.key}" if event else "an event")
         answer = Answer(500, f"{type(error).__name__} in {name}; the log has the details")
     _log(name, event, answer, time.perf_counter() - started)
     return _response(answer)
@@ -105,9 +101,7 @@ def _log(name: str, event: Event | None, answer: Answer, seconds: float) -> None
     about = f"{event.kind or event.type} {event.key} {event.change or ''}".strip() if event else "-"
     level = logging.INFO if answer.status < 400 else logging.WARNING
     later = f" again in {answer.retry_after:g}s" if answer.retry_after is not None else ""
-    log.log(
-        level, "%s %s -> %d%s %.1fms %s", name, about, answer.status, later, seconds * 1000, answer.message
-    )
+    log.log(level, "%s %s -> %d%s %.1fms %s", name, about, answer.status, later, seconds * 1000, answer.message)
 
 
 def _log_to_stderr() -> None:

@@ -49,9 +49,7 @@ def desired(
     objects = list(objects)
     known = {**served, **defined_by(objects)}
     unknown = [
-        f"{obj['kind']} ({obj['apiVersion']})"
-        for obj in objects
-        if (obj["apiVersion"], obj["kind"]) not in known
+        f"{obj['kind']} ({obj['apiVersion']})" for obj in objects if (obj["apiVersion"], obj["kind"]) not in known
     ]
     if unknown:
         raise UnknownKinds(unknown)

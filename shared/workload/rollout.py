@@ -92,7 +92,9 @@ class Rollout:
             if obj["kind"] == CRD.kind:
                 await_established(self.workload.client, entry.name)
         except Unavailable as error:
-            self._stop.set()
+            # A 500 is about this object (a field of the wrong type, say), anything else about the server.
+            if error.status != 500:
+                self._stop.set()
             return replace(entry, error=str(error))
         except (ApiError, TimeoutError) as error:
             return replace(entry, error=str(error))

@@ -244,9 +244,7 @@ def test_hostile_members(tmp_path: Path, cache: Path, served: tuple[Path, str], 
         locate(["etcd"], progress=lines, archive=release_)
 
 
-def test_huge_member(
-    cache: Path, served: tuple[Path, str], lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_huge_member(cache: Path, served: tuple[Path, str], lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = release(served, {"etcd": bytes(1000_000)})
     monkeypatch.setattr(binaries, "_LARGEST", 900_000)
     with pytest.raises(BinaryNotFound, match="larger than"):
@@ -273,9 +271,7 @@ def test_builds_that_start_together(go: Path, cache: Path, monkeypatch: pytest.M
     """Processes, not threads: one builds, the others wait and say so."""
     monkeypatch.setenv("FAKE_GO_SECONDS", "1")
     code = "from infra.control_plane.binaries import locate; print(locate(['helm'], progress=print)['helm'])"
-    runs = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
+    runs = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [run.communicate(timeout=30)[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0]
     assert go.read_text() == "built\n"

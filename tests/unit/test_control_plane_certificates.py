@@ -83,9 +83,7 @@ def test_rsa_authority(encoding: serialization.PrivateFormat, tmp_path: Path) ->
     parsed(pair).verify_directly_issued_by(parsed(authority))
     (tmp_path / "crt").write_bytes(pair.cert_pem)
     (tmp_path / "key").write_bytes(pair.key_pem)
-    ssl.create_default_context(cadata=authority.cert_pem.decode()).load_cert_chain(
-        tmp_path / "crt", tmp_path / "key"
-    )
+    ssl.create_default_context(cadata=authority.cert_pem.decode()).load_cert_chain(tmp_path / "crt", tmp_path / "key")
 
 
 def test_strict_handshake(tmp_path: Path) -> None:
@@ -140,9 +138,9 @@ def test_unusable_authority(cert_pem: bytes, key_pem: bytes, message: str) -> No
         Authority.load(cert_pem, key_pem)
 
 
-@pytest.mark.parametrize("arguments", [{"ips": ["localhost"]}, {"dns": ["ü"]}, {"organizations": ["o" * 65]}])
+@pytest.mark.parametrize("arguments", [{"ips": ["localhost"]}, {"dns": ["ü"]}, {"dns": ["a", "ü.example"]}])
 def test_bad_names(arguments: dict[str, list[str]]) -> None:
-    with pytest.raises(ValueError, match="(?s).+"):
+    with pytest.raises(ValueError, match=r".+"):
         AUTHORITY.issue("me", **arguments)  # type: ignore[arg-type]
 
 

@@ -45,9 +45,7 @@ def test_state_survives_the_file(state: State, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "state.json"]
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "null", "{}", '{"phase": "ready", "keeper": 1}', '{"more": 1}']
-)
+@pytest.mark.parametrize("content", ["", "[]", "null", "{}", '{"phase": "ready", "keeper": 1}', '{"more": 1}'])
 def test_foreign_state(content: str, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(content)
     state = State.read(tmp_path / "state.json")
@@ -98,7 +96,7 @@ def test_stop_spares_whoever_has_the_pid_now(tmp_path: Path) -> None:
 
 
 def test_stop_kills_what_the_keeper_left(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "100"]) as left:
+    with subprocess.Popen(["sleep", "5"]) as left:
         State("ready", keeper=stranger(), etcd=Process.of(left.pid)).write(tmp_path / "state.json")
         control_plane.stop(tmp_path)
         assert left.wait(1) == -signal.SIGTERM
@@ -203,7 +201,5 @@ def test_second_keeper_refuses(tmp_path: Path) -> None:
 
 
 def test_keeper_and_status_import_nothing_slow() -> None:
-    code = (
-        "import sys, infra.control_plane.keeper; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
-    )
+    code = "import sys, infra.control_plane.keeper; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)

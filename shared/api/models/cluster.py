@@ -56,7 +56,7 @@ class Initialization(OpenModel):
 
 
 class ClusterStatus(OpenModel):
-    conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=dict(KEYED_BY_TYPE))
+    conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=KEYED_BY_TYPE)
     initialization: Initialization | None = None
     phase: str | None = None
     """Pending, Provisioning, Provisioned or Deleting; for people, not for programs."""

@@ -59,10 +59,7 @@ class Stage(Model):
     name: str | None = None
     action: Literal["apply", "delete"] | None = None
     phase: (
-        Literal[
-            "", "Pending", "waitingForPreCondition", "applyingOrDeleting", "waitingForPostCondition", "done"
-        ]
-        | None
+        Literal["", "Pending", "waitingForPreCondition", "applyingOrDeleting", "waitingForPostCondition", "done"] | None
     ) = None
 
 

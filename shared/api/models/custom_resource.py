@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 
 from shared.kube.resources import Resource
 
@@ -35,7 +36,7 @@ Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """RFC 3339, kept as text: functions compare and copy it, they seldom calculate with it."""
 
-KEYED_BY_TYPE = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+KEYED_BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,6 @@ from shared.api import resources
 
 from .custom_resource import Column, CustomResource, Int32, Model, Timestamp
 
-HISTORY_LIMIT = 32
-"""Entries of `status.conditions`; the oldest are to be dropped first."""
-
 
 class Endpoint(Model):
     host: str = Field(max_length=512)
@@ -22,7 +19,7 @@ class Endpoint(Model):
 class KINDClusterSpec(Model):
     cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
     """The name that the cluster gets in kind."""
-    kubernetes_version: str = Field("1.21", max_length=8, pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
+    kubernetes_version: str = Field("1.21", pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
     """A minor version, 1.14 or later."""
     runtime: Literal["local", "kind"] | None = None
     """`kind` for a cluster in containers, `local` for a control plane of plain processes."""
@@ -46,8 +43,8 @@ class Initialization(Model):
 class KINDClusterStatus(Model):
     ready: bool | None = None
     failure_message: str | None = None
-    conditions: list[HistoryEntry] | None = Field(None, max_length=HISTORY_LIMIT)
-    """What happened, oldest first."""
+    conditions: list[HistoryEntry] | None = Field(None, max_length=32)
+    """What happened last, oldest first."""
     initialization: Initialization | None = None
     phase: str | None = None
 
@@ -55,7 +52,7 @@ class KINDClusterStatus(Model):
 class KINDCluster(Model):
     """A cluster made by kind or of local processes."""
 
-    spec: KINDClusterSpec | None = None
+    spec: KINDClusterSpec
     status: KINDClusterStatus | None = None
 
 

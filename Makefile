@@ -1,0 +1,46 @@
+# Two commands do everything: `make demo` and `make test`. Each installs what it needs and works when run again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench generate requirements clean
+
+help: ## show this
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: $(INSTALLED) ## bring up a workload cluster, upgrade its addons, delete it; about a minute once binaries are cached
+	$(BIN)/capi-functions demo
+
+test: $(INSTALLED) check ## all checks and all tests
+	$(BIN)/pytest
+
+check: $(INSTALLED) ## lint, types, layers, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m infra.generate --check
+	$(BIN)/python -m infra.demo.build --check
+
+bench: $(INSTALLED) ## print the figures of tests/bench
+	$(BIN)/python -m tests.bench
+
+generate: $(INSTALLED) ## write CRDs, Knative manifests, docs tables and demo releases anew
+	$(BIN)/python -m infra.generate
+	$(BIN)/python -m infra.demo.build
+
+requirements: $(INSTALLED) ## pin the newest versions that fit pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --extra dev --no-header --no-annotate --no-emit-index-url \
+		--python-version 3.11 --output-file infra/requirements.txt pyproject.toml
+
+clean: ## remove the environment and local runs; caches of built binaries stay
+	-$(BIN)/capi-functions down
+	rm -rf $(VENV) .capi-functions *.egg-info .mypy_cache .ruff_cache .pytest_cache
+
+$(INSTALLED): pyproject.toml infra/requirements.txt infra/bootstrap.sh
+	PYTHON=$(PYTHON) sh infra/bootstrap.sh $(VENV)
+	@touch $@

@@ -1,0 +1,1 @@
+"""`capi-functions` on the command line: thin shells around the packages beside it."""

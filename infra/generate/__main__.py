@@ -1,0 +1,75 @@
+"""`python -m infra.generate [--check]`: writes all generated files, or exits 1 naming those that are stale."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from functions import catalog
+from shared.api.models import CUSTOM_RESOURCES
+from shared.triggers import Triggers
+
+from . import crds, docs, knative
+from .files import NOTICE
+
+PROJECT = Path(__file__).parents[2]
+FOLDERS = ("infra/crds", "infra/knative")
+"""Generated files in these that are generated no more are removed."""
+
+
+def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
+    """Path below the project -> content of every generated file."""
+    return (
+        {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
+        | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
+        | {"docs/triggers.md": docs.text(declared)}
+    )
+
+
+def stale(wanted: Mapping[str, str], project: Path) -> dict[str, str | None]:
+    """What there is to write; None where the file is to go."""
+    changed: dict[str, str | None] = {path: text for path, text in wanted.items() if _read(project / path) != text}
+    present = [path for folder in FOLDERS for path in (project / folder).glob("*.yaml")]
+    leftover = [path for path in present if str(path.relative_to(project)) not in wanted]
+    return changed | {str(path.relative_to(project)): None for path in leftover if NOTICE in _read(path)}
+
+
+def write(changed: Mapping[str, str | None], project: Path) -> None:
+    for path, text in changed.items():
+        if text is None:
+            (project / path).unlink()
+        else:
+            (project / path).parent.mkdir(parents=True, exist_ok=True)
+            (project / path).write_text(text)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m infra.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file is stale")
+    options = parser.parse_args(arguments)
+    changed = stale(generated(catalog.triggers()), PROJECT)
+    if not options.check:
+        write(changed, PROJECT)
+        sys.stdout.writelines(f"{path}\n" for path in changed)
+        return 0
+    for path, text in changed.items():
+        sys.stdout.writelines(_difference(path, _read(PROJECT / path), text or ""))
+    if changed:
+        sys.stderr.write(f"stale: {', '.join(changed)}; run `python -m infra.generate`\n")
+    return 1 if changed else 0
+
+
+def _difference(path: str, before: str, after: str) -> Iterable[str]:
+    lines = (before.splitlines(keepends=True), after.splitlines(keepends=True))
+    return difflib.unified_diff(*lines, f"{path} (is)", f"{path} (should be)")
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.is_file() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""How a function runs in a cluster: a Deployment of the one image and a Service in front of it.
+
+Plain objects rather than Knative Serving, so that Eventing is all that has to be there; either can be the subscriber
+of a Trigger.
+"""
+
+from __future__ import annotations
+
+from shared.kube.resources import Object
+
+PORT = 8080
+IMAGE = "capi-functions"
+
+SETTINGS = {
+    "release_assets": ("capi-functions-storage", "capi-functions-releases"),
+    "addon_apply": ("capi-functions-storage",),
+}
+"""Who needs settings from outside: each name is a ConfigMap and a Secret, both optional. `-storage` holds the S3
+settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE)."""
+
+
+def labels(name: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "capi-functions"}
+
+
+def deployment(function: str, name: str, namespace: str) -> Object:
+    """Any number of replicas may run; one is enough to start with."""
+    container: Object = {
+        "name": "function",
+        "image": IMAGE,
+        "command": ["functions-framework"],
+        "args": [f"--source=functions/{function}/main.py", f"--target={function}", f"--port={PORT}"],
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
+        "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of the pod's own
+    }
+    if settings := SETTINGS.get(function):
+        container["envFrom"] = [
+            {kind: {"name": source, "optional": True}} for source in settings for kind in ("configMapRef", "secretRef")
+        ]
+    pod: Object = {
+        "serviceAccountName": name,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels(name)},
+        "spec": {
+            "selector": {"matchLabels": labels(name)},
+            "template": {"metadata": {"labels": labels(name)}, "spec": pod},
+        },
+    }
+
+
+def service(name: str, namespace: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels(name)},
+        "spec": {"selector": labels(name), "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+    }

@@ -1,0 +1,93 @@
+"""functions-framework as a child process, on a socket that the parent keeps.
+
+The parent listens and hands the socket down the way systemd does, which gunicorn understands: no port is guessed, and
+while the server is away or restarting, callers wait in the socket's queue instead of being refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_FIRST_PASSED = 3  # where socket activation puts the first socket
+
+ROOT = Path(__file__).parents[2]
+
+
+class FunctionsServer:
+    """All functions, or one of them, behind `url`; `start` and `stop` as often as wanted."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path, *, function: str = "", port: int = 0) -> None:
+        self._environment = dict(environment)
+        self._log = log
+        self._function = function
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=256)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def start(self) -> None:
+        arguments = [sys.executable, "-m", "infra.local.functions_server", str(self._listener.fileno()), self._function]
+        with self._log.open("ab") as output:
+            self.process = subprocess.Popen(
+                arguments,
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[self._listener.fileno()],
+                process_group=0,
+            )
+
+    def kill(self) -> None:
+        """Ends the server at once, in the middle of whatever it does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def close(self) -> None:
+        self.stop()
+        self._listener.close()
+
+    def _end(self, number: int) -> None:
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, number)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.process = None
+
+
+def main() -> None:
+    """Becomes functions-framework: `python -m infra.local.functions_server FD [FUNCTION]`."""
+    descriptor, function = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
+    # Ends with its parent, also if that one is killed.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if descriptor != _FIRST_PASSED:
+        os.dup2(descriptor, _FIRST_PASSED)
+        os.close(descriptor)
+    os.set_inheritable(_FIRST_PASSED, True)
+    os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid()), "THREADS": os.environ.get("THREADS", "16")}
+    source = f"functions/{function}/main.py" if function else "functions/main.py"
+    program = Path(sys.executable).with_name("functions-framework")
+    arguments = [str(program), "--source", source, "--target", function or "functions", "--host", "127.0.0.1"]
+    os.execv(program, arguments)  # noqa: S606 - no shell is wanted
+
+
+if __name__ == "__main__":
+    main()

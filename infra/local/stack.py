@@ -1,0 +1,140 @@
+"""A whole management cluster on this machine: `Stack` starts its parts in order and ends them in the opposite one.
+
+Everything ends with the process that started it, however that ends: the servers watch it or are told by the kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from events.delivery import HttpDelivery
+from events.forwarder import Forwarder
+from functions import catalog
+from infra import control_plane, object_store
+from shared.kube import Client, connect
+
+from . import crds
+from .functions_server import FunctionsServer
+
+STATE = "up.json"
+
+
+class StackError(Exception):
+    """A part could not be started; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Urls:
+    api_server: str
+    functions: str
+    ingress: str
+    """Takes CloudEvents and sends each to the functions that it concerns."""
+    object_store: str
+
+
+class Stack:
+    """The parts of a local run in `directory`. `releases` is the folder that releases are fetched from."""
+
+    def __init__(
+        self, directory: Path, *, releases: Path | None = None, progress: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        self.directory = directory.absolute()
+        self._releases = releases
+        self._progress = progress
+        self._store: object_store.ObjectStoreServer | None = None
+        self.functions: FunctionsServer | None = None
+        self.forwarder: Forwarder | None = None
+        self.client: Client | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.directory / "management.kubeconfig"
+
+    def start(self) -> Urls:
+        """Raises `StackError`, after ending what had been started."""
+        try:
+            return self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> Urls:
+        (self.directory / "logs").mkdir(parents=True, exist_ok=True)
+        self._end_leftovers()
+        self._store = object_store.start()
+        try:
+            plane = control_plane.start(
+                self.directory / "management", owner=os.getpid(), progress=self._progress, timeout=90
+            )
+        except control_plane.ControlPlaneError as error:
+            raise StackError(str(error)) from error
+        shutil.copyfile(control_plane.kubeconfig(self.directory / "management"), self.kubeconfig)
+        self.kubeconfig.chmod(0o600)
+        self._progress(f"API server ready at {plane.url}")
+        self.client = connect.from_kubeconfig(str(self.kubeconfig))
+        # The ingress listens first, since the functions are told where it is.
+        self.forwarder = Forwarder(self.client, catalog.triggers())
+        self.functions = FunctionsServer(self._environment(), self.directory / "logs" / "functions.log")
+        self.functions.start()
+        crds.install(self.client, crds.load())
+        self._progress("custom resources installed")
+        self.forwarder.start(HttpDelivery(self.functions.url))
+        self.forwarder.wait_synced(30)
+        object_store.wait_ready(self._store.url)
+        self._progress(f"functions at {self.functions.url}: {', '.join(catalog.NAMES)}")
+        urls = Urls(plane.url, self.functions.url, self.forwarder.url, self._store.url)
+        state = {"pid": os.getpid(), "kubeconfig": str(self.kubeconfig), **urls.__dict__}
+        (self.directory / STATE).write_text(json.dumps(state, indent=2) + "\n")
+        return urls
+
+    def stop(self) -> None:
+        """Ends everything; what was not started is passed over."""
+        (self.directory / STATE).unlink(missing_ok=True)
+        if self.forwarder is not None:
+            self.forwarder.stop()
+        if self.functions is not None:
+            self.functions.close()
+        planes = [self.directory / "management", *self._workloads()]
+        with ThreadPoolExecutor(len(planes)) as pool:
+            list(pool.map(control_plane.stop, planes))
+        if self._store is not None:
+            self._store.stop()
+
+    def wipe_object_store(self) -> None:
+        """Replaces the object store by an empty one at the same address."""
+        if self._store is None:
+            raise StackError("the object store does not run")
+        port = int(self._store.url.rpartition(":")[2])
+        self._store.stop()
+        self._store = object_store.start(port)
+
+    def _workloads(self) -> list[Path]:
+        return [path for path in (self.directory / "clusters").glob("*") if path.is_dir()]
+
+    def _end_leftovers(self) -> None:
+        """A former run that was killed may have left its planes for a moment."""
+        for plane in (self.directory / "management", *self._workloads()):
+            control_plane.stop(plane)
+
+    def _environment(self) -> dict[str, str]:
+        if self._store is None or self.forwarder is None:
+            raise StackError("the functions need the object store and the forwarder")
+        return {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            "K_SINK": self.forwarder.url,
+            "S3_ENDPOINT_URL": self._store.url,
+            "AWS_ACCESS_KEY_ID": "local",
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "RELEASE_SOURCE": str(self._releases.absolute()) if self._releases else "",
+            "KIND_RUNTIME": "local",
+            "CAPI_FUNCTIONS_DATA": str(self.directory),
+            "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
+        }

@@ -1,0 +1,57 @@
+"""Fixtures for tests on real parts: one management API server a session, a fresh namespace a test."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra import control_plane
+from infra.local import crds
+from shared.clients import Clients
+from shared.kube import Client, Resource, connect
+
+pytest_plugins = ["tests.support.object_store"]
+
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running control plane with our CRDs; ends with the session, however that ends."""
+    folder = tmp_path_factory.mktemp("plane") / "management"
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
+    crds.install(client, crds.load())
+    client.close()
+    yield folder
+    control_plane.stop(folder)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(plane: Path) -> Path:
+    return control_plane.kubeconfig(plane)
+
+
+@pytest.fixture
+def management(kubeconfig: Path) -> Iterator[Client]:
+    client = connect.from_kubeconfig(str(kubeconfig))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def clients(management: Client) -> Clients:
+    return Clients(management)
+
+
+@pytest.fixture
+def namespace(management: Client) -> str:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    management.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name
+
+

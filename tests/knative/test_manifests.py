@@ -1,0 +1,316 @@
+"""What is generated for a cluster, taken by a real API server: our CRDs, and the manifests against Knative's CRDs.
+
+Knative's CRDs come from the Go module that the adapter and the broker are built from, so both are of one version.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.control_plane import kubeconfig, remove, start
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
+from shared.kube import ApiError, Client, Key, Object, Resource, dig
+from shared.kube.client import APPLY_PATCH
+from shared.kube.connect import from_kubeconfig
+from shared.kube.resources import conventional_plural, split_api_version
+
+PROJECT = Path(__file__).parents[2]
+MANIFESTS = PROJECT / "infra/knative"
+CLUSTER_V1BETA1 = Resource(CLUSTER.group, "v1beta1", CLUSTER.kind, CLUSTER.plural)
+CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+
+
+def documents(path: Path) -> list[Object]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def manifests() -> list[Object]:
+    """Everything that the kustomization lists, in its order."""
+    (kustomization,) = documents(MANIFESTS / "kustomization.yaml")
+    return [obj for name in kustomization["resources"] for obj in documents(MANIFESTS / name)]
+
+
+def resource_of(obj: Object) -> Resource:
+    group, version = split_api_version(obj["apiVersion"])
+    return Resource(
+        group, version, obj["kind"], conventional_plural(obj["kind"]), namespaced="namespace" in obj["metadata"]
+    )
+
+
+def apply(client: Client, obj: Object) -> Object:
+    """Server-side apply that refuses fields the server does not know."""
+    path = resource_of(obj).path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+    query = {"fieldManager": "test", "fieldValidation": "Strict"}
+    return client.request("PATCH", path, body=obj, query=query, content_type=APPLY_PATCH, subject=obj["kind"])
+
+
+def install(client: Client, definitions: list[Object]) -> None:
+    names = [apply(client, definition)["metadata"]["name"] for definition in definitions]
+    for name in names:
+        deadline = time.monotonic() + 20
+        while True:
+            conditions = dig(client.get(CRD, Key("", name)), "status.conditions", [])
+            state = {condition["type"]: condition["status"] for condition in conditions}
+            assert state.get("NonStructuralSchema") != "True", conditions
+            if state.get("Established") == "True":
+                break
+            assert time.monotonic() < deadline, f"{name} is not established: {conditions}"
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """An API server with our CRDs and the namespace `team`."""
+    directory = tmp_path_factory.mktemp("manifests") / "plane"
+    start(directory, owner=os.getpid())
+    connected = from_kubeconfig(str(kubeconfig(directory)))
+    crds = sorted((PROJECT / "infra/crds").glob("*.yaml"))
+    install(connected, [crd for path in crds for crd in documents(path) if crd["kind"] == CRD.kind])
+    apply(connected, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    yield connected
+    connected.close()
+    remove(directory)
+
+
+@pytest.fixture(scope="module")
+def knative() -> list[Object]:
+    """Knative Eventing's own CRDs."""
+    if shutil.which("go") is None:
+        pytest.skip("Knative's CRDs are in its Go module, and there is no go")
+    command = ["go", "mod", "download", "-json", "knative.dev/eventing"]
+    told = subprocess.run(
+        command, cwd=PROJECT / "infra/binaries/knative", capture_output=True, text=True, check=True, timeout=170
+    )
+    files = sorted(Path(json.loads(told.stdout)["Dir"], "config/core/resources").glob("*.yaml"))
+    return [document for path in files for document in documents(path) if document.get("kind") == CRD.kind]
+
+
+# -- our CRDs ----------------------------------------------------------------------------------------------------
+
+
+def made(client: Client, resource: Resource, name: str, **fields: Any) -> Object:
+    metadata = {"name": name, "namespace": "team"}
+    return client.create(
+        resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}
+    )
+
+
+def status(client: Client, resource: Resource, name: str, patch: Object) -> Object:
+    return client.patch(resource, Key("team", name), {"status": patch}, subresource="status")
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "version"),
+    [
+        ("test1", {"clusterName": "test-1"}, "1.21"),
+        ("test2", {"clusterName": "test-2", "kubernetesVersion": "1.20"}, "1.20"),
+        ("oldest", {"clusterName": "c", "kubernetesVersion": "1.14"}, "1.14"),
+        ("newer", {"clusterName": "c", "kubernetesVersion": "1.36", "runtime": "local"}, "1.36"),
+        ("longest", {"clusterName": "x" * 64}, "1.21"),
+    ],
+)
+def test_kind_clusters(client: Client, name: str, spec: Object, version: str) -> None:
+    created = made(client, KIND_CLUSTER, name, spec=spec)
+    assert created["spec"] == {**spec, "kubernetesVersion": version}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"kubernetesVersion": "1.21"}, "spec.clusterName"),
+        ({"clusterName": "x" * 96}, "spec.clusterName"),
+        ({"clusterName": "test-3", "kubernetesVersion": "1.13"}, "spec.kubernetesVersion"),
+        ({"clusterName": "test-3", "kubernetesVersion": "latest"}, "spec.kubernetesVersion"),
+        ({"clusterName": "Test_3"}, "spec.clusterName"),
+        ({"clusterName": "test-3", "runtime": "vm"}, "spec.runtime"),
+        (None, "spec"),
+    ],
+)
+def test_invalid_kind_clusters(client: Client, spec: Object | None, field: str) -> None:
+    with pytest.raises(ApiError, match=field) as refused:
+        made(client, KIND_CLUSTER, "invalid", **({"spec": spec} if spec is not None else {}))
+    assert refused.value.status == 422
+
+
+def test_status_of_a_kind_cluster(client: Client) -> None:
+    made(client, KIND_CLUSTER, "reported", spec={"clusterName": "reported"})
+    entry = {"timestamp": "2026-03-01T12:00:00Z", "message": "Cluster was successfully created", "reason": ""}
+    reported = {
+        "ready": True,
+        "failureMessage": "",
+        "conditions": [entry] * 32,
+        "initialization": {"provisioned": True},
+        "phase": "Ready",
+    }
+    assert status(client, KIND_CLUSTER, "reported", reported)["status"] == reported
+    with pytest.raises(ApiError, match="at most 32"):
+        status(client, KIND_CLUSTER, "reported", {"conditions": [entry] * 33})
+
+
+def test_a_v1beta1_cluster_is_the_same_at_v1beta2(client: Client) -> None:
+    reference = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "K", "name": "k", "namespace": "team"}
+    spec = {
+        "paused": False,
+        "clusterNetwork": {"pods": {"cidrBlocks": ["10.0.0.0/16"]}, "apiServerPort": 6443},
+        "controlPlaneEndpoint": {"host": "", "port": 0},
+        "infrastructureRef": reference,
+        "controlPlaneRef": reference | {"kind": "C"},
+        "topology": {"class": "scs-1-33-v1", "version": "v1.33.1", "variables": [{"name": "a", "value": {"b": None}}]},
+    }
+    made(client, CLUSTER_V1BETA1, "old", spec=spec)
+    seen = client.get(CLUSTER, Key("team", "old"))
+    assert (seen["apiVersion"], seen["spec"]) == (CLUSTER.api_version, spec)
+    client.patch(CLUSTER, Key("team", "old"), {"metadata": {"labels": {"seen": "yes"}}})
+    assert client.get(CLUSTER_V1BETA1, Key("team", "old"))["spec"] == spec
+
+
+@pytest.mark.parametrize("spec", [{"topology": None}, {"topology": {}}, {}, {"availabilityGates": []}])
+def test_clusters_without_topology(client: Client, spec: Object) -> None:
+    name = f"plain-{len(str(spec))}"
+    assert made(client, CLUSTER, name, spec=spec)["spec"] == spec
+
+
+def test_conditions_of_a_cluster_in_either_shape(client: Client) -> None:
+    made(client, CLUSTER, "conditions")
+    time_ = "2026-03-01T12:00:00Z"
+    metav1 = {
+        "type": "InfrastructureReady",
+        "status": "True",
+        "reason": "Ready",
+        "message": "",
+        "lastTransitionTime": time_,
+        "observedGeneration": 1,
+    }
+    v1beta1 = {"type": "Ready", "status": "False", "severity": "Warning", "lastTransitionTime": time_}
+    reported = {
+        "conditions": [metav1, v1beta1],
+        "initialization": {"infrastructureProvisioned": True},
+        "phase": "Provisioned",
+        "failureDomains": [{"name": "a", "controlPlane": True}],
+        "infrastructureReady": True,
+        "observedGeneration": 1,
+    }
+    assert status(client, CLUSTER, "conditions", reported)["status"] == reported
+    assert client.get(CLUSTER_V1BETA1, Key("team", "conditions"))["status"] == reported
+    with pytest.raises(ApiError, match="Duplicate"):
+        status(client, CLUSTER, "conditions", {"conditions": [metav1, metav1]})
+
+
+def test_cluster_addon(client: Client) -> None:
+    reference = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "name": "c", "namespace": "team", "uid": "u"}
+    spec = {"clusterRef": reference, "clusterStack": "docker-ferrol-1-33-v1", "version": "v1", "hook": ""}
+    made(client, CLUSTER_ADDON, "addon", spec=spec)
+    resource = {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "n", "name": "d"}
+    reported = {
+        "resources": [resource | {"status": "not-synced", "error": "no", "uid": "u", "hash": "h"}],
+        "stages": [{"name": "cni", "action": "apply", "phase": "waitingForPreCondition"}, {"name": "b", "phase": ""}],
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "False",
+                "severity": "Info",
+                "reason": "R",
+                "message": "m",
+                "lastTransitionTime": "2026-03-01T12:00:00Z",
+            }
+        ],
+        "observedGeneration": 1,
+        "digest": "sha256:0",
+        "kubernetesVersion": "v1.33.1",
+    }
+    assert status(client, CLUSTER_ADDON, "addon", reported)["status"] == reported | {"ready": False}
+    with pytest.raises(ApiError, match="clusterRef"):
+        made(client, CLUSTER_ADDON, "nothing", spec={})
+
+
+# -- Knative -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["knative", "crds"])
+def test_kustomize_builds(folder: str) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl; what the kustomization lists is applied in the other tests all the same")
+    command = ["kubectl", "kustomize", str(PROJECT / "infra" / folder)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (built.returncode, built.stderr) == (0, "")
+    objects = list(yaml.safe_load_all(built.stdout))
+    images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
+    assert all(image.startswith("capi-functions:") for image in images)
+    assert len(objects) == (len(manifests()) if folder == "knative" else 2)
+
+
+def test_a_server_with_knatives_kinds_takes_everything(client: Client, knative: list[Object]) -> None:
+    install(client, knative)
+    for obj in manifests():
+        apply(client, obj)
+
+
+def unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    """Fields that a schema does not name, also where it lets anything pass."""
+    if isinstance(value, dict) and "properties" in schema:
+        for name, child in value.items():
+            if name in schema["properties"]:
+                yield from unknown(child, schema["properties"][name], f"{where}.{name}")
+            else:
+                yield f"{where}.{name}"
+    elif isinstance(value, list):
+        for child in value:
+            yield from unknown(child, schema.get("items", {}), f"{where}[]")
+
+
+def test_every_field_is_one_that_knative_names(knative: list[Object]) -> None:
+    schemas = {
+        (crd["spec"]["group"], version["name"], crd["spec"]["names"]["kind"]): version["schema"]["openAPIV3Schema"]
+        for crd in knative
+        for version in crd["spec"]["versions"]
+    }
+    known = [obj for obj in manifests() if ".knative.dev/" in obj["apiVersion"]]
+    assert {obj["kind"] for obj in known} == {"Broker", "Trigger", "ApiServerSource", "PingSource", "SinkBinding"}
+    for obj in known:
+        schema = schemas[*split_api_version(obj["apiVersion"]), obj["kind"]]
+        assert list(unknown(obj["spec"], schema["properties"]["spec"], obj["kind"])) == []
+
+
+@pytest.mark.parametrize(
+    ("account", "verb", "group", "resource", "allowed"),
+    [
+        ("capi-functions-sources", "watch", "", "secrets", True),
+        ("capi-functions-sources", "watch", CLUSTER.group, CLUSTER.plural, True),
+        ("capi-functions-sources", "patch", CLUSTER.group, CLUSTER.plural, False),
+        ("kubeconfig", "create", "", "secrets", True),
+        ("kubeconfig", "list", "", "secrets", False),
+        ("kubeconfig", "patch", CLUSTER.group, f"{CLUSTER.plural}/status", True),
+        ("addon-apply", "patch", CLUSTER_ADDON.group, CLUSTER_ADDON.plural, True),
+        ("addon-apply", "create", "", "events", True),
+        ("addon-create", "create", CLUSTER_ADDON.group, CLUSTER_ADDON.plural, True),
+        ("addon-create", "get", "", "secrets", False),
+        ("kind-cluster", "delete", "", "secrets", True),
+        ("sweep", "list", KIND_CLUSTER.group, KIND_CLUSTER.plural, True),
+        ("sweep", "patch", KIND_CLUSTER.group, KIND_CLUSTER.plural, False),
+    ],
+)
+def test_rights(client: Client, account: str, verb: str, group: str, resource: str, allowed: bool) -> None:
+    for obj in manifests():
+        if obj["kind"] in ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
+            apply(client, obj)
+    name, _, subresource = resource.partition("/")
+    wanted = {"verb": verb, "group": group, "resource": name, "subresource": subresource, "namespace": "team"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {"user": f"system:serviceaccount:capi-functions:{account}", "resourceAttributes": wanted},
+    }
+    kind = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
+    deadline = time.monotonic() + 5  # the authorizer sees new roles a moment later
+    while (said := client.create(kind, review)["status"]["allowed"]) != allowed and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert said == allowed

@@ -1,0 +1,41 @@
+"""A real object store for tests: one server for the session, an empty bucket for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from infra.object_store import start, wait_ready
+from shared.storage import ObjectStore
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def object_store_url() -> Iterator[str]:
+    """Address of the server; its process ends with the session, or with this process if that is killed."""
+    server = start()
+    try:
+        wait_ready(server.url)
+        yield server.url
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def object_store(object_store_url: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """A store with a bucket of its own; the environment describes the same one (`ObjectStore.from_env`)."""
+    bucket = f"test-{next(_NUMBERS)}"
+    for name, value in {
+        "S3_ENDPOINT_URL": object_store_url,
+        "CAPI_FUNCTIONS_BUCKET": bucket,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    store = ObjectStore.from_env()
+    store.ensure_bucket()
+    return store

@@ -1,0 +1,180 @@
+"""Accessors over Clusters and what they refer to: both contracts, and whatever else may come in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shared.api import cluster as contract
+
+GARBAGE: list[Any] = [None, {}, [], "text", 7, True, {"name": None}, {"name": 5}, {"name": ["x"]}]
+
+
+def spec(**fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "c", "namespace": "team"}, "spec": fields}
+
+
+def status(**fields: Any) -> dict[str, Any]:
+    return {"status": fields}
+
+
+@pytest.mark.parametrize(
+    ("topology", "name", "namespace"),
+    [
+        ({"class": "scs-1-33-v1"}, "scs-1-33-v1", "team"),
+        ({"class": "scs", "classNamespace": "classes"}, "scs", "classes"),
+        ({"classRef": {"name": "scs"}}, "scs", "team"),
+        ({"classRef": {"name": "scs", "namespace": "classes"}}, "scs", "classes"),
+        ({"classRef": {"name": "new"}, "class": "old"}, "new", "team"),
+        ({"class": ""}, None, None),
+        *[(garbage, None, None) for garbage in GARBAGE],
+        *[({"class": garbage, "classRef": garbage}, None, None) for garbage in GARBAGE if not isinstance(garbage, str)],
+    ],
+)
+def test_class(topology: Any, name: str | None, namespace: str | None) -> None:
+    assert contract.class_name(spec(topology=topology)) == name
+    assert contract.class_namespace(spec(topology=topology)) == namespace
+
+
+@pytest.mark.parametrize("cluster", [{}, {"spec": None}, {"spec": "text"}, {"metadata": None, "status": []}])
+def test_what_has_no_spec_has_nothing(cluster: Any) -> None:
+    assert contract.class_name(cluster) is None
+    assert contract.topology_version(cluster) is None
+    assert contract.endpoint(cluster) is None
+    assert contract.infrastructure_ref(cluster) is None
+    assert contract.control_plane_ref(cluster) is None
+    assert not contract.is_paused(cluster)
+    assert not contract.infrastructure_provisioned(cluster)
+    assert contract.failure_domains(cluster) == []
+
+
+def test_topology_version() -> None:
+    assert contract.topology_version(spec(topology={"class": "a", "version": "v1.33.1"})) == "v1.33.1"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"host": "1.2.3.4", "port": 6443}, ("1.2.3.4", 6443)),
+        ({"host": "::1", "port": 6443}, ("::1", 6443)),
+        ({"host": "", "port": 6443}, None),
+        ({"host": "1.2.3.4", "port": 0}, None),
+        ({"host": "1.2.3.4"}, None),
+        ({"port": 6443}, None),
+        ({"host": "1.2.3.4", "port": "6443"}, None),
+        ({"host": "1.2.3.4", "port": True}, None),
+        ({"host": {"a": 1}, "port": 1}, None),
+        *[(garbage, None) for garbage in GARBAGE],
+    ],
+)
+def test_endpoint(given: Any, expected: tuple[str, int] | None) -> None:
+    assert contract.endpoint(spec(controlPlaneEndpoint=given)) == expected
+
+
+@pytest.mark.parametrize("accessor", [contract.infrastructure_ref, contract.control_plane_ref])
+def test_references(accessor: Callable[[Any], Any]) -> None:
+    field = accessor.__name__.replace("_ref", "Ref").replace("control_plane", "controlPlane")
+    new = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "K", "name": "k"}
+    old = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "K", "name": "k", "namespace": "team"}
+    assert accessor(spec(**{field: new})) == new
+    assert accessor(spec(**{field: old})) == old
+    for unset in [*GARBAGE, {"kind": "K"}, {"kind": "", "name": "k"}, {"kind": "K", "name": 3}]:
+        assert accessor(spec(**{field: unset})) is None
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        (spec(paused=True), True),
+        (spec(paused=False), False),
+        (spec(paused="true"), False),
+        ({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}, True),
+        ({"metadata": {"annotations": {"cluster.x-k8s.io/paused": "false"}}}, True),
+        ({"metadata": {"annotations": {"other": "true"}}}, False),
+        ({"metadata": {"annotations": "cluster.x-k8s.io/paused"}}, False),
+    ],
+)
+def test_paused(obj: Any, expected: bool) -> None:
+    assert contract.is_paused(obj) is expected
+
+
+@pytest.mark.parametrize(
+    ("accessor", "obj", "expected"),
+    [
+        (contract.provisioned, status(ready=True), True),
+        (contract.provisioned, status(initialization={"provisioned": True}), True),
+        (contract.provisioned, status(initialization={"provisioned": False}, ready=False), False),
+        (contract.provisioned, status(ready="true"), False),
+        (contract.provisioned, status(initialization=[]), False),
+        (contract.infrastructure_provisioned, status(initialization={"infrastructureProvisioned": True}), True),
+        (contract.infrastructure_provisioned, status(infrastructureReady=True), True),
+        (contract.infrastructure_provisioned, status(infrastructureReady=None), False),
+        (contract.control_plane_initialized, status(initialization={"controlPlaneInitialized": True}), True),
+        (contract.control_plane_initialized, status(initialized=True), True),
+        (
+            contract.control_plane_initialized,
+            status(conditions=[{"type": "ControlPlaneInitialized", "status": "True"}]),
+            True,
+        ),
+        (contract.control_plane_initialized, status(ready=True), False),
+    ],
+)
+def test_facts(accessor: Callable[[Any], bool], obj: Any, expected: bool) -> None:
+    assert accessor(obj) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, []),
+        ({}, []),
+        ([], []),
+        (
+            {"b": {"controlPlane": True}, "a": {"attributes": {"zone": "1"}}, "c": None},
+            [
+                {"name": "a", "controlPlane": False, "attributes": {"zone": "1"}},
+                {"name": "b", "controlPlane": True},
+                {"name": "c", "controlPlane": False},
+            ],
+        ),
+        (
+            [{"name": "b", "controlPlane": True}, {"name": "a", "attributes": {}}],
+            [{"name": "a", "controlPlane": False}, {"name": "b", "controlPlane": True}],
+        ),
+    ],
+)
+def test_failure_domains(given: Any, expected: list[dict[str, Any]]) -> None:
+    assert contract.failure_domains(status(failureDomains=given)) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "a",
+        3,
+        True,
+        ["a"],
+        [{}],
+        [{"name": ""}],
+        [{"name": 1}],
+        [{"name": "a", "controlPlane": "yes"}],
+        [{"name": "a", "attributes": []}],
+        {"a": "b"},
+        {"a": []},
+        {"a": {"controlPlane": 1}},
+    ],
+)
+def test_failure_domains_of_a_wrong_shape(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"failureDomains|failure domain"):
+        contract.failure_domains(status(failureDomains=given))
+
+
+def test_constants_and_accessors_load_without_pydantic() -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import sys, shared.api.resources, shared.api.conditions, shared.api.cluster; print('pydantic' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "False"

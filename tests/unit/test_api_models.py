@@ -1,0 +1,55 @@
+"""The models validate as the CRDs made from them do."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from shared.api.models.cluster import Cluster
+from shared.api.models.cluster_addon import ClusterAddon
+from shared.api.models.kind_cluster import KINDCluster
+
+
+def test_defaults_of_kind_cluster() -> None:
+    made = KINDCluster.model_validate({"spec": {"clusterName": "test-1"}})
+    assert made.spec.kubernetes_version == "1.21"
+
+
+@pytest.mark.parametrize("version", ["1.14", "1.19", "1.20", "1.21", "1.22", "1.34", "1.99", "1.100"])
+def test_kubernetes_versions(version: str) -> None:
+    KINDCluster.model_validate({"spec": {"clusterName": "a", "kubernetesVersion": version}})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"clusterName": ""},
+        {"clusterName": "x" * 96},
+        {"clusterName": "Upper"},
+        {"clusterName": "a_b"},
+        *[
+            {"clusterName": "a", "kubernetesVersion": version}
+            for version in ("1.13", "1.9", "1.1", "1", "v1.21", "1.21.1", "0.20", "1.014", "", "1.14\n")
+        ],
+        {"clusterName": "a", "runtime": "vm"},
+        {"clusterName": "a", "controlPlaneEndpoint": {"host": "h"}},
+        {"clusterName": "a", "controlPlaneEndpoint": {"host": "h", "port": 65536}},
+    ],
+)
+def test_invalid_kind_clusters(spec: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        KINDCluster.model_validate({"spec": spec})
+
+
+def test_cluster_keeps_what_it_does_not_name() -> None:
+    given = {"spec": {"paused": False, "topology": {"class": "a"}, "infrastructureRef": {"apiVersion": "g/v1"}}}
+    assert Cluster.model_validate(given).model_dump(by_alias=True, exclude_unset=True) == given
+
+
+def test_addon_needs_its_cluster() -> None:
+    with pytest.raises(ValidationError):
+        ClusterAddon.model_validate({"spec": {}})
+    made = ClusterAddon.model_validate({"spec": {"clusterRef": {"kind": "Cluster", "name": "c"}}, "status": {}})
+    assert made.status is not None
+    assert made.status.ready is False

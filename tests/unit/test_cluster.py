@@ -1,0 +1,365 @@
+"""The Cluster's decisions, as tables: what is observed, and what follows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from functions.cluster.decide import FINALIZER, decide, phase
+from functions.cluster.observe import Observed
+from shared.api.conditions import get_condition
+from shared.api.resources import (
+    CLUSTER,
+    KIND_CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_POOL,
+    MACHINE_SET,
+    SECRET,
+)
+from shared.clients import Found
+from shared.effects import Delete, Patch, RemoveFinalizer
+from shared.kube import Object, Resource
+from shared.runtime import Decision
+from shared.runtime.function import changes
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NO_TOPOLOGY: Object = {"infrastructureRef": {"apiGroup": "g", "kind": "FakeInfraCluster", "name": "demo"}}
+
+
+def cluster(spec: Object | None = None, status: Object | None = None, **metadata: Any) -> Object:
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "metadata": {
+            "name": "demo",
+            "namespace": "default",
+            "uid": "u",
+            "resourceVersion": "1",
+            "generation": 1,
+            "finalizers": [FINALIZER],
+            **metadata,
+        },
+        "spec": NO_TOPOLOGY if spec is None else spec,
+        "status": status or {},
+    }
+
+
+def infra(spec: Object | None = None, status: Object | None = None, **metadata: Any) -> Found:
+    obj: Object = {
+        "apiVersion": "g/v1",
+        "kind": "FakeInfraCluster",
+        "metadata": {"name": "demo", "namespace": "default", "uid": "i", "resourceVersion": "1", **metadata},
+        "spec": spec or {},
+        "status": status or {},
+    }
+    return Found("present", "FakeInfraCluster", obj, KIND_CLUSTER)
+
+
+ABSENT = Found("absent", "FakeInfraCluster")
+FAILED = Found("failed", "FakeInfraCluster", error="boom")
+UNUSED = Found("unreferenced")
+PROVISIONED: Object = {"initialization": {"infrastructureProvisioned": True}}
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
+    found = get_condition((decision.status or {}).get("conditions"), type_)
+    assert found is not None
+    return found["status"], found["reason"], found.get("message", "")
+
+
+@pytest.mark.parametrize(
+    ("obj", "provisioned", "endpoint", "word"),
+    [
+        (cluster({}), False, False, "Pending"),
+        (cluster(), False, False, "Provisioning"),
+        (cluster(), True, False, "Provisioning"),
+        (cluster(), True, True, "Provisioned"),
+        (cluster({"controlPlaneRef": {"kind": "K", "name": "n"}}), True, True, "Provisioned"),
+        (cluster(**DELETED), True, True, "Deleting"),
+    ],
+)
+def test_phase(obj: Object, provisioned: bool, endpoint: bool, word: str) -> None:
+    assert phase(obj, provisioned=provisioned, endpoint=endpoint) == word
+
+
+HOST = {"host": "example.com", "port": 6443}
+
+
+@pytest.mark.parametrize(
+    ("obj", "found", "provisioned", "endpoint", "requeue"),
+    [
+        pytest.param(cluster({}), UNUSED, True, None, None, id="no ref"),
+        pytest.param(cluster(), ABSENT, None, None, 30.0, id="missing, never provisioned"),
+        pytest.param(cluster(status=PROVISIONED), ABSENT, True, None, 30.0, id="missing, was provisioned"),
+        pytest.param(cluster(), FAILED, None, None, 30.0, id="read failed"),
+        pytest.param(cluster(), infra(status={"ready": True}), True, None, None, id="ready, no endpoint"),
+        pytest.param(
+            cluster(), infra({"controlPlaneEndpoint": HOST}, {"ready": True}), True, HOST, None, id="v1beta1 contract"
+        ),
+        pytest.param(
+            cluster(),
+            infra({"controlPlaneEndpoint": HOST}, {"initialization": {"provisioned": True}}),
+            True,
+            HOST,
+            None,
+            id="v1beta2 contract",
+        ),
+        pytest.param(
+            cluster({**NO_TOPOLOGY, "controlPlaneEndpoint": {"host": "1.2.3.4", "port": 8443}}, PROVISIONED),
+            infra({"controlPlaneEndpoint": HOST}, {"ready": False}),
+            True,
+            None,
+            None,
+            id="facts do not flip back",
+        ),
+        pytest.param(
+            cluster(),
+            infra({"controlPlaneEndpoint": HOST}, {"ready": True}, **DELETED),
+            None,
+            None,
+            None,
+            id="infrastructure being deleted",
+        ),
+        pytest.param(cluster(), infra(), None, None, 30.0, id="not provisioned yet"),
+    ],
+)
+def test_infrastructure(
+    obj: Object, found: Found, provisioned: bool | None, endpoint: Object | None, requeue: float | None
+) -> None:
+    decision = decide(Observed(obj, found), NOW)
+    assert (decision.status or {})["initialization"].get("infrastructureProvisioned") is provisioned
+    specs = [e.patch["spec"] for e in decision.effects if isinstance(e, Patch) and "spec" in e.patch]
+    assert specs == ([{"controlPlaneEndpoint": endpoint}] if endpoint else [])
+    assert decision.requeue == requeue
+
+
+@pytest.mark.parametrize("topology", [False, True])
+def test_owner_reference_and_label(topology: bool) -> None:
+    spec = {**NO_TOPOLOGY, "topology": {"classRef": {"name": "c"}}} if topology else NO_TOPOLOGY
+    obj = cluster(spec)
+    [patch] = decide(Observed(obj, infra()), NOW).effects
+    assert isinstance(patch, Patch)
+    metadata = patch.patch["metadata"]
+    assert metadata["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
+    [reference] = metadata["ownerReferences"]
+    assert reference == {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "name": "demo",
+        "uid": "u",
+        "controller": topology,
+    }
+    assert not decide(Observed(obj, infra(**metadata)), NOW).effects
+
+
+def test_other_owners_are_kept() -> None:
+    other = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "x"}
+    [patch] = decide(Observed(cluster(), infra(ownerReferences=[other])), NOW).effects
+    assert isinstance(patch, Patch)
+    assert patch.patch["metadata"]["ownerReferences"][0] == other
+
+
+@pytest.mark.parametrize(
+    ("before", "reported", "after"),
+    [
+        (None, None, []),
+        ([{"name": "a"}], None, []),
+        (None, {"b": {"controlPlane": True}, "a": {}}, ["a", "b"]),
+        ([{"name": "old"}], {"new": {"controlPlane": True}}, ["new"]),
+    ],
+)
+def test_failure_domains(before: Any, reported: Any, after: list[str]) -> None:
+    obj = cluster(status={"failureDomains": before} if before else {})
+    found = infra(status={"ready": True, **({"failureDomains": reported} if reported else {})})
+    status = decide(Observed(obj, found), NOW).status or {}
+    assert [domain["name"] for domain in status["failureDomains"]] == after
+
+
+def test_failure_domains_of_a_wrong_shape_are_an_error() -> None:
+    decision = decide(Observed(cluster(), infra(status={"ready": True, "failureDomains": "x"})), NOW)
+    assert "FakeInfraCluster demo" in decision.message
+    assert "observedGeneration" not in (decision.status or {})
+
+
+TOPOLOGY = {"topology": {"classRef": {"name": "c"}}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "found", "expected"),
+    [
+        (
+            cluster(TOPOLOGY),
+            UNUSED,
+            ("False", "ObjectDoesNotExist", "Waiting for cluster topology to be reconciled"),
+        ),
+        (cluster({}), UNUSED, ("True", "NotUsed", "The Cluster refers to no infrastructure object")),
+        (
+            cluster(),
+            infra(status={"conditions": [{"type": "Ready", "status": "False", "reason": "SomeReason"}]}),
+            ("False", "SomeReason", ""),
+        ),
+        (cluster(), infra(status={"conditions": [{"type": "Ready", "status": "True"}]}), ("True", "Ready", "")),
+        (
+            cluster(),
+            infra(),
+            ("False", "NotReady", "FakeInfraCluster status.initialization.provisioned is false"),
+        ),
+        (cluster(status=PROVISIONED), infra(), ("True", "Ready", "")),
+        (
+            cluster(),
+            infra(status={"conditions": [{"type": "Ready"}]}),
+            (
+                "Unknown",
+                "InvalidConditionReported",
+                "failed to convert status.conditions from FakeInfraCluster to []metav1.Condition: "
+                "status must be set for the Ready condition",
+            ),
+        ),
+        (cluster(), FAILED, ("Unknown", "InternalError", "boom")),
+        (
+            cluster(status=PROVISIONED, **DELETED),
+            ABSENT,
+            ("False", "ObjectDeleted", "FakeInfraCluster has been deleted"),
+        ),
+        (cluster(**DELETED), ABSENT, ("False", "ObjectDoesNotExist", "FakeInfraCluster does not exist")),
+        (
+            cluster(status=PROVISIONED),
+            ABSENT,
+            ("False", "ObjectDeleted", "FakeInfraCluster has been deleted while the cluster still exists"),
+        ),
+        (cluster(), ABSENT, ("False", "ObjectDoesNotExist", "FakeInfraCluster does not exist")),
+    ],
+)
+def test_infrastructure_ready(obj: Object, found: Found, expected: tuple[str, str, str]) -> None:
+    assert condition(decide(Observed(obj, found), NOW), "InfrastructureReady") == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "message"),
+    [
+        ({"paused": True}, {}, "Cluster spec.paused is set to true"),
+        ({}, {"cluster.x-k8s.io/paused": ""}, "Cluster has the cluster.x-k8s.io/paused annotation"),
+        (
+            {"paused": True},
+            {"cluster.x-k8s.io/paused": "x"},
+            "Cluster spec.paused is set to true, Cluster has the cluster.x-k8s.io/paused annotation",
+        ),
+    ],
+)
+def test_paused_stops_everything(spec: Object, annotations: Object, message: str) -> None:
+    obj = cluster({**NO_TOPOLOGY, **spec}, annotations=annotations, **DELETED)
+    decision = decide(Observed(obj, infra()), NOW)
+    assert not decision.effects
+    assert condition(decision, "Paused") == ("True", "Paused", message)
+
+
+def test_finalizer_is_added_back() -> None:
+    effect = decide(Observed(cluster({}, finalizers=[])), NOW).effects[0]
+    assert isinstance(effect, Patch)
+    assert effect.patch == {"metadata": {"finalizers": [FINALIZER]}}
+
+
+def test_no_finalizer_on_a_cluster_that_is_going() -> None:
+    assert not decide(Observed(cluster({}, finalizers=["other"], **DELETED)), NOW).effects
+
+
+# -- deletion --------------------------------------------------------------------------------------------------
+
+
+def machine(name: str, resource: Resource, *, owned: bool = True, control_plane: bool = False) -> Object:
+    labels = {"cluster.x-k8s.io/control-plane": ""} if control_plane else {}
+    references = [{"kind": "Cluster", "uid": "u", "name": "demo"}] if owned else []
+    metadata = {"name": name, "uid": name, "labels": labels, "ownerReferences": references}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def descendants(*, owned: bool = True) -> dict[Resource, tuple[Object, ...]]:
+    workers = [machine(f"w{n}", MACHINE, owned=owned) for n in range(8, 0, -1)]
+    first = [machine(f"cp{n}", MACHINE, owned=owned, control_plane=True) for n in (2, 1, 3)]
+    return {
+        MACHINE_POOL: tuple(machine(f"mp{n}", MACHINE_POOL, owned=owned) for n in (1, 2)),
+        MACHINE_DEPLOYMENT: tuple(machine(f"md{n}", MACHINE_DEPLOYMENT, owned=owned) for n in (1, 2)),
+        MACHINE_SET: tuple(machine(f"ms{n}", MACHINE_SET, owned=owned) for n in (1, 2)),
+        MACHINE: (*workers, *first),
+    }
+
+
+def test_descendants_go_first() -> None:
+    decision = decide(Observed(cluster(**DELETED), infra(), descendants=descendants()), NOW)
+    status, reason, message = condition(decision, "Deleting")
+    assert (status, reason, decision.requeue) == ("True", "WaitingForWorkersDeletion", 5.0)
+    assert sorted(message.splitlines()) == [
+        "* Control plane Machines: cp1, cp2, cp3",
+        "* MachineDeployments: md1, md2",
+        "* MachinePools: mp1, mp2",
+        "* MachineSets: ms1, ms2",
+        "* Worker Machines: w1, w2, w3, w4, w5, ... (3 more)",
+    ]
+    kinds = [e.resource.kind for e in decision.effects if isinstance(e, Delete)]
+    assert len(kinds) == 17
+    assert kinds == sorted(kinds, key=["MachinePool", "MachineDeployment", "MachineSet", "Machine"].index)
+
+
+def test_a_control_plane_object_looks_after_its_machines() -> None:
+    control_plane = Found("present", "FakeControlPlane", infra().object, KIND_CLUSTER)
+    decision = decide(Observed(cluster(**DELETED), infra(), control_plane, descendants()), NOW)
+    assert len([e for e in decision.effects if isinstance(e, Delete)]) == 14
+    assert "Control plane Machines" not in condition(decision, "Deleting")[2]
+
+
+def test_foreign_descendants_are_waited_for_but_not_deleted() -> None:
+    decision = decide(Observed(cluster(**DELETED), infra(), descendants=descendants(owned=False)), NOW)
+    assert not decision.effects
+    assert condition(decision, "Deleting")[1] == "WaitingForWorkersDeletion"
+
+
+def test_control_plane_goes_before_infrastructure() -> None:
+    control_plane = Found("present", "FakeControlPlane", infra().object, MACHINE)
+    both = decide(Observed(cluster(**DELETED), infra(), control_plane), NOW)
+    assert [e.resource for e in both.effects if isinstance(e, Delete)] == [MACHINE]
+    assert condition(both, "Deleting")[1:] == (
+        "WaitingForControlPlaneDeletion",
+        "Waiting for FakeControlPlane to be deleted",
+    )
+    rest = decide(Observed(cluster(**DELETED), infra()), NOW)
+    assert [e.resource for e in rest.effects if isinstance(e, Delete)] == [KIND_CLUSTER]
+    going = decide(Observed(cluster(**DELETED), infra(**DELETED)), NOW)
+    assert not going.effects
+    assert condition(going, "Deleting")[1] == "WaitingForInfrastructureDeletion"
+
+
+def test_at_last_the_secrets_and_the_finalizer() -> None:
+    secret: Object = {"metadata": {"name": "demo-kubeconfig", "uid": "s"}}
+    decision = decide(Observed(cluster(**DELETED), ABSENT, secrets=(secret,)), NOW)
+    first, last = decision.effects
+    assert isinstance(first, Delete)
+    assert first.resource == SECRET
+    assert isinstance(last, RemoveFinalizer)
+    assert last.resource == CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("control_plane", "found", "failure"), [(UNUSED, FAILED, ""), (FAILED, infra(), ""), (UNUSED, infra(), "no list")]
+)
+def test_nothing_is_deleted_blindly(control_plane: Found, found: Found, failure: str) -> None:
+    decision = decide(Observed(cluster(**DELETED), found, control_plane, failure=failure), NOW)
+    assert not decision.effects
+    assert condition(decision, "Deleting")[1] == "InternalError"
+
+
+def test_a_second_pass_changes_nothing() -> None:
+    found = infra({"controlPlaneEndpoint": HOST}, {"ready": True})
+    obj = cluster({**NO_TOPOLOGY, "controlPlaneEndpoint": HOST})
+    assert found.object is not None
+    [adopt] = decide(Observed(obj, found), NOW).effects
+    assert isinstance(adopt, Patch)
+    found.object["metadata"] |= adopt.patch["metadata"]
+    obj["status"] = decide(Observed(obj, found), NOW).status
+    again = decide(Observed(obj, found), datetime(2026, 2, 2, tzinfo=UTC))
+    assert not again.effects
+    assert not again.notices
+    assert not changes(obj["status"], again.status)

@@ -1,0 +1,128 @@
+"""What is taken as an event, and what is refused with which words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shared.event import Event, EventError, change_event, from_http, from_json, own_event
+from shared.kube import Key, Object
+
+HEADERS = {
+    "ce-specversion": "1.0",
+    "ce-id": "1",
+    "ce-type": "dev.knative.apiserver.resource.update",
+    "ce-source": "https://10.0.0.1:443",
+    "ce-kind": "Cluster",
+    "ce-apiversion": "cluster.x-k8s.io/v1beta2",
+    "ce-name": "demo",
+    "ce-namespace": "default",
+    "content-type": "application/json",
+}
+CLUSTER: Object = {
+    "apiVersion": "cluster.x-k8s.io/v1beta2",
+    "kind": "Cluster",
+    "metadata": {"name": "demo", "namespace": "default"},
+}
+
+
+def parse(body: bytes = b"{}", **changes: str | None) -> Event:
+    headers = {k: v for k, v in {**HEADERS, **{f"ce-{k}": v for k, v in changes.items()}}.items() if v is not None}
+    return from_http(headers, body)
+
+
+def test_binary_mode() -> None:
+    event = parse(json.dumps(CLUSTER).encode())
+    assert (event.change, event.key, event.kind, event.group) == (
+        "update",
+        Key("default", "demo"),
+        "Cluster",
+        "cluster.x-k8s.io",
+    )
+    assert event.object == CLUSTER
+
+
+def test_header_names_in_any_case() -> None:
+    assert from_http({name.title(): value for name, value in HEADERS.items()}, b"{}").name == "demo"
+
+
+def test_structured_mode() -> None:
+    document = {
+        "specversion": "1.0",
+        "id": "1",
+        "type": "dev.knative.apiserver.resource.add",
+        "source": "/x",
+        "data": CLUSTER,
+    }
+    event = from_http({"Content-Type": "application/cloudevents+json"}, json.dumps(document).encode())
+    assert (event.change, event.key) == ("add", Key("default", "demo"))
+
+
+def test_cluster_scoped_object_has_an_empty_namespace() -> None:
+    event = parse(namespace="")
+    assert event.key == Key("", "demo")
+    assert event.to_http()[0]["ce-namespace"] == ""
+
+
+def test_reference_mode_carries_no_object() -> None:
+    event = parse(type="dev.knative.apiserver.ref.add")
+    assert event.object is None
+    assert event.as_object["metadata"] == {"name": "demo", "namespace": "default"}
+
+
+@pytest.mark.parametrize(
+    ("body", "changes", "words"),
+    [
+        (b"{}", {"id": None}, "id"),
+        (b"{}", {"id": ""}, "id"),
+        (b"{}", {"specversion": "0.2"}, "specversion"),
+        (b"{}", {"specversion": None}, "specversion"),
+        (b"{}", {"type": ""}, "type"),
+        (b"{", {}, "not a valid CloudEvent"),
+        (b"[1]", {}, "list"),
+        (b'"text"', {}, "str"),
+        (b"{}", {"name": None}, "name"),
+        (b"{}", {"kind": None}, "kind"),
+    ],
+)
+def test_refused(body: bytes, changes: dict[str, str | None], words: str) -> None:
+    with pytest.raises(EventError, match=words):
+        parse(body, **changes)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"content-type": "application/json"}, b"{}"),
+        ({}, b""),
+        ({"content-type": "application/cloudevents-batch+json"}, b"[]"),
+        ({"content-type": "application/cloudevents+json"}, b"[]"),
+        ({"content-type": "application/cloudevents+json"}, b"no json"),
+        ({"content-type": "application/cloudevents+json"}, b'{"specversion": "1.0"}'),
+    ],
+)
+def test_not_a_cloudevent(headers: dict[str, str], body: bytes) -> None:
+    with pytest.raises(EventError):
+        from_http(headers, body)
+
+
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("resync", [False, True])
+def test_what_we_send_is_what_is_read(reference: bool, resync: bool) -> None:
+    sent = change_event(CLUSTER, "delete", source="/here", reference=reference, resync=resync)
+    assert from_http(*sent.to_http()) == sent
+    assert from_json(sent.to_json()) == sent
+
+
+def test_subject_is_the_adapters() -> None:
+    event = change_event(CLUSTER, "add", source="/here")
+    assert event.subject == "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters/demo"
+    node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    assert change_event(node, "add", source="/here").subject == "/apis/v1/namespaces//nodes/n"
+
+
+def test_own_events_round_trip() -> None:
+    event = own_event("release.wanted", source="/addon_apply", subject="r", about=CLUSTER, data={"release": "r"})
+    again = from_http(*event.to_http())
+    assert (again.change, again.key, again.data) == (None, Key("default", "demo"), {"release": "r"})

@@ -1,0 +1,244 @@
+"""The generators, each on small declarations, and that what is checked in is what they make."""
+
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import yaml
+from pydantic import Field
+
+from functions import catalog
+from infra.generate import crds, docs, eventing, knative, rbac
+from infra.generate.__main__ import PROJECT, generated, stale, write
+from infra.generate.files import NOTICE, yaml_text
+from shared.api.models import CUSTOM_RESOURCES, Model
+from shared.api.resources import CLUSTER, CONFIG_MAP, SECRET
+from shared.event import OWN, Change, change_event
+from shared.triggers import Rule, Subscription, Triggers, Watch
+
+# -- CRDs --------------------------------------------------------------------------------------------------------
+
+
+class Inner(Model):
+    """An inner thing."""
+
+    title: str = "a field of that name is not a title"
+
+
+class Outer(Model):
+    needed: str | None
+    inner_list: list[Inner] | None = None
+    inner: Inner = Field(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+    """In its place."""
+    choice: Literal["a", "b"] = "a"
+    one: Literal["only"] | None = None
+    by_name: dict[str, Inner] | None = None
+    short: str | None = Field("x", max_length=3, pattern="^x")
+
+
+def test_structural_schema() -> None:
+    inner = {
+        "type": "object",
+        "description": "An inner thing.",
+        "properties": {"title": {"type": "string", "default": "a field of that name is not a title"}},
+    }
+    assert crds.schema(Outer) == {
+        "type": "object",
+        "required": ["needed", "inner"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "needed": {"type": "string", "nullable": True},
+            "innerList": {"type": "array", "items": inner},
+            "inner": inner | {"description": "In its place.", "x-kubernetes-map-type": "atomic"},
+            "choice": {"type": "string", "enum": ["a", "b"], "default": "a"},
+            "one": {"type": "string", "enum": ["only"]},
+            "byName": {"type": "object", "additionalProperties": inner},
+            "short": {"type": "string", "default": "x", "maxLength": 3, "pattern": "^x"},
+        },
+    }
+
+
+def test_unions_are_refused() -> None:
+    class Either(Model):
+        value: int | str | None = None
+
+    with pytest.raises(ValueError, match="no unions"):
+        crds.schema(Either)
+
+
+def test_crds_say_nothing_that_structural_schemas_do_not_know() -> None:
+    text = yaml.safe_dump_all([crds.definition(custom) for custom in CUSTOM_RESOURCES])
+    for word in ("$ref", "$defs", "anyOf", "title:", "const:", "&id"):
+        assert word not in text
+
+
+def test_contract_labels_and_versions() -> None:
+    by_kind = {custom.resource.kind: crds.definition(custom) for custom in CUSTOM_RESOURCES}
+    assert by_kind["KINDCluster"]["metadata"]["labels"] == {
+        "cluster.x-k8s.io/v1beta1": "v1alpha1",
+        "cluster.x-k8s.io/v1beta2": "v1alpha1",
+    }
+    versions = by_kind["Cluster"]["spec"]["versions"]
+    assert [(version["name"], version["storage"]) for version in versions] == [("v1beta2", True), ("v1beta1", False)]
+
+
+def test_the_kustomization_leaves_the_cluster_to_cluster_api() -> None:
+    resources = yaml.safe_load(crds.files(CUSTOM_RESOURCES)["kustomization.yaml"])["resources"]
+    assert "cluster.x-k8s.io_clusters.yaml" not in resources
+    assert len(resources) == len(CUSTOM_RESOURCES) - 1
+
+
+# -- Eventing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a", {"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+        ("!a/b", {"matchExpressions": [{"key": "a/b", "operator": "DoesNotExist"}]}),
+        ("a=b", {"matchLabels": {"a": "b"}}),
+        ("a==b, c=", {"matchLabels": {"a": "b", "c": ""}}),
+        ("x.y/z,a=b", {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "x.y/z", "operator": "Exists"}]}),
+    ],
+)
+def test_label_selector(text: str, expected: Any) -> None:
+    assert eventing.label_selector(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "a in (b,c)", "a!=b", "!a=b", "a=b=c"])
+def test_label_selector_not_understood(text: str) -> None:
+    with pytest.raises(ValueError, match="label selector"):
+        eventing.label_selector(text)
+
+
+def test_each_kind_is_watched_once() -> None:
+    same = [Watch(SECRET, selector="a"), Watch(CLUSTER), Watch(SECRET, selector="a")]
+    assert eventing.selectors(same) == {SECRET: "a", CLUSTER: ""}
+    different = [Watch(SECRET, selector="a"), Watch(SECRET, selector="b"), Watch(SECRET, selector="b")]
+    assert eventing.selectors(different) == {SECRET: ""}
+
+
+def passes(filters: Any, attributes: dict[str, str]) -> bool:
+    """The dialects of Knative's filters that are used here."""
+
+    def holds(one: dict[str, Any]) -> bool:
+        ((dialect, wanted),) = one.items()
+        if dialect == "any":
+            return any(holds(nested) for nested in wanted)
+        tests: dict[str, Callable[[str, str], bool]]
+        tests = {"exact": operator.eq, "prefix": str.startswith, "suffix": str.endswith}
+        return all(name in attributes and tests[dialect](attributes[name], value) for name, value in wanted.items())
+
+    return all(holds(one) for one in filters)
+
+
+@pytest.mark.parametrize("reference", [True, False])
+@pytest.mark.parametrize("change", ["add", "update", "delete"])
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("cluster.x-k8s.io/v1beta2", "Cluster"),
+        ("cluster.x-k8s.io/v1beta1", "Cluster"),
+        ("cluster.x-k8s.io/v1beta2", "Machine"),
+        ("management.example/v1", "Cluster"),
+        ("v1", "Secret"),
+        ("example.dev/v1", "Secret"),
+        ("clusterstack.x-k8s.io/v1alpha1", "ClusterAddon"),
+        ("infrastructure.cluster-k8s.io/v1alpha1", "KINDCluster"),
+    ],
+)
+def test_a_trigger_lets_in_what_the_declaration_does(
+    api_version: str, kind: str, change: Change, reference: bool
+) -> None:
+    obj = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": "n", "name": "c-kubeconfig"}}
+    event = change_event(obj, change, source="/test", reference=reference)
+    for triggers in catalog.triggers().values():
+        watch = triggers.watch(event)
+        declared = watch is not None and change in watch.changes
+        let_in = [
+            trigger
+            for trigger in eventing.triggers_of(triggers, "name", "namespace")
+            if passes(trigger["spec"]["filters"], event.attributes())
+        ]
+        assert len(let_in) == declared, triggers.name
+
+
+# -- RBAC --------------------------------------------------------------------------------------------------------
+
+
+def test_rights_of_a_function() -> None:
+    triggers = Triggers(
+        "f", (Watch(CLUSTER), Watch(SECRET, reference=True)), rules=(Rule("", ("secrets",), ("create",)),)
+    )
+    assert rbac.rules(triggers) == [
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
+        {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters/status"], "verbs": ["patch"]},
+    ]
+    assert rbac.rules(Triggers("timer")) == []
+
+
+def test_rules_are_merged() -> None:
+    rules = [Rule("g", ("b", "a"), ("get",)), Rule("g", ("c",), ("patch", "get")), Rule("g", ("b",), ("get",))]
+    assert rbac.merged(rules) == [
+        {"apiGroups": ["g"], "resources": ["a", "b"], "verbs": ["get"]},
+        {"apiGroups": ["g"], "resources": ["c"], "verbs": ["get", "patch"]},
+    ]
+
+
+# -- whole files -------------------------------------------------------------------------------------------------
+
+SYNTHETIC = {
+    "look_at": Triggers(
+        "look_at",
+        (Watch(CONFIG_MAP, fields=("data",), changes=("add", "delete"), selector="a=b"),),
+        (Subscription(OWN + "thing.wanted", lambda event: event.key),),
+    ),
+}
+
+
+def test_a_synthetic_function() -> None:
+    files = knative.files(SYNTHETIC)
+    assert "PingSource" not in files["sources.yaml"], "nobody asked for a timer"
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(files["function-look-at.yaml"])}
+    assert ("Trigger", "look-at-configmap") in objects
+    assert objects["Trigger", "look-at-thing-wanted"]["spec"]["filters"] == [
+        {"exact": {"type": "dev.capi-functions.thing.wanted"}}
+    ]
+    (container,) = objects["Deployment", "look-at"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:2] == ["--source=functions/look_at/main.py", "--target=look_at"]
+    assert "| `look_at` | ConfigMap | `data`; label `a=b` | add, delete |\n" in docs.text(SYNTHETIC)
+
+
+def test_comments_stand_above_their_object() -> None:
+    assert yaml_text([("one\n\ntwo\n", {"a": 1})]) == f"# {NOTICE}\n---\n# one\n#\n# two\na: 1\n"
+
+
+def test_settings_are_for_functions_that_exist() -> None:
+    from infra.generate.workloads import SETTINGS
+
+    assert {*SETTINGS, *knative.EMITS} <= set(catalog.NAMES)
+
+
+def test_what_is_stale(tmp_path: Path) -> None:
+    wanted = {"infra/crds/a.yaml": f"# {NOTICE}\na\n", "docs/b.md": "b\n"}
+    assert stale(wanted, tmp_path) == wanted
+    write(wanted, tmp_path)
+    assert stale(wanted, tmp_path) == {}
+    (tmp_path / "infra/crds/old.yaml").write_text(f"# {NOTICE}\n")
+    (tmp_path / "infra/crds/own.yaml").write_text("written by hand\n")
+    (tmp_path / "docs/b.md").write_text("edited\n")
+    changed = stale(wanted, tmp_path)
+    assert changed == {"docs/b.md": "b\n", "infra/crds/old.yaml": None}
+    write(changed, tmp_path)
+    assert stale(wanted, tmp_path) == {}
+    assert not (tmp_path / "infra/crds/old.yaml").exists()
+
+
+def test_generated_files_are_up_to_date() -> None:
+    assert stale(generated(catalog.triggers()), PROJECT) == {}, "run `python -m infra.generate`"

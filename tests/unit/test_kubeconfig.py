@@ -1,0 +1,170 @@
+"""Minting a kubeconfig, and when one is made."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from functions.kubeconfig.function import Observed, decide
+from functions.kubeconfig.triggers import cluster_of_secret
+from shared import kubeconfig
+from shared.api.conditions import get_condition
+from shared.effects import Create
+from shared.kube import Key, Object
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+def authority(key: Private, form: serialization.PrivateFormat) -> tuple[bytes, bytes]:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(NOW - timedelta(days=3))
+        .not_valid_after(NOW + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    return certificate.public_bytes(pem), key.private_bytes(pem, form, serialization.NoEncryption())
+
+
+RSA = rsa.generate_private_key(65537, 2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+PKCS1, PKCS8 = serialization.PrivateFormat.TraditionalOpenSSL, serialization.PrivateFormat.PKCS8
+CA = authority(EC, PKCS8)
+
+
+@pytest.mark.parametrize(("key", "form"), [(RSA, PKCS1), (RSA, PKCS8), (EC, PKCS1), (EC, PKCS8)])
+def test_mint(key: Private, form: serialization.PrivateFormat) -> None:
+    ca_certificate, ca_key = authority(key, form)
+    document = yaml.safe_load(kubeconfig.mint("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
+    assert document["current-context"] == "foo-admin@foo"
+    [context], [cluster], [user] = document["contexts"], document["clusters"], document["users"]
+    assert context == {"name": "foo-admin@foo", "context": {"cluster": "foo", "user": "foo-admin"}}
+    assert cluster["cluster"]["server"] == "https://h:1"
+    assert base64.b64decode(cluster["cluster"]["certificate-authority-data"]) == ca_certificate
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(user["user"]["client-certificate-data"]))
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca_certificate))
+    names = {attribute.oid: attribute.value for attribute in certificate.subject}
+    assert names == {NameOID.COMMON_NAME: "kubernetes-admin", NameOID.ORGANIZATION_NAME: "system:masters"}
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert certificate.not_valid_before_utc == NOW - timedelta(days=3)
+    assert certificate.not_valid_after_utc == NOW + timedelta(days=365)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "words"),
+    [
+        (b"", CA[1], "tls.crt is missing"),
+        (CA[0], b"", "tls.key is missing"),
+        (b"garbage", CA[1], "tls.crt is no PEM"),
+        (CA[0], b"garbage", "tls.key is no PEM"),
+        (CA[0], authority(RSA, PKCS8)[1], "does not belong"),
+    ],
+)
+def test_unusable_authority(certificate: bytes, key: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        kubeconfig.mint("foo", "https://h:1", certificate, key, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("localhost", "https://localhost:6443"),
+        ("/localhost", "https://localhost:6443"),
+        ("::1", "https://[::1]:6443"),
+        ("[::1]", "https://[::1]:6443"),
+    ],
+)
+def test_server_url(host: str, url: str) -> None:
+    assert kubeconfig.server_url(host, 6443) == url
+
+
+def cluster(**spec: object) -> Object:
+    endpoint = {"controlPlaneEndpoint": {"host": "h", "port": 1}}
+    metadata = {"name": "demo", "namespace": "ns", "uid": "u", "generation": 1}
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "metadata": metadata,
+        "spec": {**endpoint, **spec},
+    }
+
+
+def secret(data: dict[str, bytes], **metadata: object) -> Object:
+    encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+    return {"kind": "Secret", "metadata": {"name": "s", **metadata}, "data": encoded}
+
+
+USABLE = secret({"tls.crt": CA[0], "tls.key": CA[1]})
+OURS = secret({"value": b"x"}, ownerReferences=[{"uid": "u"}])
+BROUGHT = secret({"value": b"whatever"})
+
+
+@pytest.mark.parametrize(
+    ("observed", "reason", "created", "requeue"),
+    [
+        (Observed(cluster(controlPlaneEndpoint={})), "WaitingForEndpoint", False, None),
+        (Observed(cluster()), "WaitingForCA", False, 30.0),
+        (Observed(cluster(), None, secret({})), "InvalidCA", False, 30.0),
+        (Observed(cluster(), None, secret({"tls.crt": CA[0]})), "InvalidCA", False, 30.0),
+        (Observed(cluster(), None, USABLE), "Generated", True, None),
+        (Observed(cluster(), OURS), "Generated", False, None),
+        (Observed(cluster(), BROUGHT), "UserProvided", False, None),
+    ],
+)
+def test_decide(observed: Observed, reason: str, created: bool, requeue: float | None) -> None:
+    decision = decide(observed, NOW)
+    found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable")
+    assert found is not None
+    assert found["reason"] == reason
+    assert [type(effect) for effect in decision.effects] == ([Create] if created else [])
+    assert decision.requeue == requeue
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [
+        Observed(None),
+        Observed(cluster(paused=True), None, USABLE),
+        Observed(cluster(controlPlaneRef={"kind": "K", "name": "n"}), None, USABLE),
+        Observed({**cluster(), "metadata": {**cluster()["metadata"], "deletionTimestamp": "t"}}, None, USABLE),
+    ],
+)
+def test_nothing_to_do(observed: Observed) -> None:
+    decision = decide(observed, NOW)
+    assert not decision.effects
+    assert decision.status is None
+
+
+def test_the_secret() -> None:
+    [create] = decide(Observed(cluster(), None, USABLE), NOW).effects
+    assert isinstance(create, Create)
+    body = create.body
+    assert (body["metadata"]["name"], body["type"]) == ("demo-kubeconfig", "cluster.x-k8s.io/secret")
+    assert body["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
+    [reference] = body["metadata"]["ownerReferences"]
+    assert "controller" not in reference
+    assert list(body["data"]) == ["value"]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("demo-ca", "demo"), ("demo-kubeconfig", "demo"), ("test-capa-ca", "test-capa"), ("foo", None), ("foo-bar", None)],
+)
+def test_secret_to_cluster(name: str, key: str | None) -> None:
+    found = cluster_of_secret({"metadata": {"name": name, "namespace": "ns"}})
+    assert found == (Key("ns", key) if key else None)

@@ -1,0 +1,294 @@
+"""`shared.releases.store` on a real object store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from infra.object_store import start, wait_ready
+from shared.releases import manifest
+from shared.releases.cache import BlobCache
+from shared.releases.intake import Limits
+from shared.releases.naming import InvalidName
+from shared.releases.release import Blob, InvalidRelease
+from shared.releases.source import File, FolderSource, ReleaseNotFound, SourceError
+from shared.releases.store import Corrupted, ReleaseStore
+from shared.storage import ObjectStore, StorageError, StorageUnavailable
+
+pytest_plugins = ["tests.support.object_store"]
+
+TAG = "docker-ferrol-1-27-v0-sha-hipstsw"
+CLASS = "docker-ferrol-1-27-cluster-class-v0-sha.hipstsw.tgz"
+ADDON = "docker-ferrol-1-27-cluster-addon-v2.tgz"
+METADATA = b"""\
+apiVersion: metadata.clusterstack.x-k8s.io/v1alpha1
+versions: {clusterStack: v0-sha.hipstsw, kubernetes: v1.27.3, components: {clusterAddon: v2}}
+"""
+FILES = {"metadata.yaml": METADATA, CLASS: b"class chart", ADDON: b"addon chart", "hashes.json": b"{}"}
+MANIFEST = f"releases/{TAG}.json"
+
+
+@dataclass
+class Files:
+    """A source of given files that can fail or wait before one of them."""
+
+    files: dict[str, bytes] = field(default_factory=lambda: dict(FILES))
+    error: Exception | None = None
+    error_at: int = 0
+    gate: threading.Barrier | None = None
+
+    def fetch(self, tag: str) -> Iterator[File]:
+        assert tag == TAG
+        if self.gate:
+            self.gate.wait(10)
+        for number, (name, data) in enumerate(self.files.items()):
+            yield File(name, self._chunks(data, fail=number == self.error_at), len(data))
+
+    def _chunks(self, data: bytes, *, fail: bool) -> Iterator[bytes]:
+        yield data[:3]
+        if fail and self.error:
+            raise self.error
+        yield data[3:]
+
+    def list(self) -> Sequence[str]:
+        return [TAG]
+
+
+@pytest.fixture
+def store(object_store: ObjectStore) -> ReleaseStore:
+    return ReleaseStore(object_store)
+
+
+def _blob(file: str) -> str:
+    return f"blobs/sha256/{hashlib.sha256(FILES[file]).hexdigest()}"
+
+
+def _is_whole(store: ReleaseStore) -> bool:
+    release = store.load(TAG)
+    return release is not None and {name: store.read(release, name) for name in release.files} == FILES
+
+
+def test_saved_release_loads_and_reads(store: ReleaseStore, object_store: ObjectStore) -> None:
+    assert store.load(TAG) is None
+    saved = store.save(TAG, Files())
+    for reader in (store, ReleaseStore(object_store)):
+        assert reader.load(TAG) == reader.load("docker-ferrol-1-27-v0-sha.hipstsw") == saved
+        assert _is_whole(reader)
+    assert saved.addon_chart == ADDON
+    assert store.read(saved, saved.addon_chart) == b"addon chart"
+    assert saved.files[ADDON] == Blob(hashlib.sha256(b"addon chart").hexdigest(), 11)
+
+
+def test_from_a_folder(store: ReleaseStore, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster-stacks" / TAG
+    folder.mkdir(parents=True)
+    for name, data in FILES.items():
+        (folder / name).write_bytes(data)
+    store.save(TAG, FolderSource(tmp_path))
+    assert _is_whole(store)
+    with pytest.raises(ReleaseNotFound):
+        store.save("docker-ferrol-1-27-v9", FolderSource(tmp_path))
+
+
+def test_bucket_is_made_when_needed(object_store: ObjectStore) -> None:
+    store = ReleaseStore(ObjectStore("made-when-needed", object_store.endpoint))
+    assert store.load(TAG) is None
+    store.save(TAG, Files())
+    assert _is_whole(store)
+
+
+@pytest.mark.parametrize("tag", ["../x", "foreign", ""])
+def test_tags_follow_the_grammar(store: ReleaseStore, tag: str) -> None:
+    for act in (store.load, store.delete, lambda tag: store.save(tag, Files())):
+        with pytest.raises(InvalidName):
+            act(tag)
+
+
+def test_equal_content_is_stored_once(store: ReleaseStore, object_store: ObjectStore) -> None:
+    store.save(TAG, Files(FILES | {"copy": FILES[ADDON]}))
+    assert len(object_store.list("blobs/")) == len(FILES)
+
+
+@pytest.mark.parametrize("error_at", range(len(FILES)))
+@pytest.mark.parametrize("error", [SourceError("connection lost", transient=True), RuntimeError("bug")])
+def test_interrupted_fetch_leaves_nothing_visible(
+    store: ReleaseStore, object_store: ObjectStore, error: Exception, error_at: int
+) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        store.save(TAG, Files(error=error, error_at=error_at))
+    assert object_store.list("releases/") == ()
+    assert store.load(TAG) is None
+    store.save(TAG, Files())
+    assert _is_whole(store)
+
+
+@pytest.mark.parametrize("missing", ["metadata.yaml", CLASS, ADDON])
+def test_half_written_folder_is_not_published(store: ReleaseStore, object_store: ObjectStore, missing: str) -> None:
+    with pytest.raises(InvalidRelease) as caught:
+        store.save(TAG, Files({name: data for name, data in FILES.items() if name != missing}))
+    assert caught.value.problems == {missing: "missing"}
+    assert object_store.list("releases/") == ()
+
+
+def test_hostile_and_oversized_sources(object_store: ObjectStore) -> None:
+    store = ReleaseStore(object_store, Limits(file=1000))
+    for name, data in (("../x", b""), ("zeros", bytes(1001))):
+        with pytest.raises(SourceError):
+            store.save(TAG, Files(FILES | {name: data}))
+    assert object_store.list("releases/") == ()
+
+
+def test_two_saves_at_once(object_store: ObjectStore) -> None:
+    for _ in range(5):
+        gate = threading.Barrier(4)
+        stores = [ReleaseStore(object_store) for _ in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            saved = list(pool.map(lambda store, gate=gate: store.save(TAG, Files(gate=gate)), stores))
+        assert saved == [stores[0].load(TAG)] * 4
+        assert _is_whole(ReleaseStore(object_store))
+        stores[0].delete(TAG)
+
+
+def test_first_complete_release_stays(store: ReleaseStore) -> None:
+    first = store.save(TAG, Files())
+    assert store.save(TAG, Files(FILES | {ADDON: b"moved tag"})) == first
+    assert _is_whole(store)
+
+
+def test_incomplete_release_is_replaced(store: ReleaseStore, object_store: ObjectStore) -> None:
+    store.save(TAG, Files(FILES | {ADDON: b"other"}))
+    object_store.delete(f"blobs/sha256/{hashlib.sha256(b'other').hexdigest()}")
+    store.save(TAG, Files())
+    assert _is_whole(store)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_corrupted_blob(object_store: ObjectStore, file: str) -> None:
+    writer, reader = ReleaseStore(object_store), ReleaseStore(object_store)
+    release = writer.save(TAG, Files())
+    object_store.put(_blob(file), b"bit rot", if_absent=False)
+    with pytest.raises(Corrupted, match=f"release {TAG}: .*{file}"):
+        reader.read(release, file)
+    assert object_store.list("releases/") == ()
+    assert reader.load(TAG) is None
+    reader.save(TAG, Files())
+    assert _is_whole(ReleaseStore(object_store))
+
+
+def test_corrupted_metadata_loads_as_absent(object_store: ObjectStore) -> None:
+    ReleaseStore(object_store).save(TAG, Files())
+    object_store.put(_blob("metadata.yaml"), METADATA.replace(b"v2", b"v3"), if_absent=False)
+    assert ReleaseStore(object_store).load(TAG) is None
+    assert object_store.list("releases/") == ()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_missing_blob(object_store: ObjectStore, file: str) -> None:
+    release = ReleaseStore(object_store).save(TAG, Files())
+    object_store.delete(_blob(file))
+    reader = ReleaseStore(object_store)
+    assert reader.load(TAG) is None
+    with pytest.raises(Corrupted):
+        reader.read(release, file)
+    ReleaseStore(object_store).save(TAG, Files())
+    assert _is_whole(reader)
+
+
+def test_wiped_store_is_noticed_in_spite_of_the_cache(store: ReleaseStore, object_store: ObjectStore) -> None:
+    store.save(TAG, Files())
+    assert _is_whole(store)
+    for key in object_store.list():
+        object_store.delete(key)
+    assert store.load(TAG) is None
+    store.save(TAG, Files())
+    assert _is_whole(ReleaseStore(object_store))
+
+
+def test_file_that_is_not_in_the_release(store: ReleaseStore) -> None:
+    release = store.save(TAG, Files())
+    with pytest.raises(InvalidRelease, match=r"nope\.yaml: missing"):
+        store.read(release, "nope.yaml")
+    assert store.load(TAG) == release
+
+
+def test_delete(store: ReleaseStore) -> None:
+    store.save(TAG, Files())
+    store.delete(TAG)
+    store.delete(TAG)
+    assert store.load(TAG) is None
+
+
+BLOBS = {name: Blob(hashlib.sha256(data).hexdigest(), len(data)) for name, data in FILES.items()}
+
+
+def test_manifest_round_trip() -> None:
+    data = manifest.encode(TAG, BLOBS)
+    assert manifest.decode(data, TAG) == BLOBS
+    assert manifest.encode(TAG, dict(reversed(BLOBS.items()))) == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 100_000,
+        manifest.encode(TAG, BLOBS)[:-10],
+        manifest.encode(TAG, BLOBS).replace(b"hashes.json", b"hashes.jsom"),
+        manifest.encode(TAG, BLOBS).replace(b'"size":2', b'"size":3'),
+        manifest.encode("docker-ferrol-1-27-v1", BLOBS),
+        manifest.encode(TAG, {"../x": Blob("0" * 64, 1)}),
+        manifest.encode(TAG, {"x": Blob("../releases/y", 1)}),
+        json.dumps(json.loads(manifest.encode(TAG, BLOBS)) | {"format": 2}).encode(),
+    ],
+    ids=lambda data: data[-20:].decode(errors="replace"),
+)
+def test_manifest_that_is_none(store: ReleaseStore, object_store: ObjectStore, data: bytes) -> None:
+    assert manifest.decode(data, TAG) is None
+    object_store.put(MANIFEST, data, if_absent=False)
+    assert store.load(TAG) is None
+    store.save(TAG, Files())
+    assert _is_whole(store)
+
+
+def test_store_down(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = start()
+    try:
+        wait_ready(server.url)
+        store = ReleaseStore(ObjectStore("b", server.url), cache_bytes=0)
+        release = store.save(TAG, Files())
+    finally:
+        server.stop()
+    for act in (
+        lambda: store.load(TAG),
+        lambda: store.save(TAG, Files()),
+        lambda: store.read(release, ADDON),
+        lambda: store.delete(TAG),
+    ):
+        with pytest.raises(StorageUnavailable, match=f"at {server.url}"):
+            act()
+
+
+def test_errors_are_one_family() -> None:
+    assert issubclass(StorageUnavailable, StorageError)
+
+
+def test_cache_is_bounded_and_forgets_the_least_recently_used() -> None:
+    cache = BlobCache(100)
+    for name in ("a", "b", "c", "d"):
+        cache.add(name, bytes(25))
+    assert cache.get("a") is not None
+    cache.add("e", bytes(25))
+    assert [name for name in "abcde" if cache.get(name) is not None] == ["a", "c", "d", "e"]
+    cache.add("large", bytes(26))
+    assert cache.get("large") is None

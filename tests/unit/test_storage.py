@@ -1,0 +1,198 @@
+"""`shared.storage` against a real server, and against servers that fail in the ways real ones do."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from infra.object_store import listen
+from shared.storage import ObjectStore, StorageError, StorageUnavailable
+
+pytest_plugins = ["tests.support.object_store"]
+
+Failing = Callable[[int, str], str]
+
+
+def test_objects_come_back_as_they_were_written(object_store: ObjectStore) -> None:
+    data = bytes(range(256)) * 1000
+    assert object_store.put("a/b", data, if_absent=False)
+    assert object_store.get("a/b") == data
+    assert object_store.exists("a/b")
+
+
+def test_absent_object(object_store: ObjectStore) -> None:
+    assert object_store.get("nope") is None
+    assert not object_store.exists("nope")
+    object_store.delete("nope")
+
+
+def test_absent_bucket_reads_as_absent_and_refuses_writes(object_store: ObjectStore) -> None:
+    gone = ObjectStore("no-such-bucket", object_store.endpoint)
+    assert gone.get("k") is None
+    assert not gone.exists("k")
+    assert gone.list("") == ()
+    gone.delete("k")
+    with pytest.raises(StorageError, match="NoSuchBucket"):
+        gone.put("k", b"", if_absent=False)
+    gone.ensure_bucket()
+    gone.ensure_bucket()
+    assert gone.put("k", b"", if_absent=False)
+    assert gone.get("k") == b""
+
+
+def test_if_absent_keeps_the_first(object_store: ObjectStore) -> None:
+    assert object_store.put("k", b"first", if_absent=True)
+    assert not object_store.put("k", b"second", if_absent=True)
+    assert object_store.get("k") == b"first"
+    assert object_store.put("k", b"third", if_absent=False)
+    assert object_store.get("k") == b"third"
+
+
+def test_delete(object_store: ObjectStore) -> None:
+    object_store.put("k", b"x", if_absent=False)
+    object_store.delete("k")
+    assert not object_store.exists("k")
+
+
+def test_list_pages_through_everything_under_a_prefix(object_store: ObjectStore) -> None:
+    keys = [f"a/{number:04}" for number in range(1001)]
+    with ThreadPoolExecutor(8) as pool:  # also: one client, made once, for many threads
+        assert all(pool.map(lambda key: object_store.put(key, b"", if_absent=False), [*keys, "b"]))
+    assert list(object_store.list("a/")) == keys
+
+
+@pytest.mark.parametrize(
+    ("env", "bucket", "endpoint"),
+    [
+        ({}, "capi-functions", None),
+        ({"S3_ENDPOINT_URL": "http://a:1", "AWS_ENDPOINT_URL": "http://b:2"}, "capi-functions", "http://a:1"),
+        ({"S3_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "http://b:2"}, "capi-functions", "http://b:2"),
+        ({"CAPI_FUNCTIONS_BUCKET": "mine", "S3_ENDPOINT_URL": "http://u:pw@a:1/x"}, "mine", "http://a:1/x"),
+    ],
+)
+def test_environment(env: dict[str, str], bucket: str, endpoint: str | None) -> None:
+    store = ObjectStore.from_env(env)
+    assert (store.bucket, store.endpoint) == (bucket, endpoint)
+
+
+def test_boto3_is_not_imported_before_the_first_request() -> None:
+    code = "import sys, shared.storage as s; s.ObjectStore.from_env(); sys.exit('botocore' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def failing(object_store: ObjectStore) -> Iterator[Failing]:
+    """Start a server that gives every request the same answer; returns its address."""
+    servers: list[http.server.ThreadingHTTPServer] = []
+
+    def start(status: int, code: str) -> str:
+        body = f"<Error><Code>{code}</Code><Message>key AKIA12345 is no good</Message></Error>".encode()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None: ...
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "transient"),
+    [
+        (500, "InternalError", True),
+        (503, "SlowDown", True),
+        (502, "", True),
+        (429, "TooManyRequests", True),
+        (409, "ConditionalRequestConflict", True),
+        (400, "RequestTimeout", True),
+        (403, "AccessDenied", False),
+        (403, "InvalidAccessKeyId", False),
+        (501, "NotImplemented", False),
+    ],
+)
+def test_error_answers(failing: Failing, status: int, code: str, transient: bool) -> None:
+    url = failing(status, code)
+    with pytest.raises(StorageError) as caught:
+        ObjectStore("bucket", url).get("some/key")
+    assert isinstance(caught.value, StorageUnavailable) == transient
+    message = str(caught.value)
+    assert all(part in message for part in ("'some/key'", "'bucket'", url, str(status), code))
+    assert "AKIA12345" not in message
+
+
+def test_nobody_listens(object_store: ObjectStore) -> None:
+    with listen() as listener:
+        port = listener.getsockname()[1]
+    began = time.monotonic()
+    with pytest.raises(StorageUnavailable, match=f"'k' in bucket 'b' at http://127.0.0.1:{port}: Endpoint"):
+        ObjectStore("b", f"http://user:pass@127.0.0.1:{port}").put("k", b"", if_absent=True)
+    assert time.monotonic() - began < 5
+
+
+def test_host_that_does_not_answer_the_connection(object_store: ObjectStore) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        waiting = [socket.socket() for _ in range(4)]
+        for client in waiting:  # fill the queue: further connections get no answer at all
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        began = time.monotonic()
+        with pytest.raises(StorageUnavailable, match="ConnectTimeoutError"):
+            ObjectStore("b", f"http://127.0.0.1:{full.getsockname()[1]}").get("k")
+        assert time.monotonic() - began < 8
+        for client in waiting:
+            client.close()
+
+
+def test_body_cut_short(object_store: ObjectStore) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"only this")
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        with pytest.raises(StorageUnavailable):
+            ObjectStore("b", f"http://127.0.0.1:{server.server_port}").get("k")
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("endpoint", ["not a url", "ftp://x"])
+def test_bad_endpoint(object_store: ObjectStore, endpoint: str) -> None:
+    with pytest.raises(StorageError):
+        ObjectStore("b", endpoint).get("k")
+
+
+def test_no_credentials(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(StorageError, match="NoCredentialsError") as caught:
+        ObjectStore("b", object_store.endpoint).get("k")
+    assert not isinstance(caught.value, StorageUnavailable)

@@ -1,0 +1,55 @@
+"""`infra.object_store`: the child process itself."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from infra.object_store import HOST, listen, start, wait_ready
+
+
+def test_stop_ends_the_process() -> None:
+    server = start()
+    wait_ready(server.url)
+    server.stop()
+    assert server.process.returncode == -signal.SIGTERM
+    with pytest.raises(TimeoutError):
+        wait_ready(server.url, timeout=0.2)
+
+
+def test_ends_with_the_process_that_started_it() -> None:
+    code = "import infra.object_store as o, os; s = o.start(); print(s.process.pid, flush=True); os._exit(1)"
+    parent = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    child = int(parent.stdout)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _runs(child):
+        time.sleep(0.05)
+    assert not _runs(child)
+
+
+def test_port_on_the_command_line() -> None:
+    with listen() as listener:
+        port = listener.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-m", "infra.object_store", "--port", str(port)])
+    try:
+        wait_ready(f"http://{HOST}:{port}")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_port_in_use() -> None:
+    with listen() as listener, pytest.raises(OSError, match="in use"):
+        start(listener.getsockname()[1])
+
+
+def _runs(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
