@@ -62,13 +62,13 @@ class Event:
     @property
     def object(self) -> Object | None:
         """The changed object as it was then; None where the event carries a reference only."""
-        return self.data if self.type.startswith(RESOURCE) else None
+        return self.data if self.type.startswith(RESOURCE) and dig(self.data, "metadata.name") else None
 
     @property
     def as_object(self) -> Object:
         """The object, or as much of it as a reference tells: enough to map it to a key by name."""
-        if self.type.startswith(RESOURCE):
-            return self.data
+        if self.object is not None:
+            return self.object
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 

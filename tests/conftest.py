@@ -53,5 +53,3 @@ def namespace(management: Client) -> str:
     name = f"test-{uuid.uuid4().hex[:8]}"
     management.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name
-
-

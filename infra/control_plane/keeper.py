@@ -10,6 +10,7 @@ import fcntl
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -48,7 +49,9 @@ class Keeper:
     def __post_init__(self) -> None:
         previous = State.read(self.layout.state)
         self._preferred_port = previous.port if previous else 0
+        self._remains = previous.processes if previous else []
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        self._port: socket.socket | None = None
         self._signalled = False
         self._poll = select.poll()
         self._all_polled = True
@@ -62,12 +65,13 @@ class Keeper:
         try:
             if self.owner:
                 self._watch(self.owner.pid)
-            with ports.hold(self._preferred_port) as port:
-                self._launch(port.getsockname()[1])
-                self._await_ready()
-                self._save("ready")
-                while True:
-                    self._wait(None)
+            self._clear_remains()
+            self._port = ports.hold(self._preferred_port)
+            self._launch(self._port.getsockname()[1])
+            self._await_ready()
+            self._save("ready")
+            while True:
+                self._wait(None)
         except _Ending as reason:
             _say(str(reason))
             self._save("stopped")
@@ -80,16 +84,28 @@ class Keeper:
             # The API server first: without its etcd it would only complain and wait.
             for name in ("kube-apiserver", "etcd"):
                 self._end(name)
+            if self._port:
+                self._port.close()
             self.state.etcd = self.state.apiserver = None
             self._save(self.state.phase, self.state.error)
 
+    def _clear_remains(self) -> None:
+        """After a kill, servers of the former run may still be on their way out, with our port and data."""
+        deadline = time.monotonic() + _GRACE
+        for process in self._remains:
+            process.signal(signal.SIGKILL)
+            while process.alive():
+                self._wait(0.01)
+                if time.monotonic() > deadline:
+                    raise _Failure(f"process {process.pid} of the former run does not end")
+
     def _launch(self, port: int) -> None:
-        socket = self.layout.run / servers.ETCD_SOCKET
-        socket.unlink(missing_ok=True)
+        answers = self.layout.run / servers.ETCD_SOCKET
+        answers.unlink(missing_ok=True)
         self.state.etcd = self._spawn("etcd", servers.etcd(self.etcd, self.layout))
         self.state.url = f"https://127.0.0.1:{port}"
         credentials.prepare(self.layout)
-        while not socket.exists():
+        while not answers.exists():
             self._wait(0.01)
         self.state.apiserver = self._spawn("kube-apiserver", servers.apiserver(self.apiserver, self.layout, port))
         credentials.write_kubeconfig(self.layout, self.state.url)

@@ -14,14 +14,13 @@ from shared.kube.resources import Object, dig
 from .conditions import is_true
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+"""On everything that belongs to a Cluster; a Secret without it is not watched."""
 
 _Object = Mapping[str, Any]
 
 
 # -- the Cluster -----------------------------------------------------------------------------------------------
-
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
-"""On everything that belongs to a Cluster; a Secret without it is not watched."""
 
 
 def class_name(cluster: _Object) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Ask a watch or a list for what names and labels an object, and for nothing of its content."""
 
 _BUSY = (429, 500, 502, 503, 504)
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
@@ -75,14 +78,22 @@ class Client:
             yield from page["items"]
 
     def pages(
-        self, resource: Resource, namespace: str = "", *, selector: str = "", limit: int = 500
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        selector: str = "",
+        limit: int = 500,
+        accept: str = "application/json",
     ) -> Iterator[Object]:
         """The pages of a list as the server sent them, for callers that need its resourceVersion."""
         query: dict[str, str] = {"limit": str(limit)}
         if selector:
             query["labelSelector"] = selector
         while True:
-            page = self.request("GET", resource.path(namespace), query=query, subject=f"{resource.kind} list")
+            page = self.request(
+                "GET", resource.path(namespace), query=query, accept=accept, subject=f"{resource.kind} list"
+            )
             for item in page.setdefault("items", []):
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
@@ -140,12 +151,23 @@ class Client:
             return
 
     def watch(
-        self, resource: Resource, namespace: str = "", *, version: str, selector: str = "", seconds: int = 300
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        version: str,
+        selector: str = "",
+        seconds: int = 300,
+        accept: str = "application/json",
+        opened: Callable[[Callable[[], None]], None] | None = None,
     ) -> Iterator[Object]:
         """The server's watch events (`type`, `object`) from `version` on, bookmarks included, until it closes.
 
-        Raises `Gone` when the version is too old to start from.
+        `opened` is handed the function that ends the watch from another thread. Raises `Gone` when the version is
+        too old to start from.
         """
+        import urllib3
+
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -154,12 +176,13 @@ class Client:
         }
         if selector:
             query["labelSelector"] = selector
-        response = self._send(
-            "GET", resource.path(namespace), query, None, "", read_timeout=seconds + 15.0, stream=True
-        )
+        path = resource.path(namespace)
+        response = self._send("GET", path, query, None, "", accept=accept, read_timeout=seconds + 15.0, stream=True)
         try:
             if response.status != 200:
                 raise _error(response.status, response.data, response.headers, f"watch of {resource.kind}")
+            if opened is not None:
+                opened(response.shutdown)
             buffer = b""
             for chunk in response.stream(65536, decode_content=True):
                 *lines, buffer = (buffer + chunk).split(b"\n")
@@ -168,7 +191,7 @@ class Client:
                     if event["type"] == "ERROR":
                         raise _error(event["object"].get("code", 500), line, {}, f"watch of {resource.kind}")
                     yield event
-        except OSError as error:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise Unavailable(f"watch of {resource.kind} at {self.host} broke: {error}") from error
         finally:
             response.close()

@@ -254,14 +254,21 @@ def test_kill(victim: str, phase: str, log: str | None, directory: Path, run: Ca
     instance = directory / "a"
     first = run(instance)
     Client(kubeconfig(instance)).create_namespace("kept")
-    os.kill(getattr(state(instance), victim).pid, signal.SIGKILL)
-    eventually(lambda: not processes_of(directory))
+    running = state(instance)
+    os.kill(getattr(running, victim).pid, signal.SIGKILL)
+    eventually(lambda: not any(process.alive() for process in running.processes))
+    assert not processes_of(directory)
     after = status(instance)
     assert (after.phase, after.pid) == (phase, None)
     if log:
         assert "SIGKILL" in after.error
         assert str(instance / "logs" / log) in after.error
     assert run(instance).url == first.url
+    # And without waiting for the remains, which is what a supervisor would do.
+    if victim == "keeper":
+        os.kill(getattr(state(instance), victim).pid, signal.SIGKILL)
+        eventually(lambda: status(instance).phase == "stopped")
+        assert run(instance).url == first.url
     assert "kept" in Client(kubeconfig(instance)).namespaces()
 
 

@@ -1,0 +1,90 @@
+"""How an event reaches a function: over HTTP, or by a call within this process. Both come to an `Answer`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from shared.clients import Clients
+from shared.event import Event, EventError, from_http
+from shared.runtime.answer import Answer
+
+if TYPE_CHECKING:
+    from shared.runtime.http import Handler
+
+log = logging.getLogger("capi-functions.events")
+
+Deliver = Callable[[str, Event], Answer]
+"""Hands an event to the function of that name. Never raises: what goes wrong is an answer too."""
+
+
+class HttpDelivery:
+    """Posts in binary mode to `<url>/<function>`; with `single`, to `url` whatever the function."""
+
+    def __init__(
+        self, url: str, *, single: bool = False, timeout: tuple[float, float] = (2.0, 120.0), pool_size: int = 32
+    ) -> None:
+        import urllib3
+
+        self._url = url if single else url.rstrip("/") + "/"
+        self._single = single
+        self._pool = urllib3.PoolManager(
+            maxsize=pool_size, timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]), retries=False
+        )
+
+    def __call__(self, function: str, event: Event) -> Answer:
+        import urllib3
+
+        url = self._url if self._single else self._url + function
+        headers, body = event.to_http()
+        try:
+            response = self._pool.request("POST", url, body=body, headers=headers, redirect=False)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            return Answer(503, f"{url} does not answer: {error}")
+        return read_answer(response.status, response.headers, response.data)
+
+    def close(self) -> None:
+        self._pool.clear()
+
+
+class InProcessDelivery:
+    """Calls the function; `handlers` finds it by name. For tests, replays and runs without a server."""
+
+    def __init__(self, handlers: Callable[[str], Handler], clients: Clients) -> None:
+        self._handlers = handlers
+        self._clients = clients
+
+    def __call__(self, function: str, event: Event) -> Answer:
+        try:
+            return self._handlers(function)(self._clients, event)
+        except EventError as error:
+            return Answer(400, str(error))
+        except Exception as error:
+            log.exception("%s failed on %s %s", function, event.kind or event.type, event.key)
+            return Answer(500, f"{type(error).__name__}: {error}")
+
+
+def read_answer(status: int, headers: Mapping[str, str], body: bytes) -> Answer:
+    """What an HTTP response says; a 200 whose reply cannot be read is a failure, as it is to a broker."""
+    lowered = {name.lower(): value for name, value in headers.items()}
+    again = retry_after(lowered)
+    if status >= 300:
+        return Answer(status, body[:500].decode(errors="replace").strip(), retry_after=again)
+    reply = None
+    if "ce-id" in lowered or "cloudevents" in lowered.get("content-type", ""):
+        try:
+            reply = from_http(lowered, body)
+        except EventError as error:
+            return Answer(502, f"the reply is no event: {error}")
+    return Answer(status, reply=reply, retry_after=again)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from `Retry-After-Ms`, else from a `Retry-After` in seconds (dates are not used here)."""
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers[name]) / scale)
+        except (KeyError, ValueError):
+            continue
+    return None

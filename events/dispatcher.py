@@ -1,0 +1,182 @@
+"""From events to calls: finds the functions that an event concerns, calls them, and acts on what they answer."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from shared.event import Event
+from shared.runtime.answer import Answer
+from shared.triggers import Triggers
+
+from .delivery import Deliver
+from .queue import DONE, Entry, Outcome, Pending, WorkQueue
+
+log = logging.getLogger("capi-functions.events")
+
+OnDelivery = Callable[[str, Event, Answer, float], None]
+"""Hears of each delivery: function, event, answer, and the seconds that the call took."""
+OnDead = Callable[[str, Event, Answer], None]
+"""Hears of each event that will never be delivered again."""
+
+_RETRYABLE = (404, 408, 409, 429)  # as a Knative broker sees it; 5xx too
+_KEPT = 100_000
+
+
+@dataclass
+class Stats:
+    delivered: int = 0
+    by_status: Counter[int] = field(default_factory=Counter)
+    dead: int = 0
+    coalesced: int = 0
+    """Events that needed no call of their own."""
+    latencies: list[float] = field(default_factory=list)
+    """Seconds from an event being due to its call, the latest hundred thousand."""
+
+    def percentile(self, percent: float) -> float:
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else math.nan
+
+
+def outcome(answer: Answer) -> Outcome:
+    """What an answer means for the entry. A refusal (any other 4xx) ends it like success: it would repeat itself."""
+    if answer.status < 300:
+        return DONE if answer.retry_after is None else Outcome("again", answer.retry_after)
+    if is_refusal(answer):
+        return DONE
+    return Outcome("failed", answer.retry_after)
+
+
+def is_refusal(answer: Answer) -> bool:
+    return 400 <= answer.status < 500 and answer.status not in _RETRYABLE
+
+
+class Dispatcher:
+    """Delivers what is submitted, with one call at a time per function and key, until `stop`.
+
+    `rate` bounds the calls per second. The hooks are called in the worker threads.
+    """
+
+    def __init__(
+        self,
+        triggers: Mapping[str, Triggers],
+        deliver: Deliver,
+        *,
+        workers: int = 8,
+        rate: float = 500.0,
+        on_delivery: OnDelivery | None = None,
+        on_dead: OnDead | None = None,
+    ) -> None:
+        self._triggers = triggers
+        self._deliver = deliver
+        self._on_delivery = on_delivery
+        self._on_dead = on_dead
+        self._queue = WorkQueue(rate=rate)
+        self._lock = threading.Lock()
+        self._stats = Stats()
+        self._latencies: deque[float] = deque(maxlen=_KEPT)
+        self._threads = [
+            threading.Thread(target=self._work, name=f"deliver-{number}", daemon=True) for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, event: Event, functions: Collection[str] | None = None) -> int:
+        """Queues the event for each function that it concerns (of `functions`, if given); tells how many do."""
+        concerned = 0
+        for name in self._triggers if functions is None else functions:
+            try:
+                key = self._triggers[name].key(event)
+            except Exception:  # an object that a mapping cannot take must not stop the others
+                log.exception("%s cannot tell whether %s %s concerns it", name, event.kind or event.type, event.key)
+                continue
+            if key is not None:
+                self._queue.add(name, key, event)
+                concerned += 1
+        return concerned
+
+    def drain(self, timeout: float, settle_below: float = math.inf, *, quiet: float = 0.0) -> bool:
+        """Waits until nothing is left to do, for `quiet` seconds in a row; tells whether it came to that.
+
+        Entries that wait (because a function asked for it, or after failures) for longer than `settle_below`
+        seconds are not waited for; `pending` tells of them.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            settled = self._queue.settled(settle_below)
+            if settled and time.monotonic() - self._queue.last_activity >= quiet:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.005)
+
+    def pending(self) -> Pending:
+        return self._queue.pending()
+
+    @property
+    def stats(self) -> Stats:
+        """A copy of the figures so far."""
+        with self._lock:
+            now = self._stats
+            return Stats(
+                now.delivered, Counter(now.by_status), now.dead, self._queue.coalesced, list(self._latencies)
+            )
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Takes nothing more up and waits for the calls in flight. What is still queued is dropped."""
+        self._queue.close()
+        deadline = time.monotonic() + timeout
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
+        while (entry := self._queue.take()) is not None:
+            started = time.monotonic()
+            event, since = entry.event, entry.since
+            try:
+                answer = self._deliver(entry.function, event)
+            except Exception as error:
+                log.exception("delivery to %s failed", entry.function)
+                answer = Answer(500, f"{type(error).__name__}: {error}")
+            seconds = time.monotonic() - started
+            self._note(answer, started - since)
+            if answer.reply is not None:
+                self.submit(answer.reply)
+            # Last, so that an entry counts as in flight until all that follows from it is queued.
+            try:
+                self._tell(entry, event, answer, seconds)
+            finally:
+                self._queue.finish(entry, outcome(answer))
+
+    def _note(self, answer: Answer, latency: float) -> None:
+        with self._lock:
+            self._stats.delivered += 1
+            self._stats.by_status[answer.status] += 1
+            self._stats.dead += is_refusal(answer)
+            self._latencies.append(latency)
+
+    def _tell(self, entry: Entry, event: Event, answer: Answer, seconds: float) -> None:
+        try:
+            if self._on_delivery is not None:
+                self._on_delivery(entry.function, event, answer, seconds)
+            if is_refusal(answer):
+                log.error(
+                    "%s refused %s %s (%s, id %s) with %d and will not get it again: %s",
+                    entry.function,
+                    event.kind or event.type,
+                    event.key,
+                    event.type,
+                    event.id,
+                    answer.status,
+                    answer.message,
+                )
+                if self._on_dead is not None:
+                    self._on_dead(entry.function, event, answer)
+        except Exception:
+            log.exception("a hook of the dispatcher failed")

@@ -1,0 +1,464 @@
+"""Addons in a real API server, which here is management and workload cluster at once: a namespace holds the Cluster
+objects, and the charts put theirs into namespaces of their own.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions import catalog
+from shared.api.conditions import get_condition
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.clients import Clients
+from shared.event import Event, change_event
+from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube.crds import CRD
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.support.releases import config_map, write_release
+
+ADDON = "cluster-addon-demo"
+
+
+@dataclass
+class World:
+    """One Cluster with a kubeconfig, a folder of releases, and the functions called the way a broker would."""
+
+    client: Client
+    clients: Clients
+    namespace: str
+    releases: Path
+    kubeconfig: bytes
+    answers: list[tuple[str, Answer]] = field(default_factory=list)
+
+    def cluster(self, class_name: str = "", **spec: Any) -> Object:
+        topology: Object = {"topology": {"classRef": {"name": class_name}}} if class_name else {}
+        body: Object = {
+            "apiVersion": CLUSTER.api_version,
+            "kind": "Cluster",
+            "metadata": {"name": "demo", "namespace": self.namespace},
+            "spec": {**topology, **spec},
+        }
+        return self.client.apply(CLUSTER, body, manager="user")
+
+    def secret(self, value: bytes | None = None) -> None:
+        data = {"value": base64.b64encode(self.kubeconfig if value is None else value).decode()}
+        metadata = {"name": "demo-kubeconfig", "namespace": self.namespace}
+        self.client.apply(
+            SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}, manager="user"
+        )
+
+    def addon(self) -> Object:
+        return self.client.get(CLUSTER_ADDON, Key(self.namespace, ADDON))
+
+    def call(self, name: str, event: Event) -> Answer:
+        answer = catalog.handler(name)(self.clients, event)
+        self.answers.append((name, answer))
+        return answer
+
+    def settle(self) -> Answer:
+        """Cluster and addon events and the replies that they lead to; returns addon_apply's last word."""
+        cluster = self.client.get(CLUSTER, Key(self.namespace, "demo"))
+        self.call("addon_create", change_event(cluster, "update", source="/test"))
+        answer = self.call("addon_apply", change_event(cluster, "update", source="/test"))
+        for _ in range(3):
+            if answer.reply is None:
+                break
+            fetched = self.call("release_assets", answer.reply)
+            if fetched.reply is None:
+                break
+            answer = self.call("addon_apply", fetched.reply)
+        return answer
+
+    def condition(self, type_: str) -> Object:
+        found = get_condition(dig(self.addon(), "status.conditions", []), type_)
+        assert found is not None, f"{type_} is not among {dig(self.addon(), 'status.conditions')}"
+        return found
+
+    def names(self) -> list[str]:
+        """The test's own ConfigMaps; ours to see since each test has its namespace."""
+        found = self.client.list(CONFIG_MAP, self.namespace)
+        return sorted(o["metadata"]["name"] for o in found if o["metadata"]["name"] != "kube-root-ca.crt")
+
+    def map(self, name: str, value: str = "1") -> Object:
+        return config_map(name, value, self.namespace)
+
+    def read(self, name: str) -> Object:
+        return self.client.get(CONFIG_MAP, Key(self.namespace, name))
+
+
+@pytest.fixture
+def world(
+    management: Client,
+    clients: Clients,
+    namespace: str,
+    tmp_path: Path,
+    kubeconfig: Path,
+    object_store: ObjectStore,  # sets the environment
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[World]:
+    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
+    world = World(management, clients, namespace, tmp_path, kubeconfig.read_bytes())
+    yield world
+    for resource, name in ((CLUSTER, "demo"), (CLUSTER_ADDON, ADDON)):
+        key = Key(namespace, name)
+        if management.find(resource, key):
+            management.patch(resource, key, {"metadata": {"finalizers": None}})
+            management.delete(resource, key)
+
+
+def test_first_apply(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b")]))
+    world.secret()
+    answer = world.settle()
+    assert (answer.status, answer.retry_after) == (204, None)
+    addon = world.addon()
+    assert dig(addon, "status.ready") is True
+    assert addon["spec"]["clusterStack"] == "test-stack-1-36-v1"
+    assert addon["spec"]["version"] == "v1"
+    assert world.names() == ["a", "b"]
+    assert {c["type"]: c["status"] for c in addon["status"]["conditions"]} == {
+        "Ready": "True",
+        "ClusterReady": "True",
+        "ClusterStackReleaseDownloaded": "True",
+        "HelmChartApplied": "True",
+    }
+    uids = {entry["name"]: entry["uid"] for entry in addon["status"]["resources"]}
+    assert uids == {name: world.read(name)["metadata"]["uid"] for name in ("a", "b")}
+
+
+def test_upgrade_updates_creates_and_prunes(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b"), world.map("c")]))
+    world.secret()
+    world.settle()
+    before = world.read("a")
+    world.cluster(write_release(world.releases, "v2", [world.map("a"), world.map("b", "2"), world.map("d")]))
+    world.settle()
+    assert world.names() == ["a", "b", "d"]
+    assert world.read("b")["data"] == {"k": "2"}
+    assert world.read("a")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert world.addon()["metadata"]["annotations"]["ClusterAddonStage"] == "upgraded"
+
+
+def test_unchanged_release_costs_no_write(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    before = (world.addon()["metadata"]["resourceVersion"], world.read("a")["metadata"]["resourceVersion"])
+    requests = world.client.requests
+    event = change_event(world.addon(), "update", source="/test")
+    requests = world.client.requests
+    assert world.call("addon_apply", event).message == "settled"
+    assert world.client.requests - requests == 1
+    world.call("addon_apply", Event(**{**event.__dict__, "resync": True}))
+    assert (world.addon()["metadata"]["resourceVersion"], world.read("a")["metadata"]["resourceVersion"]) == before
+
+
+def test_new_release_with_the_same_addons_leaves_the_cluster_alone(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    before = world.read("a")["metadata"]
+    world.cluster(write_release(world.releases, "v2", [world.map("a")], addon_version="v1"))
+    world.settle()
+    assert world.addon()["spec"]["clusterStack"] == "test-stack-1-36-v2"
+    assert dig(world.addon(), "status.ready") is True
+    assert world.read("a")["metadata"] == before
+
+
+def test_missing_assets_are_a_wait(world: World) -> None:
+    world.cluster("test-stack-1-36-v1")
+    world.secret()
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    world.call("addon_create", change_event(cluster, "add", source="/test"))
+    answer = world.call("addon_apply", change_event(cluster, "add", source="/test"))
+    assert (answer.status, answer.retry_after) == (200, 10.0)
+    assert answer.reply is not None
+    assert answer.reply.type == "dev.capi-functions.release.wanted"
+    assert world.condition("ClusterStackReleaseDownloaded")["reason"] == "ReleaseAssetsNotDownloadedYet"
+    # The fetch fails, since there is no such release; the addon says so, and does not ask again at once.
+    fetched = world.call("release_assets", answer.reply)
+    assert fetched.reply is not None
+    again = world.call("addon_apply", fetched.reply)
+    assert (again.status, again.retry_after, again.reply) == (202, 10.0, None)
+    found = world.condition("ClusterStackReleaseDownloaded")
+    assert found["reason"] == "IssueWithReleaseAssets"
+    assert "test-stack-1-36-v1" in found["message"]
+
+
+def test_no_kubeconfig_is_a_wait(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    answer = world.settle()
+    assert (answer.status, answer.retry_after) == (202, 10.0)
+    found = world.condition("ClusterReady")
+    assert (found["reason"], found["severity"]) == ("ControlPlaneNotReady", "Warning")
+    assert "demo-kubeconfig" in found["message"]
+
+
+EXEC = b"""
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {exec: {command: touch, args: [/tmp/owned], apiVersion: client.authentication.k8s.io/v1}}}]
+"""
+DOWN = EXEC.replace(
+    b"exec: {command: touch, args: [/tmp/owned], apiVersion: client.authentication.k8s.io/v1}", b"token: t"
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", 'missing key "value"'),
+        (b"\x00\xff garbage", "not valid YAML"),
+        (b"- a list", "not a mapping"),
+        (b"a: {b", "not valid YAML"),
+        (b"kind: Config", "no context"),
+        (EXEC, "runs a command"),
+        (EXEC.replace(b"exec: {", b"tokenFile: /etc/passwd, x: {"), "reads a token file"),
+        (DOWN, "does not answer"),
+    ],
+)
+def test_unusable_kubeconfig(world: World, content: bytes, words: str) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret(content)
+    answer = world.settle()
+    assert (answer.status, answer.retry_after) == (202, 10.0)
+    found = world.condition("ClusterReady")
+    assert found["reason"] == "ControlPlaneNotReady"
+    assert words in found["message"]
+    assert not Path("/tmp/owned").exists()
+
+
+def test_wrong_ca(world: World, tmp_path: Path) -> None:
+    from infra.control_plane.certificates import Authority
+
+    other = base64.b64encode(Authority.generate("other").cert_pem).decode()
+    lines = world.kubeconfig.decode().splitlines()
+    wrong = [f"{line.split(':')[0]}: {other}" if "certificate-authority-data" in line else line for line in lines]
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret("\n".join(wrong).encode())
+    assert world.settle().status == 202
+    assert "certificate verify failed" in world.condition("ClusterReady")["message"]
+
+
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [
+        ({"templates": {"x.yaml": "a: {{ .Values.missing.deep }}"}}, "x.yaml"),
+        ({"templates": {"x.yaml": "{{ nope }}"}}, "nope"),
+        ({"templates": {"x.yaml": "kind: [unclosed"}}, "x.yaml"),
+        ({"templates": {"x.yaml": "kind: ConfigMap"}}, "x.yaml"),
+        ({"values": "{{ .Cluster.nothing.here.fail }"}, "cluster-addon-values.yaml"),
+        ({"values": "- a list"}, "cluster-addon-values.yaml"),
+        ({"values": '{{ fail "on purpose" }}'}, "on purpose"),
+        ({"addon_chart": b"no archive"}, "test-stack-1-36-cluster-addon-v1.tgz"),
+    ],
+)
+def test_broken_release(world: World, release: dict[str, Any], words: str) -> None:
+    world.cluster(write_release(world.releases, "v1", **release))
+    world.secret()
+    answer = world.settle()
+    assert (answer.status, answer.retry_after) == (202, 60.0)
+    found = world.condition("HelmChartTemplated")
+    assert found["severity"] == "Error"
+    assert words in found["message"]
+    assert world.names() == []
+
+
+def test_broken_upgrade_prunes_nothing(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b")]))
+    world.secret()
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", templates={"x.yaml": "{{ nope }}"}))
+    world.settle()
+    assert world.names() == ["a", "b"]
+    assert world.addon()["spec"]["clusterStack"] == "test-stack-1-36-v1"
+    world.cluster(write_release(world.releases, "v3", [world.map("a")]))
+    world.settle()
+    assert world.names() == ["a"]
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_partial_failure(world: World) -> None:
+    bad = {**world.map("bad"), "data": {"k": 1}}
+    world.cluster(write_release(world.releases, "v1", [world.map("old")]))
+    world.secret()
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", [world.map("a"), bad, world.map("z")]))
+    answer = world.settle()
+    assert (answer.status, answer.retry_after) == (202, 20.0)
+    found = world.condition("HelmChartApplied")
+    assert found["reason"] == "FailedToApplyObjects"
+    assert f"ConfigMap {world.namespace}/bad" in found["message"]
+    # The others are there, and nothing was pruned.
+    assert world.names() == ["a", "old", "z"]
+    states = {entry["name"]: entry["status"] for entry in world.addon()["status"]["resources"]}
+    assert states == {"a": "synced", "bad": "not-synced", "z": "synced", "old": "synced"}
+    # The next look tries what failed and leaves what was done.
+    before = world.read("a")["metadata"]["managedFields"]
+    world.settle()
+    assert world.read("a")["metadata"]["managedFields"] == before
+
+
+def test_only_ours_is_pruned(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map(name) for name in ("keep", "mine", "replaced", "x")]))
+    world.secret()
+    world.settle()
+    keep = {"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "keep"), keep)
+    taken = {"metadata": {"labels": {"clusterstack.x-k8s.io/instance": None}}}
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "mine"), taken)
+    world.client.delete(CONFIG_MAP, Key(world.namespace, "replaced"))
+    replaced = world.map("replaced")
+    replaced["metadata"]["labels"] = {"clusterstack.x-k8s.io/instance": "owned"}
+    world.client.create(CONFIG_MAP, replaced)
+    world.cluster(write_release(world.releases, "v2", [world.map("new")]))
+    world.settle()
+    assert world.names() == ["keep", "mine", "new", "replaced"]
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_crd_and_its_object_in_one_chart(world: World) -> None:
+    group = f"{world.namespace}.example.com"
+    crd: Object = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ],
+        },
+    }
+    metadata = {"name": "w", "namespace": f"{world.namespace}-own"}
+    widget: Object = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata}
+    own: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": metadata["namespace"]}}
+    world.cluster(write_release(world.releases, "v1", [widget, crd, own]))
+    world.secret()
+    assert world.settle().retry_after is None
+    widgets = Resource(group, "v1", "Widget", "widgets")
+    assert world.client.get(widgets, Key(metadata["namespace"], "w"))
+    world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+    world.settle()
+    for _ in range(50):  # the server ends a CRD's objects first, in its own time
+        if world.client.find(CRD, Key("", f"widgets.{group}")) is None:
+            break
+        time.sleep(0.1)
+    assert world.client.find(CRD, Key("", f"widgets.{group}")) is None
+
+
+def test_namespace_that_the_chart_takes_for_granted(world: World) -> None:
+    name = f"{world.namespace}-other"
+    world.cluster(write_release(world.releases, "v1", [config_map("a", namespace=name)]))
+    world.secret()
+    assert world.settle().retry_after is None
+    assert world.client.get(CONFIG_MAP, Key(name, "a"))
+
+
+def test_unknown_kind(world: World) -> None:
+    gadget: Object = {"apiVersion": "nowhere.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), gadget]))
+    world.secret()
+    assert world.settle().retry_after == 20.0
+    assert "Gadget (nowhere.example.com/v1)" in world.condition("HelmChartApplied")["message"]
+    assert world.names() == []
+
+
+def test_values_see_the_cluster(world: World) -> None:
+    values = "name: {{ .Cluster.metadata.name }}-{{ .Cluster.spec.controlPlaneEndpoint.host }}"
+    template = (
+        'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: v, namespace: "%s"}\ndata: {name: "{{ .Values.name }}"}'
+    )
+    release = write_release(world.releases, "v1", templates={"x.yaml": template % world.namespace}, values=values)
+    world.cluster(release, controlPlaneEndpoint={"host": "h", "port": 1})
+    world.secret()
+    world.settle()
+    assert world.read("v")["data"] == {"name": "demo-h"}
+
+
+@pytest.mark.parametrize("class_name", ["", "quick-start", "docker-ferrol-1-27"])
+def test_foreign_clusters_get_no_addon(world: World, class_name: str) -> None:
+    world.cluster(class_name)
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    assert world.call("addon_create", change_event(cluster, "add", source="/test")).status == 204
+    assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
+
+
+def test_null_topology_is_no_class(world: World) -> None:
+    cluster = world.cluster()
+    world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"spec": {"topology": None}})
+    for name in ("cluster", "kubeconfig", "addon_create", "addon_apply"):
+        assert world.call(name, change_event(cluster, "update", source="/test")).status < 400
+
+
+def test_addon_is_made_again_when_deleted(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    addon = world.addon()
+    key = Key(world.namespace, ADDON)
+    world.client.delete(CLUSTER_ADDON, key)
+    world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
+    assert world.client.find(CLUSTER_ADDON, key) is None
+    world.call("addon_create", change_event(addon, "delete", source="/test"))
+    assert world.addon()["metadata"]["uid"] != addon["metadata"]["uid"]
+    world.settle()
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_paused_cluster(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]), paused=True)
+    world.secret()
+    assert world.settle().status == 204
+    assert world.condition("ClusterReady")["reason"] == "Paused"
+    assert world.names() == []
+
+
+def test_object_that_no_longer_exists(world: World) -> None:
+    gone: Object = {
+        "apiVersion": CLUSTER.api_version,
+        "kind": "Cluster",
+        "metadata": {"name": "gone", "namespace": world.namespace, "uid": "x"},
+        "spec": {"topology": {"classRef": {"name": "test-stack-1-36-v1"}}},
+    }
+    for name in ("cluster", "kubeconfig", "addon_create", "addon_apply"):
+        for change in ("add", "update", "delete"):
+            assert world.call(name, change_event(gone, change, source="/test")).status == 204  # type: ignore[arg-type]
+
+
+def test_the_same_event_in_two_replicas_at_once(world: World) -> None:
+    objects = [world.map(f"m{n}") for n in range(20)]
+    world.cluster(write_release(world.releases, "v1", objects))
+    world.secret()
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", [world.map(f"m{n}", "2") for n in range(5, 25)]))
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    fetch = world.call("addon_apply", change_event(cluster, "update", source="/test"))
+    assert fetch.reply is not None
+    world.call("release_assets", fetch.reply)
+    answers: list[Answer] = []
+    event = change_event(cluster, "update", source="/test")
+    threads = [threading.Thread(target=lambda: answers.append(world.call("addon_apply", event))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(answer.status in (204, 503) for answer in answers)
+    world.settle()
+    assert world.names() == sorted(f"m{n}" for n in range(5, 25))
+    assert {world.read(f"m{n}")["data"]["k"] for n in range(5, 25)} == {"2"}
+    assert dig(world.addon(), "status.ready") is True

@@ -1,0 +1,212 @@
+"""Functions behind real functions-framework servers: what comes in over HTTP, and what goes out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from functions import catalog
+from infra.local.functions_server import FunctionsServer
+from shared.api.resources import CLUSTER
+from shared.event import change_event
+from shared.kube import Client, Key, Object
+
+HTTP = urllib3.PoolManager(retries=urllib3.Retry(0, read=0))
+
+
+@pytest.fixture(scope="module")
+def server(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FunctionsServer]:
+    folder = tmp_path_factory.mktemp("functions")
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "CAPI_FUNCTIONS_DATA": str(folder)}
+    server = FunctionsServer(environment, folder / "functions.log")
+    server.start()
+    yield server
+    server.close()
+
+
+def post(url: str, headers: Mapping[str, str], body: bytes) -> urllib3.BaseHTTPResponse:
+    return HTTP.request("POST", url, headers=headers, body=body, timeout=20.0)
+
+
+def cluster(namespace: str, name: str = "demo", **spec: object) -> Object:
+    return {
+        "apiVersion": CLUSTER.api_version,
+        "kind": "Cluster",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+GOOD = {
+    "ce-specversion": "1.0",
+    "ce-id": "1",
+    "ce-type": "dev.knative.apiserver.resource.update",
+    "ce-source": "/test",
+    "ce-kind": "Cluster",
+    "ce-apiversion": "cluster.x-k8s.io/v1beta2",
+    "ce-name": "gone",
+    "ce-namespace": "default",
+    "content-type": "application/json",
+}
+
+
+def without(name: str) -> dict[str, str]:
+    return {key: value for key, value in GOOD.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "words"),
+    [
+        pytest.param(without("ce-id"), b"{}", "id", id="no id"),
+        pytest.param({**GOOD, "ce-specversion": "0.3"}, b"{}", "specversion", id="wrong specversion"),
+        pytest.param(GOOD, b"{not json", "not a valid CloudEvent", id="body not JSON"),
+        pytest.param(GOOD, b"[1, 2]", "list", id="array body"),
+        pytest.param({"content-type": "application/json"}, b"{}", "not a CloudEvent", id="no event at all"),
+        pytest.param({}, b"", "not a CloudEvent", id="nothing"),
+        pytest.param(without("ce-name"), b"{}", "name", id="no name"),
+    ],
+)
+def test_bad_events_are_refused(server: FunctionsServer, headers: dict[str, str], body: bytes, words: str) -> None:
+    answer = post(f"{server.url}/cluster", headers, body)
+    assert answer.status == 400
+    assert words in answer.data.decode()
+    # The process goes on.
+    assert post(f"{server.url}/cluster", GOOD, b"{}").status == 204
+
+
+def test_success_has_no_body(server: FunctionsServer) -> None:
+    answer = post(f"{server.url}/cluster", GOOD, b"{}")
+    assert (answer.status, answer.data) == (204, b"")
+    assert "content-type" not in answer.headers
+
+
+def test_structured_mode(server: FunctionsServer) -> None:
+    document = {name.removeprefix("ce-"): value for name, value in GOOD.items() if name.startswith("ce-")} | {
+        "data": {}
+    }
+    headers = {"content-type": "application/cloudevents+json"}
+    assert post(f"{server.url}/cluster", headers, json.dumps(document).encode()).status == 204
+
+
+def test_cluster_scoped_object_with_empty_namespace(server: FunctionsServer) -> None:
+    headers = {**GOOD, "ce-namespace": "", "ce-kind": "Node", "ce-apiversion": "v1"}
+    assert post(f"{server.url}/cluster", headers, b"{}").status == 204
+
+
+@pytest.mark.parametrize("change", ["add", "update", "delete"])
+@pytest.mark.parametrize("name", catalog.NAMES)
+def test_every_function_takes_an_event_about_something_gone(server: FunctionsServer, name: str, change: str) -> None:
+    gone = cluster("default", "gone", topology=None)
+    headers, body = change_event(gone, change, source="/test").to_http()  # type: ignore[arg-type]
+    answer = post(f"{server.url}/{name}", headers, body)
+    # Two functions take events of their own types only.
+    assert answer.status == (400 if name in ("release_assets", "sweep") else 204)
+
+
+def test_an_event_does_its_work(server: FunctionsServer, management: Client, namespace: str) -> None:
+    created = management.create(
+        CLUSTER, cluster(namespace, infrastructureRef={"apiGroup": "x", "kind": "Y", "name": "z"})
+    )
+    answer = post(f"{server.url}/cluster", *change_event(created, "add", source="/test").to_http())
+    assert answer.status == 202
+    assert int(answer.headers["Retry-After"]) == 30
+    live = management.get(CLUSTER, Key(namespace, "demo"))
+    assert live["metadata"]["finalizers"] == ["cluster.cluster.x-k8s.io"]
+    [found] = [c for c in live["status"]["conditions"] if c["type"] == "InfrastructureReady"]
+    assert "is its CRD installed?" in found["message"]
+
+
+def test_doubled_and_reordered_events_change_nothing(
+    server: FunctionsServer, management: Client, namespace: str
+) -> None:
+    created = management.create(CLUSTER, cluster(namespace))
+    events = [change_event(created, change, source="/test") for change in ("add", "update", "delete", "update")]  # type: ignore[arg-type]
+    for event in events:
+        post(f"{server.url}/cluster", *event.to_http())
+    before = management.get(CLUSTER, Key(namespace, "demo"))["metadata"]["resourceVersion"]
+    for event in [*reversed(events), *events]:
+        assert post(f"{server.url}/cluster", *event.to_http()).status == 204
+    assert management.get(CLUSTER, Key(namespace, "demo"))["metadata"]["resourceVersion"] == before
+
+
+def test_unknown_function_and_method(server: FunctionsServer) -> None:
+    answer = post(f"{server.url}/nope", GOOD, b"{}")
+    assert answer.status == 404
+    assert "addon_apply" in answer.data.decode()
+    assert HTTP.request("PUT", f"{server.url}/cluster", body=b"").status == 405
+    assert HTTP.request("GET", f"{server.url}/cluster").status == 200
+
+
+def test_api_server_away_is_a_503(tmp_path: Path, kubeconfig: Path) -> None:
+    away = tmp_path / "away.kubeconfig"
+    lines = kubeconfig.read_text().splitlines()
+    away.write_text(
+        "\n".join(
+            f"{line.split('server:')[0]}server: https://127.0.0.1:1" if "server:" in line else line for line in lines
+        )
+    )
+    server = FunctionsServer({**os.environ, "KUBECONFIG": str(away)}, tmp_path / "log")
+    server.start()
+    try:
+        answer = post(f"{server.url}/cluster", GOOD, b"{}")
+        assert answer.status == 503
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert "https://127.0.0.1:1" in answer.data.decode()
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("name", catalog.NAMES)
+def test_each_function_runs_alone(name: str, kubeconfig: Path, tmp_path: Path) -> None:
+    server = FunctionsServer({**os.environ, "KUBECONFIG": str(kubeconfig)}, tmp_path / "log", function=name)
+    server.start()
+    try:
+        assert post(server.url, GOOD, b"{}").status in (204, 400), (tmp_path / "log").read_text()
+    finally:
+        server.close()
+
+
+def test_killed_server_comes_back_on_its_socket(kubeconfig: Path, tmp_path: Path) -> None:
+    server = FunctionsServer({**os.environ, "KUBECONFIG": str(kubeconfig)}, tmp_path / "log")
+    server.start()
+    try:
+        assert post(f"{server.url}/cluster", GOOD, b"{}").status == 204
+        server.kill()
+        server.start()
+        assert post(f"{server.url}/cluster", GOOD, b"{}").status == 204
+    finally:
+        server.close()
+
+
+def test_server_ends_with_its_parent(tmp_path: Path) -> None:
+    """The parent is killed; the arbiter hears of it from the kernel and takes its worker along."""
+    import subprocess
+    import sys
+
+    program = (
+        "import os, sys, time; from pathlib import Path; from infra.local.functions_server import FunctionsServer\n"
+        "s = FunctionsServer(os.environ, Path(sys.argv[1])); s.start(); print(s.process.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log")], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    try:
+        time.sleep(1.5)
+        parent.kill()
+        parent.wait()
+        for _ in range(100):
+            if not Path(f"/proc/{child}").exists():
+                return
+            time.sleep(0.1)
+        pytest.fail("functions-framework outlived its parent")
+    finally:
+        parent.stdout.close()
+        if Path(f"/proc/{child}").exists():
+            os.killpg(child, signal.SIGKILL)

@@ -1,0 +1,62 @@
+"""Small releases for tests, written to a folder as a release author would."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from shared.kube import Object
+
+STACK = "test-stack-1-36"
+
+
+def archive(files: Mapping[str, str]) -> bytes:
+    """A .tgz of text files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def chart(name: str, templates: Mapping[str, str]) -> bytes:
+    files = {f"{name}/Chart.yaml": f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n"}
+    return archive(files | {f"{name}/templates/{file}": text for file, text in templates.items()})
+
+
+def write_release(
+    root: Path,
+    version: str,
+    objects: list[Object] | None = None,
+    *,
+    templates: Mapping[str, str] | None = None,
+    addon_version: str = "",
+    values: str = "",
+    addon_chart: bytes | None = None,
+) -> str:
+    """A release folder below `root`; returns the class name that asks for it."""
+    tag = f"{STACK}-{version}"
+    addon = addon_version or version
+    folder = root / tag
+    folder.mkdir(parents=True, exist_ok=True)
+    versions = {"clusterStack": version, "kubernetes": "v1.36.3", "components": {"clusterAddon": addon}}
+    metadata = {"apiVersion": "metadata.clusterstack.x-k8s.io/v1alpha1", "versions": versions}
+    (folder / "metadata.yaml").write_text(yaml.safe_dump(metadata))
+    rendered = templates or {"all.yaml": yaml.safe_dump_all(objects or [])}
+    data = addon_chart if addon_chart is not None else chart("addons", rendered)
+    (folder / f"{STACK}-cluster-addon-{addon}.tgz").write_bytes(data)
+    (folder / f"{STACK}-cluster-class-{version}.tgz").write_bytes(chart("class", {"none.yaml": ""}))
+    if values:
+        (folder / "cluster-addon-values.yaml").write_text(values)
+    return tag
+
+
+def config_map(name: str, value: str = "1", namespace: str = "default") -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": value}}

@@ -1,0 +1,126 @@
+"""What a rollout has to do, from what should be and what is ours; and the objects as they are applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shared.kube import Object, Resource
+from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.inventory import SYNCED, Entry, content_hash, digest, entry_of, load, merge_intent, plan
+
+
+def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {"k": value},
+    }
+
+
+def applied(obj: Object, **changes: str) -> Entry:
+    return replace(entry_of(obj), **{"uid": "u", "hash": content_hash(obj), "status": SYNCED, **changes})
+
+
+A, B, B2, C = config_map("a"), config_map("b"), config_map("b", "2"), config_map("c")
+
+
+@pytest.mark.parametrize(
+    ("objects", "inventory", "resumed", "apply", "keep", "prune"),
+    [
+        pytest.param([A, B], [], False, "ab", "", "", id="first"),
+        pytest.param([A, B], [applied(A), applied(B)], False, "ab", "", "", id="a new rollout applies everything"),
+        pytest.param([A, B], [applied(A), entry_of(B)], True, "b", "a", "", id="resumed: what is done is done"),
+        pytest.param([A, B2], [applied(A), applied(B)], True, "b", "a", "", id="content differs"),
+        pytest.param([A], [applied(A), applied(B)], False, "a", "", "b", id="gone"),
+        pytest.param([A], [applied(A), entry_of(B)], True, "", "a", "b", id="what failed to apply is pruned too"),
+        pytest.param([], [applied(A), applied(C)], False, "", "", "ac", id="empty release"),
+        pytest.param(
+            [{**A, "apiVersion": "v2"}], [applied(A)], False, "a", "", "", id="apiVersion is no part of identity"
+        ),
+    ],
+)
+def test_plan(objects: list[Object], inventory: list[Entry], resumed: bool, apply: str, keep: str, prune: str) -> None:
+    result = plan(objects, inventory, resumed=resumed)
+    assert "".join(obj["metadata"]["name"] for obj in result.apply) == apply
+    assert "".join(entry.name for entry in result.keep) == keep
+    assert "".join(entry.name for entry in result.prune) == prune
+
+
+def test_same_name_of_another_kind_is_another_object() -> None:
+    service: Object = {"apiVersion": "v1", "kind": "Service", "metadata": A["metadata"]}
+    result = plan([service], [applied(A)], resumed=True)
+    assert [obj["kind"] for obj in result.apply] == ["Service"]
+    assert [entry.kind for entry in result.prune] == ["ConfigMap"]
+
+
+def test_intent_keeps_what_is_known() -> None:
+    failed = replace(applied(C), error="not pruned: 500", status="not-synced")
+    result = plan([A, B2], [applied(B), failed], resumed=False)
+    intent = {entry.name: entry for entry in merge_intent(result, [applied(B), failed])}
+    assert intent["a"].uid == ""
+    assert (intent["b"].uid, intent["b"].status, intent["b"].hash) == ("u", "not-synced", "")
+    assert intent["c"] == failed
+
+
+def test_entries_survive_the_status() -> None:
+    entries = [applied(A), replace(entry_of(B), error="no")]
+    assert load([entry.dump() for entry in entries]) == entries
+
+
+@pytest.mark.parametrize("garbage", [None, "x", [None], [{"kind": "ConfigMap"}], [{"name": "x"}], {}])
+def test_garbage_in_a_status_is_no_entry(garbage: object) -> None:
+    assert load(garbage) == []
+
+
+def test_digest_names_content_not_order() -> None:
+    assert digest([A, B], "v1") == digest([B, A], "v1")
+    assert len({digest([A, B], "v1"), digest([A, B2], "v1"), digest([A], "v1"), digest([A, B], "v2")}) == 4
+
+
+SERVED = {
+    ("v1", "ConfigMap"): Resource("", "v1", "ConfigMap", "configmaps"),
+    ("v1", "Namespace"): Resource("", "v1", "Namespace", "namespaces", namespaced=False),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): Resource(
+        "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+    ),
+}
+CRD: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.x.io"},
+    "spec": {
+        "group": "x.io",
+        "scope": "Cluster",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [{"name": "v1", "served": True}, {"name": "v0", "served": False}],
+    },
+}
+
+
+def test_namespaces_by_scope() -> None:
+    stray: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "namespace": "stray"}}
+    bare: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": {"mine": "1"}}}
+    first, second, third = desired([stray, bare, A], SERVED, default_namespace="kube-system")
+    assert "namespace" not in first["metadata"]
+    assert second["metadata"]["namespace"] == "kube-system"
+    assert second["metadata"]["labels"] == {"mine": "1", "clusterstack.x-k8s.io/instance": "owned"}
+    assert third["metadata"]["namespace"] == "kube-system"
+    assert "labels" not in A["metadata"]
+
+
+def test_kinds_that_the_chart_defines() -> None:
+    widget: Object = {"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "stray"}}
+    assert [obj["kind"] for obj in desired([widget, CRD], SERVED, default_namespace="d")] == [
+        "Widget",
+        "CustomResourceDefinition",
+    ]
+    assert list(defined_by([CRD])) == [("x.io/v1", "Widget")]
+
+
+def test_unknown_kinds_are_named() -> None:
+    gadget: Object = {"apiVersion": "x.io/v0", "kind": "Widget", "metadata": {"name": "w"}}
+    with pytest.raises(UnknownKinds, match=r"Widget \(x.io/v0\)"):
+        desired([gadget, CRD], SERVED, default_namespace="d")
