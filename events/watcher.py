@@ -1,0 +1,293 @@
+"""Watches every kind that a function declares and tells which functions each change concerns.
+
+Level-triggered: a first list is told as `add`s, so that a restart resumes from what is there; after any interruption
+a new list is compared with what was known, so that nothing missed stays missed. Of an object only a few words are
+kept: its version, a hash of what matters to each function, and what is needed to tell of its deletion.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from shared.event import Change, Event, change_event
+from shared.kube import ApiError, Client, Gone, Key, NotFound, Object, Resource, dig, key_of
+from shared.kube.client import METADATA, METADATA_LIST
+from shared.triggers import Triggers, Watch
+
+log = logging.getLogger("capi-functions.events")
+
+Sink = Callable[[Event, Collection[str]], object]
+"""Takes a change and the names of the functions that it concerns."""
+
+_WATCH_SECONDS = 300
+_NOT_SERVED_PAUSE = 2.0
+_KEPT = ("name", "namespace", "uid", "labels", "ownerReferences")
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One list and watch, and the functions that it serves."""
+
+    resource: Resource
+    selector: str
+    reference: bool
+    wanted: tuple[tuple[str, Watch], ...]
+
+    @property
+    def metadata_only(self) -> bool:
+        """True where the content need not even be fetched, as for every Secret."""
+        paths = [path for _, watch in self.wanted for path in watch.fields]
+        return is_secret(self.resource) or (
+            self.reference and all(path.startswith("metadata.") for path in paths)
+        )
+
+    def __str__(self) -> str:
+        group = f".{self.resource.group}" if self.resource.group else ""
+        return f"{self.resource.kind}{group}" + (f" ({self.selector})" if self.selector else "")
+
+
+def is_secret(resource: Resource) -> bool:
+    return resource.group == "" and resource.kind == "Secret"
+
+
+def feeds(triggers: Iterable[Triggers]) -> list[Feed]:
+    """One feed for each kind, selector and form of event, whatever the number of functions.
+
+    Raises ValueError for a declaration that would have the values of Secrets travel.
+    """
+    wanted: dict[tuple[Resource, str, bool], list[tuple[str, Watch]]] = {}
+    for declared in triggers:
+        for watch in declared.watches:
+            if is_secret(watch.resource) and not watch.reference:
+                raise ValueError(f"{declared.name}: Secrets are watched by reference only, set reference=True")
+            wanted.setdefault((watch.resource, watch.selector, watch.reference), []).append((declared.name, watch))
+    return [Feed(*what, tuple(functions)) for what, functions in wanted.items()]
+
+
+class Watcher:
+    """Tells `sink` of the changes that `triggers` declare, from one thread per feed.
+
+    `namespace` narrows it to one namespace (empty: all). Every `resync` seconds, give or take a tenth, each object is
+    told again with `resync` set.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        triggers: Mapping[str, Triggers],
+        sink: Sink,
+        *,
+        resync: float = 600.0,
+        namespace: str = "",
+    ) -> None:
+        self._stop = threading.Event()
+        self._streams = [
+            _Stream(client, feed, sink, self._stop, resync, namespace) for feed in feeds(triggers.values())
+        ]
+
+    def start(self) -> None:
+        for stream in self._streams:
+            stream.thread.start()
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Waits until every kind was listed once; a kind that is not served (yet) does not hold this up."""
+        deadline = time.monotonic() + timeout
+        return all(stream.synced.wait(max(0.0, deadline - time.monotonic())) for stream in self._streams)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        self._stop.set()
+        deadline = time.monotonic() + timeout
+        for stream in self._streams:
+            stream.interrupt()
+        for stream in self._streams:
+            if stream.thread.is_alive():
+                stream.thread.join(max(0.0, deadline - time.monotonic()))
+
+
+@dataclass
+class _Seen:
+    version: str
+    uid: str
+    hashes: tuple[int, ...]
+    metadata: Object
+
+
+class _Stream:
+    """List, watch, compare, for one feed."""
+
+    def __init__(
+        self, client: Client, feed: Feed, sink: Sink, stop: threading.Event, resync: float, namespace: str
+    ) -> None:
+        self.thread = threading.Thread(target=self._run, name=f"watch-{feed.resource.plural}", daemon=True)
+        self.synced = threading.Event()
+        self._client = client
+        self._feed = feed
+        self._sink = sink
+        self._stop = stop
+        self._resync = resync
+        self._namespace = namespace
+        self._seen: dict[Key, _Seen] = {}
+        self._next_resync = 0.0
+        self._failures = 0
+        self._served = True
+        self._end: Callable[[], None] | None = None
+
+    def interrupt(self) -> None:
+        """Ends the open watch, if any."""
+        if self._end is not None:
+            with suppress(Exception):  # it may just have ended by itself
+                self._end()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._watch(self._list())
+                continue
+            except NotFound:
+                pause = self._not_served()
+            except Exception as error:
+                pause = self._failed(error)
+            self._stop.wait(pause)
+
+    def _failed(self, error: Exception) -> float:
+        if self._stop.is_set():
+            return 0.0
+        self._failures += 1
+        pause = min(30.0, 0.1 * 2.0 ** min(self._failures, 20)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+        if isinstance(error, Gone):
+            log.info("watch of %s fell behind, listing anew: %s", self._feed, error)
+        elif isinstance(error, ApiError):
+            log.warning("watch of %s, attempt %d, again in %.1fs: %s", self._feed, self._failures, pause, error)
+        else:
+            log.exception("watch of %s failed, again in %.1fs", self._feed, pause)
+        return pause
+
+    def _not_served(self) -> float:
+        if self._served:
+            log.info("%s is not served (yet): asking again every %gs", self._feed, _NOT_SERVED_PAUSE)
+        self._served = False
+        self.synced.set()
+        self._tell_vanished(set(self._seen))
+        return _NOT_SERVED_PAUSE * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+
+    # -- list and watch ----------------------------------------------------------------------------------------
+
+    def _list(self) -> str:
+        """Tells of what differs from what was known, or of everything when a resync is due; the list's version."""
+        now = time.monotonic()
+        resync = self.synced.is_set() and now >= self._next_resync and bool(self._next_resync)
+        version, vanished = "", set(self._seen)
+        accept = METADATA_LIST if self._feed.metadata_only else "application/json"
+        for page in self._client.pages(
+            self._feed.resource, self._namespace, selector=self._feed.selector, accept=accept
+        ):
+            # Of the first page: what changes while the others are read is told again by the watch.
+            version = version or page["metadata"]["resourceVersion"]
+            for obj in page["items"]:
+                vanished.discard(key_of(obj))
+                self._tell_state(obj, resync=resync)
+            if self._stop.is_set():
+                return version
+        self._tell_vanished(vanished)
+        if not self._served:
+            log.info("%s is served now", self._feed)
+        self._served = True
+        if resync or not self._next_resync:
+            self._next_resync = now + self._resync * random.uniform(0.9, 1.1)  # noqa: S311 - jitter
+        self.synced.set()
+        return version
+
+    def _watch(self, version: str) -> None:
+        """Follows the changes until a resync is due; servers end a watch now and then, which is no interruption."""
+        while not self._stop.is_set() and (left := self._next_resync - time.monotonic()) > 0:
+            started = time.monotonic()
+            for line in self._client.watch(
+                self._feed.resource,
+                self._namespace,
+                version=version,
+                selector=self._feed.selector,
+                seconds=max(1, min(_WATCH_SECONDS, round(left))),
+                accept=METADATA if self._feed.metadata_only else "application/json",
+                opened=self._opened,
+            ):
+                self._failures = 0
+                obj = line["object"]
+                version = obj["metadata"]["resourceVersion"]
+                if line["type"] == "DELETED":
+                    self._tell_deletion(obj)
+                elif line["type"] != "BOOKMARK":
+                    self._tell_state(obj)
+            if time.monotonic() - started < 0.5:
+                self._stop.wait(0.2)
+
+    def _opened(self, end: Callable[[], None]) -> None:
+        self._end = end
+        if self._stop.is_set():
+            self.interrupt()
+
+    # -- what to tell ------------------------------------------------------------------------------------------
+
+    def _tell_state(self, obj: Object, *, resync: bool = False) -> None:
+        self._name(obj)
+        key = key_of(obj)
+        seen, new = self._seen.get(key), self._digest(obj)
+        if seen is not None and seen.uid != new.uid:  # deleted and made again while nobody watched
+            self._tell_vanished({key})
+            seen = None
+        if seen is None:
+            self._seen[key] = new
+            self._tell("add", obj, self._concerned("add"))
+        elif resync:
+            self._seen[key] = new
+            self._tell("update", obj, self._concerned("update"), resync=True)
+        elif seen.version != new.version:
+            self._seen[key] = new
+            changed = {
+                name
+                for (name, _), before, after in zip(self._feed.wanted, seen.hashes, new.hashes, strict=True)
+                if before != after
+            }
+            self._tell("update", obj, [name for name in self._concerned("update") if name in changed])
+
+    def _tell_deletion(self, obj: Object) -> None:
+        self._name(obj)
+        self._seen.pop(key_of(obj), None)
+        self._tell("delete", obj, self._concerned("delete"))
+
+    def _tell_vanished(self, keys: Collection[Key]) -> None:
+        """Tells of deletions that were not seen, with what is still known of the objects."""
+        for key in keys:
+            self._tell_deletion({"metadata": self._seen[key].metadata})
+
+    def _concerned(self, change: Change) -> list[str]:
+        return [name for name, watch in self._feed.wanted if change in watch.changes]
+
+    def _tell(self, change: Change, obj: Object, functions: Collection[str], *, resync: bool = False) -> None:
+        if not functions:
+            return
+        event = change_event(
+            obj, change, source=self._client.host, reference=self._feed.reference, resync=resync
+        )
+        try:
+            self._sink(event, functions)
+        except Exception:  # one event that cannot be taken must not end the watch
+            log.exception("%s %s of %s was not taken", self._feed, change, event.key)
+
+    def _name(self, obj: Object) -> None:
+        # Lists leave both out, and answers with metadata only carry a kind of their own.
+        obj["apiVersion"], obj["kind"] = self._feed.resource.api_version, self._feed.resource.kind
+
+    def _digest(self, obj: Object) -> _Seen:
+        metadata = obj["metadata"]
+        hashes = tuple(
+            hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self._feed.wanted
+        )
+        kept = {name: metadata[name] for name in _KEPT if metadata.get(name)}
+        return _Seen(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)

@@ -1,0 +1,166 @@
+"""KINDCluster with the local runtime: real API servers, their certificates, their end."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from functions import catalog
+from infra import control_plane
+from infra.control_plane.certificates import Authority
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.clients import Clients
+from shared.event import Event, change_event
+from shared.kube import Client, Key, Object, Unavailable, connect, dig
+from shared.runtime import Answer
+
+CALLERS = ("kind_cluster", "cluster", "kubeconfig")
+
+
+class World:
+    def __init__(self, client: Client, clients: Clients, namespace: str, data: Path) -> None:
+        self.client, self._clients, self.namespace, self.data = client, clients, namespace, data
+        self.key = Key(namespace, "demo")
+
+    def create(self, *, with_cluster: bool = True) -> None:
+        metadata = {"name": "demo", "namespace": self.namespace}
+        kind: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": metadata}
+        self.client.create(KIND_CLUSTER, kind | {"spec": {"clusterName": "dev"}})
+        if with_cluster:
+            ref = {"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"}
+            cluster: Object = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata}
+            self.client.create(CLUSTER, cluster | {"spec": {"infrastructureRef": ref}})
+
+    def kind(self) -> Object:
+        return self.client.get(KIND_CLUSTER, self.key)
+
+    def call(self, name: str, event: Event) -> Answer:
+        return catalog.handler(name)(self._clients, event)
+
+    def turn(self, *, resync: bool = False) -> None:
+        """Every function hears of both objects once."""
+        for resource in (CLUSTER, KIND_CLUSTER):
+            obj = self.client.find(resource, self.key)
+            for name in CALLERS if obj else ():
+                event = change_event(obj or {}, "update", source="/test")
+                answer = self.call(name, replace(event, resync=resync))
+                assert answer.status in (202, 204), answer.message
+
+    def until(self, reached: Callable[[], object], *, resync: bool = False) -> None:
+        deadline = time.monotonic() + 60
+        while not reached():
+            assert time.monotonic() < deadline, self.client.find(KIND_CLUSTER, self.key)
+            self.turn(resync=resync)
+            time.sleep(0.1)
+
+    def ready(self) -> bool:
+        return dig(self.kind(), "status.ready") is True
+
+    def folder(self) -> Path:
+        return self.data / "clusters" / str(self.kind()["metadata"]["uid"])
+
+
+@pytest.fixture
+def world(
+    management: Client, clients: Clients, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path))
+    monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
+    yield World(management, clients, namespace, tmp_path)
+    for folder in (tmp_path / "clusters").glob("*"):
+        control_plane.remove(folder)
+
+
+def test_from_nothing_to_nothing(world: World) -> None:
+    world.create()
+    world.until(lambda: world.ready() and world.client.find(SECRET, Key(world.namespace, "demo-kubeconfig")))
+    world.turn()
+    # The contract: endpoint and readiness on the infrastructure, mirrored on the Cluster, its owner reference set.
+    kind, cluster = world.kind(), world.client.get(CLUSTER, world.key)
+    assert cluster["spec"]["controlPlaneEndpoint"] == kind["spec"]["controlPlaneEndpoint"]
+    assert dig(cluster, "status.initialization.infrastructureProvisioned") is True
+    assert dig(cluster, "status.phase") == "Provisioned"
+    assert kind["metadata"]["ownerReferences"][0]["uid"] == cluster["metadata"]["uid"]
+    assert [entry["message"] for entry in kind["status"]["conditions"]] == ["Cluster was successfully created"]
+    # The client certificate that we minted is accepted, and is an administrator's.
+    secret = world.client.get(SECRET, Key(world.namespace, "demo-kubeconfig"))
+    minted = connect.workload(base64.b64decode(secret["data"]["value"]))
+    review: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    who = minted.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=review)
+    assert who["status"]["userInfo"]["username"] == "kubernetes-admin"
+    assert "system:masters" in who["status"]["userInfo"]["groups"]
+    # The CA in the Secret is the server's, and the KINDCluster's own kubeconfig works too.
+    authority = world.client.get(SECRET, Key(world.namespace, "demo-ca"))
+    assert base64.b64decode(authority["data"]["tls.crt"]) == control_plane.authority(world.folder()).cert_pem
+    config = world.client.get(SECRET, Key(world.namespace, "dev-config"))
+    assert connect.workload(base64.b64decode(config["data"]["config"])).text("/readyz")
+    # Nothing more to do: one read each and no write.
+    versions = [obj["metadata"]["resourceVersion"] for obj in (world.kind(), world.client.get(CLUSTER, world.key))]
+    before = world.client.requests
+    world.turn()
+    assert world.client.requests - before <= 2 + 2 * len(CALLERS)
+    assert versions == [o["metadata"]["resourceVersion"] for o in (world.kind(), world.client.get(CLUSTER, world.key))]
+
+    folder = world.folder()
+    world.client.delete(CLUSTER, world.key)
+    world.until(lambda: world.client.find(CLUSTER, world.key) is None)
+    assert world.client.find(KIND_CLUSTER, world.key) is None
+    assert list(world.client.list(SECRET, world.namespace)) == []
+    assert not folder.exists()
+    with pytest.raises(Unavailable):
+        minted.text("/readyz", timeout=1.0)
+
+
+def test_ca_that_the_user_brought(world: World) -> None:
+    authority = Authority.generate("mine")
+    data = {"tls.crt": authority.cert_pem, "tls.key": authority.key_pem}
+    secret: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/tls",
+        "metadata": {"name": "dev-ca", "namespace": world.namespace},
+        "data": {name: base64.b64encode(value).decode() for name, value in data.items()},
+    }
+    world.client.create(SECRET, secret)
+    world.create(with_cluster=False)
+    world.until(world.ready)
+    assert control_plane.authority(world.folder()).cert_pem == authority.cert_pem
+    world.client.delete(KIND_CLUSTER, world.key)
+    world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
+    assert [s["metadata"]["name"] for s in world.client.list(SECRET, world.namespace)] == ["dev-ca"]
+
+
+def test_killed_instance_comes_back_with_the_same_identity(world: World) -> None:
+    world.create()
+    world.until(world.ready)
+    endpoint = world.kind()["spec"]["controlPlaneEndpoint"]
+    pid = control_plane.status(world.folder()).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    world.until(lambda: control_plane.status(world.folder()).phase == "ready", resync=True)
+    world.until(world.ready, resync=True)
+    assert world.kind()["spec"]["controlPlaneEndpoint"] == endpoint
+    config = world.client.get(SECRET, Key(world.namespace, "dev-config"))
+    assert connect.workload(base64.b64decode(config["data"]["config"])).text("/readyz")
+
+
+def test_unknown_runtime_is_a_state_not_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KIND_RUNTIME", "bogus")
+    world.create(with_cluster=False)
+    answer = world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))
+    assert (answer.status, answer.retry_after) == (202, 10.0)
+    assert "KIND_RUNTIME=bogus" in world.kind()["status"]["failureMessage"]
+    assert world.kind()["status"]["ready"] is False
+    world.client.delete(KIND_CLUSTER, world.key)
+    world.call("kind_cluster", change_event(world.kind(), "update", source="/test"))
+    # Nobody knows what would be left behind: the finalizer stays until the runtime can be asked.
+    assert world.kind()["metadata"]["finalizers"]
+    monkeypatch.delenv("KIND_RUNTIME")
+    world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
