@@ -123,9 +123,7 @@ class Dispatcher:
         """A copy of the figures so far."""
         with self._lock:
             now = self._stats
-            return Stats(
-                now.delivered, Counter(now.by_status), now.dead, self._queue.coalesced, list(self._latencies)
-            )
+            return Stats(now.delivered, Counter(now.by_status), now.dead, self._queue.coalesced, list(self._latencies))
 
     def stop(self, timeout: float = 5.0) -> None:
         """Takes nothing more up and waits for the calls in flight. What is still queued is dropped."""

@@ -113,7 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m events.forwarder", description=__doc__)
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--functions", metavar="URL", help="call each function at URL/<name>")
-    target.add_argument("--sink", metavar="URL", default=os.environ.get("K_SINK"), help="post everything here ($K_SINK)")
+    target.add_argument(
+        "--sink", metavar="URL", default=os.environ.get("K_SINK"), help="post everything here ($K_SINK)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="where to take in events from outside")
     parser.add_argument("--port", type=int, help="take in events from outside at this port (0: any)")
     parser.add_argument("--namespace", default="", help="watch this namespace only")
@@ -123,7 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if not (options.functions or options.sink):
         parser.error("give --functions URL or --sink URL, or set K_SINK")
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO").upper(), format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        level=os.environ.get("LOG_LEVEL", "INFO").upper(), format="%(asctime)s %(levelname)s %(message)s"
+    )
 
     from importlib import import_module
 

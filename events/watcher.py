@@ -44,9 +44,7 @@ class Feed:
     def metadata_only(self) -> bool:
         """True where the content need not even be fetched, as for every Secret."""
         paths = [path for _, watch in self.wanted for path in watch.fields]
-        return is_secret(self.resource) or (
-            self.reference and all(path.startswith("metadata.") for path in paths)
-        )
+        return is_secret(self.resource) or (self.reference and all(path.startswith("metadata.") for path in paths))
 
     def __str__(self) -> str:
         group = f".{self.resource.group}" if self.resource.group else ""
@@ -272,9 +270,7 @@ class _Stream:
     def _tell(self, change: Change, obj: Object, functions: Collection[str], *, resync: bool = False) -> None:
         if not functions:
             return
-        event = change_event(
-            obj, change, source=self._client.host, reference=self._feed.reference, resync=resync
-        )
+        event = change_event(obj, change, source=self._client.host, reference=self._feed.reference, resync=resync)
         try:
             self._sink(event, functions)
         except Exception:  # one event that cannot be taken must not end the watch

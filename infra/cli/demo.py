@@ -47,7 +47,7 @@ class Demo:
         self._timeline = timeline
         self._workload: Workload | None = None
 
-    def run(self, *, after_upgrade: Callable[[], None] = lambda: None) -> None:
+    def run(self, *, after_upgrade: Callable[[], object] = lambda: None) -> None:
         """Raises `DemoError`, `WaitTimeout` or `ApiError`. `after_upgrade` is called before the Cluster is deleted."""
         self._create()
         first = self._applied("v1")
@@ -120,7 +120,12 @@ class Demo:
             raise DemoError("the functions do not run")
         watch = _Reasons(self._client)
         began = threading.Event()
-        watch.when_applying(lambda: (functions.kill(), began.set()))
+
+        def cut() -> None:
+            functions.kill()
+            began.set()
+
+        watch.when_applying(cut)
         with watch:
             self._set_class(version)
             if not began.wait(30):
@@ -277,11 +282,11 @@ class _Reasons:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._stop = threading.Event()
-        self._applying: Callable[[], object] | None = None
+        self._applying: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.seen: set[str] = set()
 
-    def when_applying(self, action: Callable[[], object]) -> None:
+    def when_applying(self, action: Callable[[], None]) -> None:
         self._applying = action
 
     def __enter__(self) -> _Reasons:

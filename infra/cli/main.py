@@ -1,6 +1,7 @@
 """`capi-functions`: the commands, their options, and what they print.
 
-Exit codes: 0 done and verified, 1 it did not work (the last line says why and what to do), 2 wrong usage, 130 interrupted.
+Exit codes: 0 done and verified, 1 it did not work (the last line says why and what to do), 2 wrong usage,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 from rich.markup import escape
 
 from .output import Timeline, WaitTimeout, err, out
+
+if TYPE_CHECKING:
+    from events.capture import Capture
+    from infra.local.stack import Stack
 
 app = typer.Typer(
     name="capi-functions",
@@ -147,6 +153,95 @@ def render(
         sys.stdout.write(yaml.safe_dump_all(objects, sort_keys=False))
 
 
+@app.command()
+def capture(
+    folder: Annotated[Path, typer.Argument(help="New folder for the recording.")],
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Record this cluster instead of the run in --dir.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so long (default: at Ctrl-C).")] = None,
+) -> None:
+    """Record the CloudEvents of a cluster, and what its user applied, until Ctrl-C."""
+    from events.capture import Capture
+    from functions import catalog
+    from shared.kube import connect
+
+    with _failures(OSError):
+        recording = Capture(
+            folder, connect.from_kubeconfig(str(_kubeconfig(directory, kubeconfig))), catalog.triggers()
+        )
+        recording.start()
+        out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
+        _until_signal(seconds)
+        result = recording.stop()
+        out.print(f"{len(result.events)} events and {len(result.inputs)} inputs in {escape(str(folder))}")
+
+
+@app.command()
+def replay(
+    source: Annotated[Path, typer.Argument(help="A capture's folder, or one file of it.", exists=True)],
+    to: Annotated[
+        str | None, typer.Option(help="Send to this URL (default: to the functions in this process).")
+    ] = None,
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Annotated[Path | None, typer.Option(help="The cluster to work on (default: the run in --dir).")] = None,
+    inputs: Annotated[bool, typer.Option("--inputs", help="Apply what the user had applied first.")] = False,
+    double: Annotated[bool, typer.Option("--double", help="Send everything twice.")] = False,
+    shuffle: Annotated[int | None, typer.Option(help="Send in an order drawn from this seed.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds until all must be settled.")] = 120.0,
+) -> None:
+    """Send recorded events again. Against the same cluster this changes nothing."""
+    from events import replay as player
+    from events.capture import load
+    from events.delivery import InProcessDelivery
+    from events.dispatcher import Dispatcher
+    from functions import catalog
+    from shared.clients import Clients
+    from shared.event import EventError
+    from shared.kube import connect
+
+    with _failures(EventError, OSError):
+        recording = load(source)
+        out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
+        if inputs or to is None:
+            path = _kubeconfig(directory, kubeconfig)
+            client = connect.from_kubeconfig(str(path))
+            if inputs:
+                player.apply_inputs(client, recording.inputs)
+        if to is not None:
+            statuses = player.replay_to(to, recording.events)
+            out.print(", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())))
+            refused = sum(count for status, count in statuses.items() if status >= 300)
+            if refused:
+                raise _Failure(f"{refused} of {len(recording.events)} events were not taken by {to}")
+            return
+        os.environ |= _settings(directory) | {"KUBECONFIG": str(path)}
+        dispatcher = Dispatcher(catalog.triggers(), InProcessDelivery(catalog.handler, Clients(client)))
+        try:
+            settled = player.replay(
+                recording.events, dispatcher, double=double, shuffle_seed=shuffle, timeout=timeout, settle_below=9.0
+            )
+            stats = dispatcher.stats
+        finally:
+            dispatcher.stop()
+        answers = ", ".join(f"{count} x {status}" for status, count in sorted(stats.by_status.items()))
+        out.print(f"{stats.delivered} calls: {answers}")
+        if not settled:
+            raise _Failure(f"not settled within {timeout:g} s; `--timeout` gives it longer")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine has, what is missing, and how to get it."""
+    from .doctor import examine
+
+    missing = 0
+    for finding in examine():
+        mark = {"ok": "[green]✔[/green]", "note": "[yellow]•[/yellow]", "missing": "[red]✘[/red]"}[finding.state]
+        out.print(f"{mark} {finding.what:<16} {escape(finding.detail)}")
+        missing += finding.state == "missing"
+    raise typer.Exit(1 if missing else 0)
+
+
 def _demo_releases() -> Path:
     from .demo import RELEASES
 
@@ -156,10 +251,10 @@ def _demo_releases() -> Path:
 # -- the run in a folder ---------------------------------------------------------------------------------------
 
 
-def _running(directory: Path) -> dict[str, str | int] | None:  # type: ignore[type-arg]
+def _running(directory: Path) -> dict[str, Any] | None:
     """The state of the run in `directory`, if its process lives."""
     try:
-        state: dict[str, str | int] = json.loads((directory / "up.json").read_text())
+        state: dict[str, Any] = json.loads((directory / "up.json").read_text())
         os.kill(int(state["pid"]), 0)
     except (OSError, ValueError, KeyError):
         return None
@@ -194,14 +289,40 @@ def _detach(directory: Path, releases: Path | None) -> None:
             raise _Failure(f"it did not come up; the whole log is {log}")
         time.sleep(0.1)
     for name, value in state.items():
-        out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
+        if isinstance(value, str):
+            out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
 
 
-def _until_signal() -> None:
-    stop = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, stop)
-    signal.sigwait(stop)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, stop)
+def _kubeconfig(directory: Path, given: Path | None) -> Path:
+    path = given or directory / "management.kubeconfig"
+    if not path.is_file():
+        raise _Failure(f"there is no {path}; start a run with `capi-functions up`, or name a cluster with --kubeconfig")
+    return path
+
+
+def _settings(directory: Path) -> dict[str, str]:
+    """The environment of the functions of the run in `directory`; what is set here already stays."""
+    state = _running(directory)
+    settings = state.get("settings", {}) if state else {}
+    return {name: str(value) for name, value in settings.items() if name not in os.environ}
+
+
+def _start_capture(stack: Stack, folder: Path) -> Capture:
+    from events.capture import Capture
+    from functions import catalog
+
+    recording = Capture(folder, stack.client, catalog.triggers())
+    recording.start()
+    recording.wait_synced(10)
+    return recording
+
+
+def _until_signal(seconds: float | None = None) -> None:
+    """Waits for Ctrl-C or a request to end, at most `seconds`."""
+    done = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: done.set())
+    done.wait(seconds)
 
 
 def _tail(log: Path, lines: int = 30) -> str:
@@ -226,7 +347,15 @@ def _failures(*expected: type[Exception]) -> Iterator[None]:
     from infra.local.stack import StackError
     from shared.kube import ApiError
 
-    known = (_Failure, WaitTimeout, StackError, ControlPlaneError, BinaryNotFound, ApiError, *expected)
+    known: tuple[type[Exception], ...] = (
+        _Failure,
+        WaitTimeout,
+        StackError,
+        ControlPlaneError,
+        BinaryNotFound,
+        ApiError,
+        *expected,
+    )
     try:
         yield
     except known as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -78,18 +79,22 @@ class Stack:
         self.kubeconfig.chmod(0o600)
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
-        # The ingress listens first, since the functions are told where it is.
-        self.forwarder = Forwarder(self.client, catalog.triggers())
-        self.functions = FunctionsServer(self._environment(), self.directory / "logs" / "functions.log")
+        # The ingress listens before the functions start, since they are told where it is.
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        ingress = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        log = self.directory / "logs" / "functions.log"
+        settings = self._settings(self._store.url, ingress)
+        self.functions = FunctionsServer({**os.environ, **settings}, log)
         self.functions.start()
         crds.install(self.client, crds.load())
         self._progress("custom resources installed")
-        self.forwarder.start(HttpDelivery(self.functions.url))
-        self.forwarder.wait_synced(30)
+        deliver = HttpDelivery(self.functions.url)
+        self.forwarder = Forwarder(self.client, catalog.triggers(), deliver, listener=listener)
+        self.forwarder.start()
         object_store.wait_ready(self._store.url)
         self._progress(f"functions at {self.functions.url}: {', '.join(catalog.NAMES)}")
-        urls = Urls(plane.url, self.functions.url, self.forwarder.url, self._store.url)
-        state = {"pid": os.getpid(), "kubeconfig": str(self.kubeconfig), **urls.__dict__}
+        urls = Urls(plane.url, self.functions.url, ingress, self._store.url)
+        state = {"pid": os.getpid(), "kubeconfig": str(self.kubeconfig), **urls.__dict__, "settings": settings}
         (self.directory / STATE).write_text(json.dumps(state, indent=2) + "\n")
         return urls
 
@@ -122,14 +127,12 @@ class Stack:
         for plane in (self.directory / "management", *self._workloads()):
             control_plane.stop(plane)
 
-    def _environment(self) -> dict[str, str]:
-        if self._store is None or self.forwarder is None:
-            raise StackError("the functions need the object store and the forwarder")
+    def _settings(self, store: str, ingress: str) -> dict[str, str]:
+        """The environment variables of the functions."""
         return {
-            **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
-            "K_SINK": self.forwarder.url,
-            "S3_ENDPOINT_URL": self._store.url,
+            "K_SINK": ingress,
+            "S3_ENDPOINT_URL": store,
             "AWS_ACCESS_KEY_ID": "local",
             "AWS_SECRET_ACCESS_KEY": "local",
             "AWS_DEFAULT_REGION": "us-east-1",

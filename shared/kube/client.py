@@ -94,7 +94,8 @@ class Client:
             page = self.request(
                 "GET", resource.path(namespace), query=query, accept=accept, subject=f"{resource.kind} list"
             )
-            for item in page.setdefault("items", []):
+            page["items"] = page.get("items") or []  # an empty list can come as null
+            for item in page["items"]:
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
             yield page

@@ -1,0 +1,154 @@
+"""A capture: a folder with every event in order, and with what the user applied, so that both can be played again.
+
+    events/00001-cluster-add-default-one.json    a structured CloudEvent each
+    inputs.yaml                                  the user's objects, in order of first appearance
+
+Secrets come as references only, so their values are never in a capture unless `add_input` is given one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shared.event import Event, EventError, from_json
+from shared.kube import Client, Key, Object, key_of
+from shared.kube.resources import split_api_version
+from shared.triggers import Triggers
+
+from .inputs import user_part
+from .watcher import Watcher
+
+_OWN_NAMESPACES = ("", "default", "kube-system", "kube-public", "kube-node-lease")
+
+
+@dataclass(frozen=True)
+class Recording:
+    events: tuple[Event, ...] = ()
+    inputs: tuple[Object, ...] = ()
+
+
+class Capture:
+    """Records into `folder`, which must not hold a capture yet.
+
+    With a `client` it watches by itself between `start` and `stop`; without one, `record` is given the events, for
+    instance as the `on_event` of a forwarder.
+    """
+
+    def __init__(
+        self, folder: Path, client: Client | None = None, triggers: Mapping[str, Triggers] | None = None
+    ) -> None:
+        self.folder = folder
+        self._events = folder / "events"
+        self._events.mkdir(parents=True, exist_ok=True)
+        if any(self._events.iterdir()):
+            raise FileExistsError(f"{self._events} holds a capture already")
+        self._lock = threading.Lock()
+        self._number = 0
+        self._inputs: dict[tuple[str, str, Key], Object] = {}
+        self._made: set[tuple[str, str, Key]] = set()  # at first sight no user's, so never one, whoever edits them
+        self._watcher = Watcher(client, triggers or {}, self.record) if client is not None else None
+
+    def start(self) -> None:
+        if self._watcher is not None:
+            self._watcher.start()
+
+    def wait_synced(self, timeout: float) -> bool:
+        return self._watcher is None or self._watcher.wait_synced(timeout)
+
+    def record(self, event: Event, _functions: Collection[str] = ()) -> None:
+        """Writes the event down, and takes its object among the inputs if it is the user's."""
+        with self._lock:
+            self._number += 1
+            name = _file_name(self._number, event)
+            (self._events / name).write_text(event.to_json())
+            obj = event.object
+            if obj is None or event.change is None:
+                return
+            identity = _identity(obj)
+            part = None if event.change == "delete" else user_part(obj)
+            if event.change == "delete":
+                self._made.discard(identity)
+            elif part is None and identity not in self._inputs:
+                self._made.add(identity)
+            if part is None:
+                self._inputs.pop(identity, None)
+            elif identity not in self._made:
+                self._inputs[identity] = part
+
+    def add_input(self, obj: Object) -> None:
+        """Adds an object that no event tells of, as it is."""
+        with self._lock:
+            self._inputs[_identity(obj)] = obj
+
+    def stop(self) -> Recording:
+        """Ends the watches and writes the inputs; what was recorded."""
+        if self._watcher is not None:
+            self._watcher.stop()
+        with self._lock:
+            inputs = tuple(ordered(self._inputs.values()))
+        (self.folder / "inputs.yaml").write_text(
+            yaml.safe_dump_all(inputs, sort_keys=False, explicit_start=True) if inputs else ""
+        )
+        return load(self.folder)
+
+
+def ordered(objects: Iterable[Object]) -> Iterator[Object]:
+    """Namespaces first, also those that are only mentioned, then the others as they come."""
+    objects = list(objects)
+    given = {obj["metadata"]["name"]: obj for obj in objects if _is_namespace(obj)}
+    for name in dict.fromkeys([*given, *(key_of(obj).namespace for obj in objects)]):
+        if name not in _OWN_NAMESPACES:
+            yield given.get(name) or {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    yield from (obj for obj in objects if not _is_namespace(obj))
+
+
+def load(path: Path) -> Recording:
+    """A capture's folder, or one file: events in JSON (one, or a list), or inputs in YAML.
+
+    Raises `EventError` and `OSError` with the name of the file at fault.
+    """
+    if path.is_dir():
+        events = path / "events" if (path / "events").is_dir() else path
+        inputs = path / "inputs.yaml"
+        return Recording(
+            tuple(event for file in sorted(events.glob("*.json")) for event in _events_in(file)),
+            _inputs_in(inputs) if inputs.exists() else (),
+        )
+    if path.suffix in (".yaml", ".yml"):
+        return Recording(inputs=_inputs_in(path))
+    return Recording(tuple(_events_in(path)))
+
+
+def _events_in(file: Path) -> Iterator[Event]:
+    try:
+        document = json.loads(file.read_text())
+        for item in document if isinstance(document, list) else [document]:
+            yield from_json(json.dumps(item))
+    except ValueError as error:
+        raise EventError(f"{file}: {error}") from error
+
+
+def _inputs_in(file: Path) -> tuple[Object, ...]:
+    documents: list[Any] = list(yaml.safe_load_all(file.read_text()))
+    return tuple(document for document in documents if document)
+
+
+def _identity(obj: Mapping[str, Any]) -> tuple[str, str, Key]:
+    return split_api_version(obj["apiVersion"])[0], obj["kind"], key_of(obj)
+
+
+def _is_namespace(obj: Mapping[str, Any]) -> bool:
+    return bool(obj["kind"] == "Namespace" and obj["apiVersion"] == "v1")
+
+
+def _file_name(number: int, event: Event) -> str:
+    words = (event.kind, event.change or event.type.rpartition(".")[2], event.namespace, event.name)
+    return f"{number:05d}-{re.sub(r'[^a-z0-9.]+', '-', '-'.join(filter(None, words)).lower())}.json"

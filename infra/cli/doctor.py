@@ -1,0 +1,79 @@
+"""What a local run needs from the machine, each with what was found and the way to get it."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from infra.control_plane.binaries import BinaryNotFound, cache_directory, explain, locate
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`note` is worth knowing but stops nothing."""
+
+    what: str
+    state: Literal["ok", "note", "missing"]
+    detail: str
+
+
+def examine() -> Iterator[Finding]:
+    for check in (_platform, _python, _packages, *(_binary(name) for name in ("etcd", "kube-apiserver"))):
+        yield check()
+    yield _optional("helm", "charts that ask for the cluster's version or API list need it (HELM or PATH)")
+    yield _optional("kubectl", "to look into the clusters; nothing here depends on it")
+    yield _loopback()
+
+
+def _platform() -> Finding:
+    if sys.platform == "linux":
+        return Finding("platform", "ok", sys.platform)
+    return Finding("platform", "missing", f"{sys.platform}: local control planes run on Linux only")
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}")
+
+
+def _packages() -> Finding:
+    absent = [name for name in ("moto", "flask_cors", "helm_python") if importlib.util.find_spec(name) is None]
+    if not absent:
+        return Finding("packages", "ok", "all of capi-functions[local]")
+    return Finding("packages", "missing", f"{', '.join(absent)}; pip install 'capi-functions[local]'")
+
+
+def _binary(name: str) -> Callable[[], Finding]:
+    def check() -> Finding:
+        try:
+            path = locate([name], progress=lambda _line: None, build=False, archive=None)[name]
+        except BinaryNotFound:
+            if _go():
+                return Finding(name, "note", f"not here yet; the first run builds it into {cache_directory()}")
+            return Finding(name, "missing", explain(name))
+        return Finding(name, "ok", str(path))
+
+    return check
+
+
+def _go() -> bool:
+    go = shutil.which("go")
+    return bool(go and subprocess.run([go, "version"], capture_output=True, check=False).returncode == 0)
+
+
+def _optional(name: str, use: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(name, "ok", path) if path else Finding(name, "note", f"not found; {use}")
+
+
+def _loopback() -> Finding:
+    try:
+        with socket.create_server(("127.0.0.1", 0)):
+            return Finding("loopback", "ok", "127.0.0.1 can be listened on")
+    except OSError as error:
+        return Finding("loopback", "missing", f"cannot listen on 127.0.0.1: {error}")
