@@ -1,0 +1,138 @@
+"""The commands as a user types them, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.cli.demo import FOLDER, RELEASES
+
+CLI = [sys.executable, "-m", "infra.cli.main"]
+
+
+def run(*arguments: str | Path, timeout: float = 180.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*CLI, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The command lines that name the folder, of processes that still run."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            environment = (entry / "environ").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if int(entry.name) != os.getpid() and (str(folder) in command or f"DATA={folder}" in environment):
+            found.append(command)
+    return found
+
+
+def await_end(folder: Path) -> None:
+    deadline = time.monotonic() + 20
+    while processes_of(folder):
+        assert time.monotonic() < deadline, processes_of(folder)
+        time.sleep(0.1)
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = run("demo", "--dir", tmp_path / "demo")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 new" in result.stdout
+    assert "every step was verified" in result.stdout
+    await_end(tmp_path / "demo")
+
+
+def test_up_down_and_replay(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    try:
+        started = run("up", "--dir", folder, "--detach")
+        assert started.returncode == 0, started.stdout + started.stderr
+        state = json.loads((folder / "up.json").read_text())
+        again = run("up", "--dir", folder)
+        assert again.returncode == 1
+        assert "already" in again.stderr
+        recording = subprocess.Popen([*CLI, "capture", str(tmp_path / "capture"), "--dir", str(folder)])
+        time.sleep(2)
+        manifest = tmp_path / "cluster.yaml"
+        manifest.write_text(
+            "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: c, namespace: default}\n"
+        )
+        subprocess.run(["kubectl", "--kubeconfig", state["kubeconfig"], "apply", "-f", manifest], check=True)
+        time.sleep(2)
+        recording.send_signal(signal.SIGINT)
+        assert recording.wait(20) == 0
+        inputs = list(yaml.safe_load_all((tmp_path / "capture" / "inputs.yaml").read_text()))
+        assert [(doc["kind"], doc["metadata"]["name"]) for doc in inputs] == [("Cluster", "c")]
+        replayed = run("replay", tmp_path / "capture", "--dir", folder, "--double", "--shuffle", "7")
+        assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+        sent = run("replay", tmp_path / "capture", "--dir", folder, "--to", state["ingress"])
+        assert sent.returncode == 0, sent.stdout + sent.stderr
+        assert "x 202" in sent.stdout
+    finally:
+        stopped = run("down", "--dir", folder)
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    await_end(folder)
+    assert "nothing runs" in run("down", "--dir", folder).stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_outlives_up(tmp_path: Path, number: int) -> None:
+    folder = tmp_path / "run"
+    process = subprocess.Popen([*CLI, "up", "--dir", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 60
+        while not (folder / "up.json").exists():
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(number)
+        process.wait(30)
+        await_end(folder)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_render() -> None:
+    result = run("render", "--release", RELEASES / "local-demo-1-36-v1", "--cluster", FOLDER / "cluster.yaml")
+    assert result.returncode == 0, result.stderr
+    documents = list(yaml.safe_load_all(result.stdout))
+    assert len(documents) >= 12
+    assert {"CustomResourceDefinition", "Namespace", "Deployment"} <= {doc["kind"] for doc in documents}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [("kind: Other\n", "no Cluster in it"), ("a: {", "not YAML"), ("", "no Cluster in it")],
+)
+def test_render_refuses_with_one_line(tmp_path: Path, cluster: str, words: str) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(cluster)
+    result = run("render", "--release", RELEASES / "local-demo-1-36-v1", "--cluster", file)
+    assert result.returncode == 1
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_render_of_a_folder_that_is_no_release(tmp_path: Path) -> None:
+    folder = tmp_path / "local-demo-1-36-v9"
+    folder.mkdir()
+    result = run("render", "--release", folder, "--cluster", FOLDER / "cluster.yaml")
+    assert result.returncode == 1
+    assert "metadata.yaml: missing" in result.stderr
+
+
+def test_usage() -> None:
+    assert run("--help").returncode == 0
+    assert run("nope").returncode == 2
+    assert run("replay", "/nowhere").returncode == 2
+    assert run("doctor").returncode == 0

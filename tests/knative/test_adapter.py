@@ -1,0 +1,141 @@
+"""The same functions, driven by Knative's own receive adapter: the unmodified binary, pointed at a local control plane.
+
+Its events go to our ingress instead of a broker, which changes nothing about the events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from events.delivery import HttpDelivery
+from events.dispatcher import Dispatcher
+from events.ingress import Ingress
+from functions import catalog
+from infra import control_plane
+from infra.control_plane.binaries import locate
+from infra.local.functions_server import FunctionsServer
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
+from shared.event import Event
+from shared.kube import Client, Key, Object, dig
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.support.releases import config_map, write_release
+
+
+def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subprocess.Popen[bytes]:
+    """Knative's adapter for what the functions declare, in one of its two modes."""
+    watched = {
+        watch.resource: watch.selector
+        for triggers in catalog.triggers().values()
+        for watch in triggers.watches
+        if watch.reference == reference
+    }
+    resources = [
+        {"gvr": {"Group": r.group, "Version": r.version, "Resource": r.plural}} | ({"selector": s} if s else {})
+        for r, s in watched.items()
+    ]
+    config = {"allNamespaces": True, "mode": "Reference" if reference else "Resource", "resources": resources}
+    environment = {
+        **os.environ,
+        "K_SINK": sink,
+        "NAME": "test",
+        "NAMESPACE": "default",
+        "K_SOURCE_CONFIG": json.dumps(config),
+        "PROFILING_PORT": "0",
+    }
+    binary = locate(["apiserver_receive_adapter"], progress=print)["apiserver_receive_adapter"]
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [binary, "-kubeconfig", str(kubeconfig)], env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+
+
+@pytest.fixture
+def seen(
+    kubeconfig: Path, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[tuple[str, Event, Answer]]]:
+    """Functions, ingress and both adapters run; what was delivered is in the list."""
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path / "releases"))
+    monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path))
+    monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
+    functions = FunctionsServer(os.environ, tmp_path / "functions.log")
+    functions.start()
+    delivered: list[tuple[str, Event, Answer]] = []
+    dispatcher = Dispatcher(
+        catalog.triggers(),
+        HttpDelivery(functions.url),
+        on_delivery=lambda name, event, answer, _seconds: delivered.append((name, event, answer)),
+    )
+    ingress = Ingress(dispatcher.submit, port=0)
+    ingress.start()
+    adapters = [
+        adapter(kubeconfig, ingress.url, tmp_path / f"adapter-{reference}.log", reference=reference)
+        for reference in (False, True)
+    ]
+    time.sleep(3)  # the adapter says nowhere that its watches are open, and sends nothing of what was there before
+    try:
+        yield delivered
+    finally:
+        for process in adapters:
+            process.kill()
+            process.wait()
+        ingress.stop()
+        dispatcher.stop()
+        functions.close()
+        for folder in (tmp_path / "clusters").glob("*"):
+            control_plane.remove(folder)
+
+
+def until(reached: Callable[[], object], what: str, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline, f"{what}\n{log.read_text()[-3000:]}"
+        time.sleep(0.1)
+
+
+def test_the_whole_job_on_the_adapters_events(
+    seen: list[tuple[str, Event, Answer]], management: Client, namespace: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "functions.log"
+    key, addon_key = Key(namespace, "demo"), Key(namespace, "cluster-addon-demo")
+    first = write_release(tmp_path / "releases", "v1", [config_map("a"), config_map("b")])
+    second = write_release(tmp_path / "releases", "v2", [config_map("a", "2"), config_map("c")])
+    metadata = {"name": "demo", "namespace": namespace}
+    kind: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": metadata}
+    management.create(KIND_CLUSTER, kind | {"spec": {"clusterName": "demo"}})
+    spec: Object = {
+        "infrastructureRef": {"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"},
+        "topology": {"classRef": {"name": first}},
+    }
+    cluster: Object = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata, "spec": spec}
+    management.create(CLUSTER, cluster)
+
+    def applied(name: str) -> bool:
+        addon = management.find(CLUSTER_ADDON, addon_key)
+        return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == name
+
+    until(lambda: applied(first), "v1 applied", log)
+    management.patch(CLUSTER, key, {"spec": {"topology": {"classRef": {"name": second}}}})
+    until(lambda: applied(second), "v2 applied", log)
+    entries = dig(management.get(CLUSTER_ADDON, addon_key), "status.resources")
+    assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
+    management.delete(CLUSTER, key)
+    until(lambda: management.find(CLUSTER, key) is None, "the Cluster gone", log)
+    assert management.find(KIND_CLUSTER, key) is None
+    assert list(management.list(SECRET, namespace)) == []
+
+    ours = [(name, event) for name, event, _ in seen if event.namespace == namespace and event.change]
+    assert {event.source for _, event in ours} == {management.host}
+    assert {name for name, _ in ours} == {"cluster", "kubeconfig", "addon_create", "addon_apply", "kind_cluster"}
+    secrets = [event for _, event in ours if event.kind == "Secret"]
+    assert secrets
+    assert all(event.object is None and "data" not in event.data for event in secrets)
+    assert {answer.status for _, _, answer in seen} <= {200, 202, 204, 503}

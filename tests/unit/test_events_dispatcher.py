@@ -1,0 +1,231 @@
+"""The dispatcher with real threads; the functions are plain calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from events.delivery import Deliver, InProcessDelivery
+from events.dispatcher import Dispatcher, outcome
+from events.queue import DONE, Outcome
+from events.replay import replay
+from shared.clients import Clients
+from shared.event import Event, EventError, change_event, own_event
+from shared.kube import Key, Resource, key_of
+from shared.runtime.answer import Answer
+from shared.triggers import Subscription, Triggers, Watch
+
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+WANTED = "dev.capi-functions.wanted"
+
+
+def only_ours(obj: Mapping[str, Any]) -> Key | None:
+    return key_of(obj) if key_of(obj).name.startswith("ours") else None
+
+
+def broken(_obj: Mapping[str, Any]) -> Key | None:
+    raise TypeError("no such field")
+
+
+TRIGGERS = {
+    "all": Triggers("all", (Watch(CONFIG_MAP),)),
+    "ours": Triggers("ours", (Watch(CONFIG_MAP, key=only_ours),)),
+    "broken": Triggers("broken", (Watch(CONFIG_MAP, key=broken),)),
+    "steps": Triggers("steps", subscriptions=(Subscription(WANTED, lambda event: Key("", event.subject)),)),
+}
+
+
+def changed(name: str = "one", version: int = 1) -> Event:
+    metadata = {"namespace": "default", "name": name, "resourceVersion": str(version)}
+    return change_event({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, "update", source="test")
+
+
+@contextmanager
+def dispatching(deliver: Deliver, **options: Any) -> Iterator[Dispatcher]:
+    dispatcher = Dispatcher(TRIGGERS, deliver, **options)
+    try:
+        yield dispatcher
+    finally:
+        dispatcher.stop()
+
+
+class Calls:
+    """Keeps what is delivered and answers from a script, the last answer for ever."""
+
+    def __init__(self, *answers: Answer, seconds: float = 0.0) -> None:
+        self.calls: list[tuple[str, Event]] = []
+        self.times: list[float] = []
+        self._answers = list(answers) or [Answer(204)]
+        self._seconds = seconds
+
+    def __call__(self, function: str, event: Event) -> Answer:
+        self.calls.append((function, event))
+        self.times.append(time.monotonic())
+        time.sleep(self._seconds)
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+    @property
+    def functions(self) -> list[str]:
+        return [function for function, _ in self.calls]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Answer(204), DONE),
+        (Answer(200), DONE),
+        (Answer(202), DONE),
+        (Answer(202, retry_after=3), Outcome("again", 3)),
+        (Answer(503, retry_after=2), Outcome("failed", 2)),
+        *[(Answer(status), Outcome("failed")) for status in (301, 404, 408, 409, 429, 500, 502, 503)],
+        *[(Answer(status), DONE) for status in (400, 401, 403, 405, 422)],
+    ],
+)
+def test_outcome(answer: Answer, expected: Outcome) -> None:
+    assert outcome(answer) == expected
+
+
+def test_routes_by_declaration_and_a_broken_mapping_stops_nobody() -> None:
+    with dispatching(calls := Calls()) as dispatcher:
+        assert dispatcher.submit(changed("theirs")) == 1
+        assert dispatcher.submit(changed("ours-1")) == 2
+        assert dispatcher.submit(changed("ours-2"), ["ours"]) == 1
+        assert dispatcher.drain(5)
+    assert sorted(calls.functions) == ["all", "all", "ours", "ours"]
+
+
+def test_reply_goes_to_whom_it_concerns() -> None:
+    reply = own_event("wanted", source="all", subject="release-1", data={"release": "1"})
+
+    def deliver(function: str, event: Event) -> Answer:
+        seen.append((function, event.type))
+        return Answer(200, reply=reply) if function == "all" else Answer(204)
+
+    seen: list[tuple[str, str]] = []
+    with dispatching(deliver) as dispatcher:
+        dispatcher.submit(changed())
+        assert dispatcher.drain(5)
+    assert seen == [("all", changed().type), ("steps", WANTED)]
+
+
+def test_burst_is_coalesced_and_one_call_is_in_flight_per_key() -> None:
+    flying: dict[Key, int] = {}
+    most = 0
+    lock = threading.Lock()
+
+    def deliver(_function: str, event: Event) -> Answer:
+        nonlocal most
+        with lock:
+            flying[event.key] = flying.get(event.key, 0) + 1
+            most = max(most, flying[event.key])
+        time.sleep(0.01)
+        with lock:
+            flying[event.key] -= 1
+            last[event.name] = event.data["metadata"]["resourceVersion"]
+        return Answer(204)
+
+    last: dict[str, str] = {}
+    with dispatching(deliver) as dispatcher:
+        for version in range(200):
+            for name in ("a", "b", "c"):
+                dispatcher.submit(changed(name, version))
+        assert dispatcher.drain(10)
+        stats = dispatcher.stats
+    assert most == 1
+    assert last == {"a": "199", "b": "199", "c": "199"}
+    assert stats.delivered + stats.coalesced == 600 + stats.delivered - (600 - stats.coalesced)
+    assert stats.delivered < 60
+
+
+def test_refusal_is_a_dead_letter() -> None:
+    dead: list[tuple[str, int]] = []
+    with dispatching(
+        calls := Calls(Answer(400, "no")),
+        on_dead=lambda function, _event, answer: dead.append((function, answer.status)),
+    ) as dispatcher:
+        dispatcher.submit(changed())
+        assert dispatcher.drain(5)
+        time.sleep(0.3)
+        assert dispatcher.stats.dead == 1
+    assert len(calls.calls) == 1
+    assert dead == [("all", 400)]
+
+
+def test_failure_backs_off_then_recovers() -> None:
+    told: list[int] = []
+    with dispatching(
+        calls := Calls(Answer(500), Answer(409), Answer(204)),
+        on_delivery=lambda _f, _e, answer, _s: told.append(answer.status),
+    ) as dispatcher:
+        dispatcher.submit(changed())
+        assert dispatcher.drain(5)
+        assert dispatcher.stats.by_status == {500: 1, 409: 1, 204: 1}
+    assert told == [500, 409, 204]
+    assert [event.resync for _, event in calls.calls] == [False, True, True]
+
+
+def test_retry_after_is_kept_to() -> None:
+    with dispatching(
+        calls := Calls(Answer(202, retry_after=0.3), Answer(503, retry_after=0.2), Answer(204))
+    ) as dispatcher:
+        dispatcher.submit(changed())
+        assert dispatcher.drain(0.15, settle_below=0.25), "the wait is longer than what is waited for"
+        assert dispatcher.pending().waiting == 1
+        assert not dispatcher.drain(0.05)
+        assert dispatcher.drain(5)
+    first, second, third = calls.times
+    assert second - first >= 0.3
+    assert third - second >= 0.2
+
+
+def test_hooks_and_deliveries_that_raise_lose_nothing() -> None:
+    def deliver(_function: str, _event: Event) -> Answer:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise RuntimeError("bug")
+        return Answer(204)
+
+    def hook(*_: object) -> None:
+        raise RuntimeError("bug in the hook")
+
+    attempts: list[int] = []
+    with dispatching(deliver, on_delivery=hook) as dispatcher:
+        dispatcher.submit(changed())
+        assert dispatcher.drain(5)
+        assert dispatcher.stats.by_status == {500: 1, 204: 1}
+
+
+def test_in_process_delivery_turns_exceptions_into_answers() -> None:
+    def refuses(_clients: Clients, _event: Event) -> Answer:
+        raise EventError("not mine")
+
+    def fails(_clients: Clients, _event: Event) -> Answer:
+        raise KeyError("spec")
+
+    handlers: dict[str, Callable[[Clients, Event], Answer]] = {"refuses": refuses, "fails": fails}
+    deliver = InProcessDelivery(handlers.__getitem__, Clients())
+    assert [deliver(name, changed()).status for name in ("refuses", "fails", "missing")] == [400, 500, 500]
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [({}, 5), ({"double": True}, 10), ({"shuffle_seed": 7}, 5), ({"pace": 0.001}, 5)],
+    ids=["in order", "double", "shuffled", "paced"],
+)
+def test_replay(options: dict[str, Any], count: int) -> None:
+    with dispatching(calls := Calls()) as dispatcher:
+        assert replay([changed(f"o{number}") for number in range(5)], dispatcher, **options)
+    names = [event.name for _, event in calls.calls]
+    assert len(names) == count
+    if not options:
+        assert names == ["o0", "o1", "o2", "o3", "o4"]
+
+
+def test_replay_tells_of_what_does_not_settle() -> None:
+    with dispatching(Calls(Answer(503, retry_after=0.1))) as dispatcher:
+        assert not replay([changed()], dispatcher, timeout=0.5, settle_below=1)

@@ -1,0 +1,152 @@
+"""Delivery and ingress over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import urllib3
+
+from events.delivery import HttpDelivery, read_answer
+from events.ingress import Ingress
+from events.replay import replay_to
+from shared.event import Event, change_event, own_event
+from shared.runtime.answer import Answer
+from tests.support.receiver import Receiver
+
+EVENT = change_event(
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "one"}}, "add", source="test"
+)
+REPLY = own_event("wanted", source="test", subject="x", data={"release": "1"})
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def delivering(url: str, *, single: bool = False) -> Iterator[HttpDelivery]:
+    deliver = HttpDelivery(url, single=single)
+    try:
+        yield deliver
+    finally:
+        deliver.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(204),
+        Answer(200, reply=REPLY),
+        Answer(202, retry_after=2.5),
+        Answer(503, "busy", retry_after=0.25),
+        Answer(400, "not for me"),
+        Answer(500, "a bug"),
+    ],
+    ids=lambda answer: str(answer.status),
+)
+def test_answers_come_back_as_they_were_given(answer: Answer) -> None:
+    with Receiver(lambda _function, _event: answer) as receiver, delivering(receiver.url) as deliver:
+        assert deliver("cluster", EVENT) == answer
+    [(function, event, _)] = receiver.received
+    assert (function, event) == ("cluster", EVENT)
+
+
+def test_single_posts_to_the_url_itself() -> None:
+    with Receiver() as receiver, delivering(receiver.url + "/default/broker", single=True) as deliver:
+        assert deliver("sink", EVENT).status == 204
+    assert receiver.received[0][0] == "default/broker"
+
+
+def test_nobody_there_is_503() -> None:
+    with delivering(f"http://127.0.0.1:{unused_port()}") as deliver:
+        answer = deliver("cluster", EVENT)
+    assert answer.status == 503
+    assert "refused" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "expected"),
+    [
+        (200, {}, b"OK", Answer(200)),
+        (503, {"Retry-After": "3"}, b"", Answer(503, retry_after=3)),
+        (503, {"Retry-After": "3", "Retry-After-Ms": "250"}, b"", Answer(503, retry_after=0.25)),
+        (503, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, b"", Answer(503)),
+        (200, {"ce-id": "1"}, b"", Answer(502, "the reply is no event")),
+    ],
+)
+def test_read_answer(status: int, headers: dict[str, str], body: bytes, expected: Answer) -> None:
+    answer = read_answer(status, headers, body)
+    assert (answer.status, answer.retry_after) == (expected.status, expected.retry_after)
+    assert answer.message.startswith(expected.message)
+
+
+@contextmanager
+def listening(submit: Callable[[Event], object], **options: object) -> Iterator[Ingress]:
+    ingress = Ingress(submit, **options)  # type: ignore[arg-type]
+    ingress.start()
+    try:
+        yield ingress
+    finally:
+        ingress.stop()
+
+
+def test_ingress_takes_both_modes_and_chunks() -> None:
+    taken: list[Event] = []
+    headers, body = EVENT.to_http()
+    structured = {"content-type": "application/cloudevents+json"}
+    with listening(taken.append) as ingress, urllib3.PoolManager(retries=False) as http:
+        answers = [
+            http.request("POST", ingress.url, headers=headers, body=body),
+            http.request("POST", ingress.url + "any/path", headers=structured, body=EVENT.to_json()),
+            http.request("POST", ingress.url, headers=headers, body=iter([body[:10], body[10:]]), chunked=True),
+        ]
+        assert http.request("GET", ingress.url).data == b"ok\n"
+    assert [(answer.status, answer.data) for answer in answers] == [(202, b"")] * 3
+    assert taken == [EVENT] * 3
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [
+        ({}, b"{}", "not a CloudEvent"),
+        ({"content-type": "application/cloudevents+json"}, b"{", "not a valid CloudEvent"),
+        ({"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "s"}, b"[]", "an object is needed"),
+        ({"ce-id": "1", "content-length": "99999999"}, b"", "larger than"),
+    ],
+)
+def test_ingress_refuses_with_a_reason(headers: dict[str, str], body: bytes, message: str) -> None:
+    taken: list[Event] = []
+    with listening(taken.append) as ingress, urllib3.PoolManager(retries=False) as http:
+        answer = http.request("POST", ingress.url, headers=headers, body=body)
+    assert answer.status == 400
+    assert message in answer.data.decode()
+    assert not taken
+
+
+def test_ingress_on_a_socket_that_listens_already() -> None:
+    taken: list[Event] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listening(taken.append, listener=listener) as ingress:
+        assert ingress.port == listener.getsockname()[1]
+        assert replay_to(ingress.url, [EVENT]) == {202: 1}
+    assert taken == [EVENT]
+
+
+def test_replay_to_tries_failures_again_and_tells_the_last_answers() -> None:
+    script = [Answer(503, retry_after=0.01), Answer(204), Answer(400), *[Answer(500)] * 2]
+    with Receiver(lambda _function, _event: script.pop(0)) as receiver:
+        assert replay_to(receiver.url, [EVENT] * 3, attempts=2, longest_wait=0.01) == {204: 1, 400: 1, 500: 1}
+    assert not script
+
+
+def test_json_of_a_reply_survives() -> None:
+    with Receiver(lambda _function, _event: Answer(200, reply=REPLY)) as receiver, delivering(receiver.url) as deliver:
+        reply = deliver("cluster", EVENT).reply
+    assert reply is not None
+    assert json.loads(reply.to_json()) == json.loads(REPLY.to_json())
