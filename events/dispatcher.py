@@ -34,7 +34,7 @@ class Stats:
     by_status: Counter[int] = field(default_factory=Counter)
     dead: int = 0
     coalesced: int = 0
-    """Events that needed no call of their own."""
+    """Events that were taken up by an entry that was there already."""
     latencies: list[float] = field(default_factory=list)
     """Seconds from an event being due to its call, the latest hundred thousand."""
 

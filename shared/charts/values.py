@@ -83,4 +83,4 @@ def _mapping(text: str, name: str) -> dict[str, Any]:
 def _explained(message: str, name: str) -> str:
     """Helm's message in terms of the published file instead of the chart around it."""
     lines = [line.strip() for line in message.replace(_TEMPLATE, name).splitlines()]
-    return f"{name}: " + " ".join(line for line in lines if _OUTPUT not in line)
+    return f"{name}: " + " ".join([line for line in lines if _OUTPUT not in line] or lines)

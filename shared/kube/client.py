@@ -276,7 +276,7 @@ class Client:
                 url,
                 body=data,
                 headers=headers,
-                timeout=urllib3.Timeout(self._timeout[0], read_timeout or self._timeout[1]),
+                timeout=urllib3.Timeout(connect=self._timeout[0], read=read_timeout or self._timeout[1]),
                 preload_content=not stream,
                 retries=False,
                 redirect=False,

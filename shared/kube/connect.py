@@ -39,7 +39,8 @@ def management() -> Client:
     if not os.environ.get("KUBECONFIG") and os.environ.get("KUBERNETES_SERVICE_HOST"):
         load_incluster_config(client_configuration=configuration)
     else:
-        load_kube_config(client_configuration=configuration)
+        # Given by name, since the library looks at the variable once, when it is imported.
+        load_kube_config(config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration)
     return Client(configuration)
 
 

@@ -138,8 +138,8 @@ def test_burst_is_coalesced_and_one_call_is_in_flight_per_key() -> None:
         stats = dispatcher.stats
     assert most == 1
     assert last == {"a": "199", "b": "199", "c": "199"}
-    assert stats.delivered + stats.coalesced == 600 + stats.delivered - (600 - stats.coalesced)
     assert stats.delivered < 60
+    assert stats.coalesced >= 600 - stats.delivered
 
 
 def test_refusal_is_a_dead_letter() -> None:

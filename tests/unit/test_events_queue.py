@@ -202,7 +202,7 @@ def test_settled_leaves_out_the_longer_waits(queue: WorkQueue, clock: Clock, bel
 def test_rate_is_limited_by_a_token_bucket(clock: Clock) -> None:
     bucket = TokenBucket(rate=10, burst=2)
     assert [bucket.wait(clock.now) for _ in range(3)] == [0, 0, pytest.approx(0.1)]
-    clock.now += 0.1
+    clock.now += 0.11
     assert bucket.wait(clock.now) == 0
     clock.now += 60
     assert [bucket.wait(clock.now) for _ in range(3)] == [0, 0, pytest.approx(0.1)]

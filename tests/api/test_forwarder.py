@@ -1,0 +1,394 @@
+"""The watcher and the forwarder on a real kube-apiserver; ConfigMaps stand for what functions watch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from events.capture import Capture
+from events.delivery import HttpDelivery
+from events.forwarder import Forwarder
+from events.replay import apply_inputs, replay
+from events.watcher import Watcher, feeds
+from infra import control_plane
+from shared.event import Event
+from shared.kube import Client, Key, Object, Resource, connect, dig
+from shared.kube.client import METADATA_LIST
+from shared.runtime.answer import Answer
+from shared.triggers import Triggers, Watch
+from tests.support.receiver import Receiver
+
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+SECRET = Resource("", "v1", "Secret", "secrets")
+NOT_SERVED = Resource("example.dev", "v1", "Widget", "widgets")
+CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+CONFIG = {"config": Triggers("config", (Watch(CONFIG_MAP),))}
+
+
+def config_map(namespace: str, name: str, data: dict[str, str], **labels: str) -> Object:
+    metadata = {"namespace": namespace, "name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def eventually(condition: Callable[[], object], timeout: float = 15.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.01)
+
+
+class Heard:
+    """What a watcher told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Event, tuple[str, ...]]] = []
+
+    def __call__(self, event: Event, functions: Collection[str]) -> None:
+        if event.name != "kube-root-ca.crt":
+            self.events.append((event, tuple(functions)))
+
+    def told(self) -> list[tuple[str, str]]:
+        return [(str(event.change), event.name) for event, _ in self.events]
+
+    def waits_for(self, change: str, name: str) -> None:
+        eventually(lambda: (change, name) in self.told())
+
+
+@contextmanager
+def watching(client: Client, triggers: dict[str, Triggers], sink: Any, **options: Any) -> Iterator[Watcher]:
+    watcher = Watcher(client, triggers, sink, **options)
+    watcher.start()
+    try:
+        assert watcher.wait_synced(15)
+        yield watcher
+    finally:
+        watcher.stop()
+        assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("watch-")]
+
+
+@contextmanager
+def forwarding(
+    client: Client, deliver: Any, triggers: dict[str, Triggers] = CONFIG, **options: Any
+) -> Iterator[Forwarder]:
+    forwarder = Forwarder(client, triggers, deliver, **options)
+    forwarder.start()
+    try:
+        assert forwarder.wait_synced(15)
+        yield forwarder
+    finally:
+        forwarder.stop()
+
+
+def test_first_list_then_changes_then_resync(management: Client, namespace: str) -> None:
+    heard = Heard()
+    management.create(CONFIG_MAP, config_map(namespace, "before", {"a": "1"}))
+    with watching(management, CONFIG, heard, namespace=namespace, resync=3.0):
+        assert heard.told() == [("add", "before")]
+        management.create(CONFIG_MAP, config_map(namespace, "during", {"a": "1"}))
+        management.apply(CONFIG_MAP, config_map(namespace, "during", {"a": "2"}), manager="test")
+        management.delete(CONFIG_MAP, Key(namespace, "before"))
+        heard.waits_for("delete", "before")
+        assert heard.told()[1:] == [("add", "during"), ("update", "during"), ("delete", "before")]
+        eventually(lambda: len(heard.events) == 5)
+    resynced = heard.events[4][0]
+    assert (resynced.change, resynced.name, resynced.resync) == ("update", "during", True)
+    assert resynced.object is not None
+    assert resynced.object["data"] == {"a": "2"}
+
+
+def test_predicates_selectors_and_changes_decide_who_hears(management: Client, namespace: str) -> None:
+    triggers = {
+        "data": Triggers("data", (Watch(CONFIG_MAP, fields=("data",)),)),
+        "labels": Triggers("labels", (Watch(CONFIG_MAP, fields=("metadata.labels",)),)),
+        "gone": Triggers("gone", (Watch(CONFIG_MAP, changes=("delete",)),)),
+        "chosen": Triggers("chosen", (Watch(CONFIG_MAP, selector="chosen=yes"),)),
+        "reference": Triggers("reference", (Watch(CONFIG_MAP, reference=True, fields=("data",)),)),
+    }
+    assert len(feeds(triggers.values())) == 3
+    heard = Heard()
+    with watching(management, triggers, heard, namespace=namespace):
+        for data, labels in (({"a": "1"}, {}), ({"a": "2"}, {}), ({"a": "2"}, {"chosen": "yes"}), ({"a": "2"}, {})):
+            management.apply(CONFIG_MAP, config_map(namespace, "one", data, **labels), manager="test")
+            time.sleep(0.1)
+        management.patch(CONFIG_MAP, Key(namespace, "one"), {"metadata": {"annotations": {"no": "matter"}}})
+        management.delete(CONFIG_MAP, Key(namespace, "one"))
+        eventually(lambda: heard.told().count(("delete", "one")) == 3)
+    hearing = {name: [event.change for event, functions in heard.events if name in functions] for name in triggers}
+    assert hearing == {
+        "data": ["add", "update", "delete"],
+        "labels": ["add", "update", "update", "delete"],
+        "gone": ["delete"],
+        "chosen": ["add", "delete"],
+        "reference": ["add", "update", "delete"],
+    }
+    assert all((event.object is None) == (functions == ("reference",)) for event, functions in heard.events)
+
+
+def test_values_of_secrets_are_not_even_fetched(management: Client, namespace: str) -> None:
+    with pytest.raises(ValueError, match="reference only"):
+        feeds([Triggers("careless", (Watch(SECRET),))])
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "s"}}
+    management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
+    heard = Heard()
+    careful = {"careful": Triggers("careful", (Watch(SECRET, reference=True),))}
+    with watching(management, careful, heard, namespace=namespace):
+        management.patch(SECRET, Key(namespace, "s"), {"stringData": {"key": "other"}})
+        heard.waits_for("update", "s")
+        management.delete(SECRET, Key(namespace, "s"))
+        heard.waits_for("delete", "s")
+    assert heard.told() == [("add", "s"), ("update", "s"), ("delete", "s")]
+    expected = {"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": "s"}
+    assert all(event.data == expected for event, _ in heard.events)
+    management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
+    [page] = management.pages(SECRET, namespace, accept=METADATA_LIST)
+    assert "data" not in page["items"][0]
+
+
+def test_kind_that_is_served_later(management: Client, namespace: str, caplog: pytest.LogCaptureFixture) -> None:
+    heard = Heard()
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    definition = {
+        "apiVersion": CRD.api_version,
+        "kind": CRD.kind,
+        "metadata": {"name": "widgets.example.dev"},
+        "spec": {"group": "example.dev", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    widget = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"namespace": namespace, "name": "w"}}
+    with (
+        caplog.at_level("INFO", logger="capi-functions.events"),
+        watching(management, {"w": Triggers("w", (Watch(NOT_SERVED),))}, heard),
+    ):
+        management.create(CRD, definition)
+        try:
+            eventually(lambda: dig(management.get(CRD, Key("", "widgets.example.dev")), "status.acceptedNames.kind"))
+            eventually(lambda: _created(management, widget))
+            heard.waits_for("add", "w")
+        finally:
+            management.delete(CRD, Key("", "widgets.example.dev"))
+        heard.waits_for("delete", "w")
+    assert len([record for record in caplog.records if "not served" in record.message]) <= 2
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def _created(client: Client, obj: Object) -> bool:
+    try:
+        client.apply(NOT_SERVED, obj, manager="test")
+    except Exception:
+        return False
+    return True
+
+
+def test_burst_is_coalesced_and_last_state_is_delivered(management: Client, namespace: str) -> None:
+    seen: dict[str, str] = {}
+    flying: Counter[str] = Counter()
+    most = 0
+
+    def slow(_function: str, event: Event) -> Answer:
+        nonlocal most
+        flying[event.name] += 1
+        most = max(most, flying[event.name])
+        time.sleep(0.05)
+        seen[event.name] = event.data["data"]["n"]
+        flying[event.name] -= 1
+        return Answer(204)
+
+    with forwarding(management, slow, namespace=namespace) as forwarder:
+        for number in range(100):
+            management.apply(CONFIG_MAP, config_map(namespace, "busy", {"n": str(number)}), manager="test")
+        eventually(lambda: seen.get("busy") == "99")
+        assert forwarder.drain(10)
+        stats = forwarder.dispatcher.stats
+    assert most == 1
+    assert stats.delivered < 60
+
+
+def test_refused_connection_then_recovery_and_a_reply(management: Client, namespace: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    deliver = HttpDelivery(f"http://127.0.0.1:{port}")
+    with forwarding(management, deliver, namespace=namespace) as forwarder:
+        management.create(CONFIG_MAP, config_map(namespace, "one", {"a": "1"}))
+        eventually(lambda: forwarder.dispatcher.stats.by_status[503] >= 2)
+        with Receiver(port=port) as receiver:
+            eventually(lambda: [event.name for _, event, _ in receiver.received if event.name == "one"])
+            assert forwarder.drain(10)
+    deliver.close()
+
+
+def test_deletion_and_changes_during_a_break_are_found(tmp_path: Path) -> None:
+    """The API server ends and starts again while things were deleted, replaced and made; then its history is cut."""
+    plane = tmp_path / "plane"
+    control_plane.start(plane, owner=os.getpid())
+    client = connect.from_kubeconfig(str(control_plane.kubeconfig(plane)))
+    other = connect.from_kubeconfig(str(control_plane.kubeconfig(plane)))
+    heard = Heard()
+    try:
+        for name in ("stays", "goes", "changes", "replaced"):
+            other.create(CONFIG_MAP, config_map("default", name, {"a": "1"}, team="x"))
+        with watching(client, CONFIG, heard, namespace="default") as watcher:
+            # The list after the break is held up, so that the watch misses what follows, whatever the timing.
+            [stream] = watcher._streams
+            entered, go = threading.Event(), threading.Event()
+            original = client.pages
+
+            def held(*arguments: Any, **options: Any) -> Iterator[Object]:
+                entered.set()
+                go.wait(30)
+                return original(*arguments, **options)
+
+            client.pages = held  # type: ignore[method-assign]
+            heard.events.clear()
+            control_plane.stop(plane)
+            control_plane.start(plane, owner=os.getpid())
+            assert entered.wait(60), "after a break the watcher lists again"
+            other.delete(CONFIG_MAP, Key("default", "goes"))
+            other.delete(CONFIG_MAP, Key("default", "replaced"))
+            other.create(CONFIG_MAP, config_map("default", "replaced", {"a": "2"}))
+            other.create(CONFIG_MAP, config_map("default", "new", {"a": "1"}))
+            other.apply(CONFIG_MAP, config_map("default", "changes", {"a": "2"}), manager="test")
+            go.set()
+            heard.waits_for("delete", "goes")
+            assert sorted(heard.told()) == [
+                ("add", "new"),
+                ("add", "replaced"),
+                ("delete", "goes"),
+                ("delete", "replaced"),
+                ("update", "changes"),
+            ]
+            [gone] = [event for event, _ in heard.events if (event.change, event.name) == ("delete", "goes")]
+            assert gone.data["metadata"]["labels"] == {"team": "x"}
+            assert gone.data["metadata"]["uid"]
+            other.create(CONFIG_MAP, config_map("default", "after", {"a": "1"}))
+            heard.waits_for("add", "after")
+            assert stream.thread.is_alive()
+    finally:
+        control_plane.stop(plane)
+        client.close()
+        other.close()
+
+
+def test_watch_that_fell_too_far_behind_lists_anew(
+    management: Client, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """410: the first watch is asked for from a version that the server has compacted long ago."""
+    heard = Heard()
+    management.create(CONFIG_MAP, config_map(namespace, "one", {"a": "1"}))
+    original, versions = management.watch, []
+
+    def old(*arguments: Any, version: str, **options: Any) -> Iterator[Object]:
+        versions.append(version)
+        return original(*arguments, version="1" if len(versions) == 1 else version, **options)
+
+    management.watch = old  # type: ignore[method-assign]
+    with caplog.at_level("INFO", "capi-functions.events"), watching(management, CONFIG, heard, namespace=namespace):
+        eventually(lambda: len(versions) >= 2)
+        assert "fell behind" in caplog.text
+        management.create(CONFIG_MAP, config_map(namespace, "two", {"a": "1"}))
+        heard.waits_for("add", "two")
+    assert heard.told() == [("add", "one"), ("add", "two")]
+
+
+def test_silence_does_not_break_a_watch(management: Client, namespace: str) -> None:
+    """The time limits of a call are not those of a watch, on which nothing may happen for minutes."""
+    management._timeout = (0.3, 0.5)
+    [page] = management.pages(CONFIG_MAP, namespace)
+    began = time.monotonic()
+    list(management.watch(CONFIG_MAP, namespace, version=page["metadata"]["resourceVersion"], seconds=2))
+    assert time.monotonic() - began > 1.5
+
+
+def test_capture_then_replay_elsewhere(management: Client, namespace: str, tmp_path: Path) -> None:
+    capture = Capture(tmp_path, management, CONFIG)
+    capture._watcher._streams[0]._namespace = namespace  # type: ignore[union-attr]
+    capture.start()
+    assert capture.wait_synced(15)
+    management.apply(CONFIG_MAP, config_map(namespace, "users", {"a": "1"}), manager="kubectl")
+    management.create(CONFIG_MAP, config_map(namespace, "ours", {"a": "1"}))
+    patch = {"metadata": {"finalizers": ["example.dev/ours"]}, "data": {"added": "by us"}}
+    management.patch(CONFIG_MAP, Key(namespace, "users"), patch, manager="capi-functions")
+    eventually(lambda: len(list((tmp_path / "events").glob("*users*"))) == 2)
+    recording = capture.stop()
+    management.patch(CONFIG_MAP, Key(namespace, "users"), {"metadata": {"finalizers": None}})
+    assert [obj["metadata"]["name"] for obj in recording.inputs] == [namespace, "users"]
+    assert recording.inputs[1]["data"] == {"a": "1"}
+    assert "finalizers" not in recording.inputs[1]["metadata"]
+
+    management.delete(CONFIG_MAP, Key(namespace, "users"))
+    applied = apply_inputs(management, recording.inputs)
+    assert applied[1]["data"] == {"a": "1"}
+    calls: list[str] = []
+    forwarder = Forwarder(management, CONFIG, lambda _f, event: calls.append(event.name) or Answer(204))  # type: ignore[func-returns-value]
+    try:
+        assert replay(recording.events, forwarder.dispatcher, double=True, shuffle_seed=1)
+    finally:
+        forwarder.stop()
+    assert len(calls) == 2 * len(recording.events)
+
+
+def test_forwarder_as_a_process_posts_to_the_sink_and_drains_on_sigterm(
+    management: Client, namespace: str, kubeconfig: Path, tmp_path: Path
+) -> None:
+    with Receiver() as receiver:
+        environment = os.environ | {"KUBECONFIG": str(kubeconfig), "K_SINK": receiver.url + "/broker"}
+        command = [sys.executable, "-m", "events.forwarder", "--port", "0", "--namespace", namespace]
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen(command, env=environment, stderr=log)
+        try:
+            eventually(lambda: b"taken at" in (tmp_path / "log").read_bytes(), 30)
+            labels = {"cluster.x-k8s.io/cluster-name": "one"}
+            metadata = {"namespace": namespace, "name": "one-ca", "labels": labels}
+            management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+            eventually(lambda: [event for _, event, _ in receiver.received if event.name == "one-ca"])
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(15) == 0
+    path, event, _ = receiver.received[0]
+    assert (path, event.type) == ("broker", "dev.knative.apiserver.ref.add")
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_latency_from_change_to_call(management: Client, namespace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Printed, not judged: from the write being sent to the function being called, at 100 changes a second."""
+    sent: dict[str, float] = {}
+    arrived: dict[str, float] = {}
+    with Receiver() as receiver:
+        deliver = HttpDelivery(receiver.url)
+        with forwarding(management, deliver, namespace=namespace) as forwarder:
+            began = time.time()
+            for number in range(500):
+                time.sleep(max(0.0, began + number / 100 - time.time()))
+                name = f"c{number}"
+                sent[name] = time.time()
+                management.create(CONFIG_MAP, config_map(namespace, name, {"n": name}))
+            rate = 500 / (time.time() - began)
+            assert forwarder.drain(10, quiet=0.3)
+            inside = forwarder.dispatcher.stats
+        deliver.close()
+        for _, event, at in receiver.received:
+            arrived.setdefault(event.name, at)
+    took = sorted(arrived[name] - at for name, at in sent.items())
+    figures = {
+        "changes per second": round(rate),
+        "write sent -> call received, p50 ms": round(took[250] * 1000, 1),
+        "p99 ms": round(took[495] * 1000, 1),
+        "in the queue, p50 ms": round(inside.percentile(50) * 1000, 2),
+        "in the queue, p99 ms": round(inside.percentile(99) * 1000, 2),
+    }
+    with capsys.disabled():
+        print("\nforwarder:", json.dumps(figures))

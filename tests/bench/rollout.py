@@ -1,0 +1,76 @@
+"""Objects per second of a large chart's rollout, against a bare urllib3 client with as many threads in the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from shared.clients import Clients, Workload
+from shared.effects import MANAGER
+from shared.kube import Object, connect
+from shared.kube.client import APPLY_PATCH
+from shared.workload.desired import desired
+from shared.workload.inventory import plan
+from shared.workload.rollout import THREADS, Rollout
+from tests.support.releases import config_map
+
+from .parts import management, median, since
+
+OBJECTS = 400
+ROUNDS = 5
+
+
+def objects(value: str) -> list[Object]:
+    return [config_map(f"m{number:03}", value) for number in range(OBJECTS)]
+
+
+def run() -> None:
+    with management():
+        client = connect.management()
+        workload = Workload(client)
+        served = workload.discovery.served()
+        ours, bare = [], []
+        requests = 0
+        for number in range(ROUNDS + 1):
+            wanted = desired(objects(f"ours-{number}"), served, default_namespace="default")
+            before, started = client.requests, time.perf_counter()
+            Rollout(workload, plan(wanted, [], resumed=False), served).execute(Clients(client))
+            ours.append(since(started))
+            requests = client.requests - before
+            wanted = desired(objects(f"bare-{number}"), served, default_namespace="default")
+            started = time.perf_counter()
+            _bare(wanted)
+            bare.append(since(started))
+        ours, bare = ours[1:], bare[1:]  # the first round creates, the others change
+        ratio = median([b / o for o, b in zip(ours, bare, strict=True)])
+        print(f"{OBJECTS} objects changed: {OBJECTS / median(ours):.0f} objects/s in {requests} requests")
+        print(
+            f"bare urllib3, {THREADS} threads: {OBJECTS / median(bare):.0f} objects/s; ours reaches {ratio:.2f} of it"
+        )
+        started = time.perf_counter()
+        entries = Rollout(workload, plan(wanted, [], resumed=False), served).execute(Clients(client)).entries
+        before = client.requests
+        Rollout(workload, plan(wanted, entries, resumed=True), served).execute(Clients(client))
+        print(f"the same rollout again: {client.requests - before} requests")
+
+
+def _bare(wanted: list[Object]) -> None:
+    """The least that the work can cost: serialise, send, read."""
+    configuration = connect.management()
+    pool, host = configuration._pool, configuration.host
+
+    def apply(obj: Object) -> None:
+        name, namespace = obj["metadata"]["name"], obj["metadata"]["namespace"]
+        url = f"{host}/api/v1/namespaces/{namespace}/configmaps/{name}?fieldManager={MANAGER}&force=true"
+        response = pool.request("PATCH", url, body=json.dumps(obj), headers={"Content-Type": APPLY_PATCH})
+        assert response.status in (200, 201), response.data
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(apply, wanted))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LOG_LEVEL", "WARNING")
+    run()
