@@ -75,7 +75,7 @@ def load_all(text: str) -> Iterator[Any]:
 
     Raises YAMLError, with the line, when iteration comes to the document that is wrong.
     """
-    for document in yaml.load_all(text, Loader=_Loader):  # noqa: S506 - a SafeLoader with other scalar rules
+    for document in yaml.load_all(text, Loader=_Loader):
         yield _Json().of(document)
 
 

@@ -227,7 +227,7 @@ class Client:
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if response.status < 300:
-                return json.loads(payload) if payload else {}  # type: ignore[no-any-return]
+                return json.loads(payload) if payload else {}
             error = _error(response.status, payload, response.headers, f"{method} {subject or path}")
             if (
                 not isinstance(error, Unavailable)

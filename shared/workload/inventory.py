@@ -84,7 +84,7 @@ def digest(objects: Sequence[Object], *context: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rollout has to do: `apply` these, `keep` those that this very rollout applied already, `prune` the rest."""
+    """What a rollout has to do: `apply` these, `keep` those that it applied already, `prune` what is not wanted."""
 
     apply: tuple[Object, ...]
     keep: tuple[Entry, ...]
@@ -94,8 +94,8 @@ class Plan:
 def plan(desired: Iterable[Object], inventory: Sequence[Entry], *, resumed: bool) -> Plan:
     """Compares what should be with what is ours.
 
-    Everything desired is applied, since somebody may have changed it meanwhile; only a `resumed` rollout leaves out
-    what it has applied itself, with the very same content.
+    Everything desired is applied, since somebody may have changed it meanwhile; only a `resumed` rollout leaves out what
+    it has applied itself, with the very same content.
     """
     known = {entry.identity: entry for entry in inventory}
     apply: list[Object] = []
