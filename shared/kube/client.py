@@ -1,7 +1,6 @@
 """A thin client for one API server: JSON in, JSON out, explicit time limits, one retry policy.
 
-`kubernetes` sets up hosts, TLS and credentials; requests go through its connection pool as plain dicts, since
-turning every answer into model objects costs more than the request itself.
+Requests and answers are plain dicts, since turning every answer into model objects costs more than the request itself.
 """
 
 from __future__ import annotations
@@ -10,14 +9,12 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
+from .credentials import Credentials
 from .errors import ApiError, Conflict, Gone, NotFound, Unauthorized, Unavailable
 from .resources import Key, Object, Resource
-
-if TYPE_CHECKING:
-    from kubernetes.client import Configuration
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -38,23 +35,19 @@ class Client:
 
     def __init__(
         self,
-        configuration: Configuration,
+        credentials: Credentials,
         *,
         timeout: tuple[float, float] = (3.0, 10.0),
         attempts: int = 3,
         pool_size: int = 16,
         user_agent: str = "capi-functions",
     ) -> None:
-        from kubernetes.client.rest import RESTClientObject
-
-        configuration.connection_pool_maxsize = pool_size
-        configuration.retries = False
-        self._configuration = configuration
-        self._pool = RESTClientObject(configuration).pool_manager
+        self._credentials = credentials
+        self._pool = credentials.pool(pool_size)
         self._timeout = timeout
         self._attempts = attempts
         self._user_agent = user_agent
-        self.host: str = configuration.host.rstrip("/")
+        self.host: str = credentials.host.rstrip("/")
         self.requests = 0
         """Requests sent so far, retries included: what the budgets in the benchmarks count."""
 
@@ -265,10 +258,8 @@ class Client:
         headers = {"Accept": accept, "User-Agent": self._user_agent}
         if data is not None:
             headers["Content-Type"] = content_type
-        # The hook inside re-reads rotated service-account tokens and refreshes exec credentials.
-        token = self._configuration.get_api_key_with_prefix("BearerToken")
-        if token:
-            headers["Authorization"] = token if token.lower().startswith("bearer ") else f"Bearer {token}"
+        if self._credentials.token is not None:
+            headers["Authorization"] = f"Bearer {self._credentials.token()}"
         self.requests += 1
         try:
             return self._pool.request(

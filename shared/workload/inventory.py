@@ -94,8 +94,8 @@ class Plan:
 def plan(desired: Iterable[Object], inventory: Sequence[Entry], *, resumed: bool) -> Plan:
     """Compares what should be with what is ours.
 
-    Everything desired is applied, since somebody may have changed it meanwhile; only a `resumed` rollout leaves out what
-    it has applied itself, with the very same content.
+    Everything desired is applied, since somebody may have changed it meanwhile; only a `resumed` rollout leaves out
+    what it has applied itself, with the very same content.
     """
     known = {entry.identity: entry for entry in inventory}
     apply: list[Object] = []

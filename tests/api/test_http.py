@@ -192,7 +192,8 @@ def test_server_ends_with_its_parent(tmp_path: Path) -> None:
 
     program = (
         "import os, sys, time; from pathlib import Path; from infra.local.functions_server import FunctionsServer\n"
-        "s = FunctionsServer(os.environ, Path(sys.argv[1])); s.start(); print(s.process.pid, flush=True)\ntime.sleep(60)"
+        "s = FunctionsServer(os.environ, Path(sys.argv[1])); s.start()\n"
+        "print(s.process.pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log")], stdout=subprocess.PIPE)
     assert parent.stdout is not None
