@@ -2,6 +2,7 @@
 
     events/00001-cluster-add-default-one.json    a structured CloudEvent each
     inputs.yaml                                  the user's objects, in order of first appearance
+    end.yaml                                     the watched objects as they were at the end (with a client only)
 
 Secrets come as references only, so their values are never in a capture unless `add_input` is given one.
 """
@@ -19,7 +20,7 @@ from typing import Any
 import yaml
 
 from shared.event import Event, EventError, from_json
-from shared.kube import Client, Key, Object, key_of
+from shared.kube import Client, Key, NotFound, Object, key_of
 from shared.kube.resources import split_api_version
 from shared.triggers import Triggers
 
@@ -33,6 +34,7 @@ _OWN_NAMESPACES = ("", "default", "kube-system", "kube-public", "kube-node-lease
 class Recording:
     events: tuple[Event, ...] = ()
     inputs: tuple[Object, ...] = ()
+    end: tuple[Object, ...] = ()
 
 
 class Capture:
@@ -54,7 +56,8 @@ class Capture:
         self._number = 0
         self._inputs: dict[tuple[str, str, Key], Object] = {}
         self._made: set[tuple[str, str, Key]] = set()  # at first sight no user's, so never one, whoever edits them
-        self._watcher = Watcher(client, triggers or {}, self.record) if client is not None else None
+        self._client, self._triggers = client, triggers or {}
+        self._watcher = Watcher(client, self._triggers, self.record) if client is not None else None
 
     def start(self) -> None:
         if self._watcher is not None:
@@ -93,11 +96,18 @@ class Capture:
         if self._watcher is not None:
             self._watcher.stop()
         with self._lock:
-            inputs = tuple(ordered(self._inputs.values()))
-        (self.folder / "inputs.yaml").write_text(
-            yaml.safe_dump_all(inputs, sort_keys=False, explicit_start=True) if inputs else ""
-        )
+            _write(self.folder / "inputs.yaml", tuple(ordered(self._inputs.values())))
+        if self._client is not None:
+            _write(self.folder / "end.yaml", tuple(self._present(self._client)))
         return load(self.folder)
+
+    def _present(self, client: Client) -> Iterator[Object]:
+        watches = [watch for triggers in self._triggers.values() for watch in triggers.watches]
+        for resource in dict.fromkeys(watch.resource for watch in watches if not watch.reference):
+            try:
+                yield from client.list(resource)
+            except NotFound:
+                continue  # a kind that is not installed
 
 
 def ordered(objects: Iterable[Object]) -> Iterator[Object]:
@@ -117,13 +127,14 @@ def load(path: Path) -> Recording:
     """
     if path.is_dir():
         events = path / "events" if (path / "events").is_dir() else path
-        inputs = path / "inputs.yaml"
+        inputs, end = path / "inputs.yaml", path / "end.yaml"
         return Recording(
             tuple(event for file in sorted(events.glob("*.json")) for event in _events_in(file)),
-            _inputs_in(inputs) if inputs.exists() else (),
+            _objects_in(inputs) if inputs.exists() else (),
+            _objects_in(end) if end.exists() else (),
         )
     if path.suffix in (".yaml", ".yml"):
-        return Recording(inputs=_inputs_in(path))
+        return Recording(inputs=_objects_in(path))
     return Recording(tuple(_events_in(path)))
 
 
@@ -136,7 +147,11 @@ def _events_in(file: Path) -> Iterator[Event]:
         raise EventError(f"{file}: {error}") from error
 
 
-def _inputs_in(file: Path) -> tuple[Object, ...]:
+def _write(file: Path, objects: tuple[Object, ...]) -> None:
+    file.write_text(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True) if objects else "")
+
+
+def _objects_in(file: Path) -> tuple[Object, ...]:
     documents: list[Any] = list(yaml.safe_load_all(file.read_text()))
     return tuple(document for document in documents if document)
 

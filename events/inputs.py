@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from shared.effects import MANAGER
 from shared.kube import Object, dig
 
-MANAGER = "capi-functions"
 _SYSTEM = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 _SERVERS = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,6 @@ from rich.markup import escape
 from .output import Timeline, WaitTimeout, err, out
 
 if TYPE_CHECKING:
-    from events.capture import Capture
     from infra.local.stack import Stack
 
 app = typer.Typer(
@@ -118,9 +117,9 @@ def demo(
         timeline.begin("start the management cluster")
         stack.start()
         timeline.done("management cluster up")
-        recording = _start_capture(stack, capture_to) if capture_to else None
+        end_capture = _start_capture(stack, capture_to) if capture_to else lambda: None
         try:
-            Demo(stack, timeline).run(after_upgrade=recording.stop if recording else lambda: None)
+            Demo(stack, timeline).run(after_upgrade=end_capture)
         except (DemoError, WaitTimeout):
             err.print(_tail(directory / "logs" / "functions.log"), markup=False)
             raise
@@ -307,14 +306,21 @@ def _settings(directory: Path) -> dict[str, str]:
     return {name: str(value) for name, value in settings.items() if name not in os.environ}
 
 
-def _start_capture(stack: Stack, folder: Path) -> Capture:
+def _start_capture(stack: Stack, folder: Path) -> Callable[[], None]:
+    """Returns what ends it."""
     from events.capture import Capture
     from functions import catalog
 
     recording = Capture(folder, stack.client, catalog.triggers())
     recording.start()
     recording.wait_synced(10)
-    return recording
+
+    def end() -> None:
+        if stack.forwarder is not None:
+            stack.forwarder.drain(10, quiet=1.0)  # the last writes come back as events, too
+        recording.stop()
+
+    return end
 
 
 def _until_signal(seconds: float | None = None) -> None:
