@@ -47,7 +47,7 @@ def parse(data: bytes, release: str) -> Metadata:
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         raise MetadataError(release, "(file)", f"not YAML: {_short(error)}") from error
 
-    fields = _Fields(release, document)
+    fields = _Fields(release, {} if document is None else document)
     api_version = fields.text("apiVersion")
     if api_version != API_VERSION:
         raise MetadataError(release, "apiVersion", f"want {API_VERSION}, found {api_version!r}")

@@ -65,6 +65,7 @@ def test_up_down_and_replay(tmp_path: Path) -> None:
         manifest = tmp_path / "cluster.yaml"
         manifest.write_text(
             "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: c, namespace: default}\n"
+            "spec: {clusterNetwork: {serviceDomain: cluster.local}}\n"
         )
         subprocess.run(["kubectl", "--kubeconfig", state["kubeconfig"], "apply", "-f", manifest], check=True)
         time.sleep(2)

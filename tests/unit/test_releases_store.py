@@ -265,7 +265,7 @@ def test_store_down(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) 
     server = start()
     try:
         wait_ready(server.url)
-        store = ReleaseStore(ObjectStore("b", server.url), cache_bytes=0)
+        store = ReleaseStore(ObjectStore("bucket", server.url), cache_bytes=0)
         release = store.save(TAG, Files())
     finally:
         server.stop()
