@@ -13,16 +13,15 @@ from typing import Any
 
 from shared.api import cluster as contract
 from shared.api.conditions import is_true
+from shared.api.names import kubeconfig_of
 from shared.api.resources import CLUSTER, SECRET
 from shared.clients import Clients, Found, Workload
-from shared.kube import ApiError, Key, Object, Resource, Unauthorized, deleting, dig
+from shared.kube import ApiError, Key, Object, Resource, Unauthorized, deleting, dig, key_of
 from shared.kube.connect import KubeconfigError
 from shared.releases.naming import ReleaseName
 from shared.releases.release import Release
 from shared.releases.store import Corrupted
 from shared.storage import StorageError
-
-from .triggers import KUBECONFIG
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
     release = ReleaseName.from_class_name(contract.class_name(cluster) or "")
     if release is None or applied(addon, cluster):
         return Observed(addon, cluster, release)
-    reach = _reach(clients, key.namespace, cluster["metadata"]["name"])
+    reach = _reach(clients, key_of(cluster))
     if isinstance(reach, Unreachable):
         return Observed(addon, cluster, release, reach)
     assets = _assets(clients, release)
@@ -113,23 +112,24 @@ def applied(addon: Object, cluster: Object) -> bool:
     )
 
 
-def _reach(clients: Clients, namespace: str, cluster: str) -> Reached | Unreachable:
-    secret = clients.management.find(SECRET, Key(namespace, cluster + KUBECONFIG))
+def _reach(clients: Clients, cluster: Key) -> Reached | Unreachable:
+    key = kubeconfig_of(cluster)
+    secret = clients.management.find(SECRET, key)
     if secret is None:
-        return Unreachable(f"kubeconfig not there (yet): waiting for Secret {cluster}{KUBECONFIG}", "Warning")
+        return Unreachable(f"kubeconfig not there (yet): waiting for Secret {key.name}", "Warning")
     try:
         kubeconfig = base64.b64decode(dig(secret, "data.value") or "", validate=True)
         if not kubeconfig:
             raise KubeconfigError('missing key "value" in secret data')
         workload = clients.workload(kubeconfig)
     except (KubeconfigError, ValueError) as error:
-        return Unreachable(f"Secret {cluster}{KUBECONFIG}: {error}", "Warning")
+        return Unreachable(f"Secret {key.name}: {error}", "Warning")
     try:
         workload.client.text("/readyz")
         served = workload.discovery.served()
     except Unauthorized as error:
         clients.forget(kubeconfig)
-        return Unreachable(f"the API server refuses the credentials in {cluster}{KUBECONFIG}: {error}", "Warning")
+        return Unreachable(f"the API server refuses the credentials in {key.name}: {error}", "Warning")
     except ApiError as error:
         return Unreachable(f"the workload API server is not ready: {error}")
     return Reached(workload, served, "")

@@ -6,25 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.names import KUBECONFIG_SUFFIX, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
 from shared.event import OWN, Event
-from shared.kube import Key, key_of
+from shared.kube import Key
 from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
-
-PREFIX = "cluster-addon-"
-KUBECONFIG = "-kubeconfig"
-
-
-def addon_of_cluster(cluster: Mapping[str, Any]) -> Key:
-    key = key_of(cluster)
-    return Key(key.namespace, PREFIX + key.name)
 
 
 def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
-    key = key_of(secret)
-    if not key.name.endswith(KUBECONFIG):
-        return None
-    return Key(key.namespace, PREFIX + key.name.removesuffix(KUBECONFIG))
+    cluster = cluster_of_secret(secret, KUBECONFIG_SUFFIX)
+    return addon_of({"metadata": cluster._asdict()}) if cluster else None
 
 
 def asker(event: Event) -> Key | None:
@@ -37,7 +28,7 @@ TRIGGERS = Triggers(
         Watch(CLUSTER_ADDON, fields=SPEC, changes=("add", "update")),
         Watch(
             CLUSTER,
-            key=addon_of_cluster,
+            key=addon_of,
             fields=(
                 "spec.topology.class",
                 "spec.topology.classRef",

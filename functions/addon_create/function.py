@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.api import cluster as contract
+from shared.api.names import ADDON_PREFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Create
@@ -14,7 +15,7 @@ from shared.kube import Key, Object, deleting, owner_reference
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision, Function
 
-from .triggers import PREFIX, TRIGGERS
+from .triggers import TRIGGERS
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
-    if addon is not None or not key.name.startswith(PREFIX):
+    if addon is not None or not key.name.startswith(ADDON_PREFIX):
         return Observed(key, addon)
-    cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(PREFIX)))
+    cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(ADDON_PREFIX)))
     return Observed(key, None, cluster)
 
 

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.kube import Key, key_of
 from shared.triggers import Rule, Triggers, Watch
-
-PREFIX = "cluster-addon-"
-
-
-def addon_of_cluster(cluster: Mapping[str, Any]) -> Key:
-    key = key_of(cluster)
-    return Key(key.namespace, PREFIX + key.name)
-
 
 TRIGGERS = Triggers(
     name="addon_create",
@@ -23,7 +12,7 @@ TRIGGERS = Triggers(
         Watch(CLUSTER_ADDON, changes=("delete",)),
         Watch(
             CLUSTER,
-            key=addon_of_cluster,
+            key=addon_of,
             fields=(
                 "spec.topology.class",
                 "spec.topology.classRef",

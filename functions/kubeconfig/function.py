@@ -10,14 +10,15 @@ from shared import kubeconfig
 from shared.api import cluster as contract
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition, is_true, set_condition
+from shared.api.names import authority_of, kubeconfig_of
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import Create
 from shared.event import Event
-from shared.kube import Key, Object, deleting, dig, owned_by, owner_reference
+from shared.kube import Key, Object, deleting, dig, key_of, owned_by, owner_reference
 from shared.runtime import Decision, Function, Notice
 
-from .triggers import CA, KUBECONFIG, TRIGGERS
+from .triggers import TRIGGERS
 
 CONDITION = "KubeconfigAvailable"
 CA_RETRY = 30.0
@@ -34,10 +35,10 @@ class Observed:
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
     if cluster is None or not _wanted(cluster):
         return Observed(cluster)
-    existing = clients.management.find(SECRET, Key(key.namespace, key.name + KUBECONFIG))
+    existing = clients.management.find(SECRET, kubeconfig_of(key))
     if existing is not None:
         return Observed(cluster, existing)
-    return Observed(cluster, None, clients.management.find(SECRET, Key(key.namespace, key.name + CA)))
+    return Observed(cluster, None, clients.management.find(SECRET, authority_of(key)))
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -54,22 +55,23 @@ def decide(observed: Observed, now: datetime) -> Decision:
         if owned_by(observed.existing, cluster):
             return _report(cluster, now, "True", "Generated")
         return _report(cluster, now, "True", "UserProvided", "The kubeconfig was not made here and is left alone")
-    name = cluster["metadata"]["name"]
+    key = key_of(cluster)
+    name = key.name
     if observed.authority is None:
-        message = f"Waiting for Secret {name}{CA} with tls.crt and tls.key"
+        message = f"Waiting for Secret {authority_of(key).name} with tls.crt and tls.key"
         return _report(cluster, now, "False", "WaitingForCA", message, requeue=CA_RETRY)
     try:
         data = observed.authority.get("data") or {}
         certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
         document = kubeconfig.mint(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
     except ValueError as error:
-        message = f"Secret {name}{CA} cannot be used: {error}"
+        message = f"Secret {authority_of(key).name} cannot be used: {error}"
         return _report(cluster, now, "False", "InvalidCA", message, requeue=CA_RETRY)
     secret: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": name + KUBECONFIG,
+            "name": kubeconfig_of(key).name,
             "namespace": cluster["metadata"]["namespace"],
             "labels": {CLUSTER_NAME_LABEL: name},
             "ownerReferences": [owner_reference(cluster)],

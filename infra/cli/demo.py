@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +282,7 @@ class _Reasons:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._stop = threading.Event()
+        self._end: Callable[[], None] = lambda: None
         self._applying: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.seen: set[str] = set()
@@ -296,12 +297,21 @@ class _Reasons:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self._stop.set()
+        with suppress(OSError):  # it may have ended by itself
+            self._end()
+        self._thread.join(5)
+
+    def _opened(self, end: Callable[[], None]) -> None:
+        self._end = end
 
     def _run(self) -> None:
-        for event in self._client.watch(CLUSTER_ADDON, "default", version=self._version, seconds=120):
-            if self._stop.is_set():
-                return
+        with suppress(ApiError):  # ended from outside
+            self._watch()
+
+    def _watch(self) -> None:
+        for event in self._client.watch(
+            CLUSTER_ADDON, "default", version=self._version, seconds=120, opened=self._opened
+        ):
             conditions = dig(event, "object.status.conditions", [])
             for condition in conditions:
                 if condition.get("status") == "False":

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from functions.kubeconfig.function import Observed, decide
-from functions.kubeconfig.triggers import cluster_of_secret
+from functions.kubeconfig.triggers import cluster_of
 from shared import kubeconfig
 from shared.api.conditions import get_condition
 from shared.effects import Create
@@ -166,5 +166,5 @@ def test_the_secret() -> None:
     [("demo-ca", "demo"), ("demo-kubeconfig", "demo"), ("test-capa-ca", "test-capa"), ("foo", None), ("foo-bar", None)],
 )
 def test_secret_to_cluster(name: str, key: str | None) -> None:
-    found = cluster_of_secret({"metadata": {"name": name, "namespace": "ns"}})
+    found = cluster_of({"metadata": {"name": name, "namespace": "ns"}})
     assert found == (Key("ns", key) if key else None)

@@ -1,0 +1,188 @@
+"""Events lost, doubled and late, processes killed at any moment: the end is the same, and nothing is left over."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from events.delivery import HttpDelivery
+from events.forwarder import Forwarder
+from functions import catalog
+from infra import control_plane
+from infra.local.functions_server import FunctionsServer
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, KIND_CLUSTER, SECRET
+from shared.event import PING, Event
+from shared.kube import Client, Key, Object, connect, dig
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from shared.workload.inventory import load
+from tests.support.releases import config_map, write_release
+
+
+class Unreliable:
+    """A way to the functions that loses, doubles and delays; the sweep is what gets through at last."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._deliver = HttpDelivery(url)
+        self._random = random.Random(seed)
+        self.lost = 0
+
+    def __call__(self, function: str, event: Event) -> Answer:
+        chance = self._random.random()
+        if chance < 0.4:
+            self.lost += 1
+            return Answer(204)
+        if chance < 0.6:
+            threading.Timer(self._random.uniform(0, 0.5), self._deliver, (function, event)).start()
+        answer = self._deliver(function, event)
+        # Nobody comes back by himself: waits and failures are forgotten too.
+        return replace(answer, status=204 if answer.reply is None else 200, retry_after=None)
+
+
+@pytest.fixture
+def environment(
+    kubeconfig: Path, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path / "releases"))
+    monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path))
+    monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
+    yield dict(os.environ)
+    for folder in (tmp_path / "clusters").glob("*"):
+        control_plane.remove(folder)
+
+
+class World:
+    def __init__(self, client: Client, namespace: str, releases: Path) -> None:
+        self.client, self.namespace, self._releases = client, namespace, releases
+        self.key, self.addon = Key(namespace, "demo"), Key(namespace, "cluster-addon-demo")
+
+    def create(self) -> None:
+        metadata = {"name": "demo", "namespace": self.namespace}
+        kind: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": metadata}
+        self.client.create(KIND_CLUSTER, kind | {"spec": {"clusterName": "demo"}})
+        spec: Object = {
+            "infrastructureRef": {"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"},
+            "topology": {"classRef": {"name": self.release("v1", range(30))}},
+        }
+        cluster: Object = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata, "spec": spec}
+        self.client.create(CLUSTER, cluster)
+
+    def release(self, version: str, numbers: range) -> str:
+        objects = [config_map(f"m{number}", version) for number in numbers]
+        return write_release(self._releases, version, objects)
+
+    def upgrade(self, version: str, numbers: range) -> str:
+        name = self.release(version, numbers)
+        self.client.patch(CLUSTER, self.key, {"spec": {"topology": {"classRef": {"name": name}}}})
+        return name
+
+    def applied(self, name: str) -> bool:
+        addon = self.client.find(CLUSTER_ADDON, self.addon)
+        return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == name
+
+    def workload(self) -> Client:
+        secret = self.client.get(SECRET, Key(self.namespace, "demo-kubeconfig"))
+        return connect.workload(base64.b64decode(secret["data"]["value"]))
+
+    def check(self, version: str, numbers: range) -> None:
+        """In the cluster is what the release holds, all of it in this version, and so it is in the inventory."""
+        found = {
+            obj["metadata"]["name"]: obj["data"]["k"]
+            for obj in self.workload().list(CONFIG_MAP, "default")
+            if obj["metadata"]["name"].startswith("m")
+        }
+        assert found == {f"m{number}": version for number in numbers}
+        entries = load(dig(self.client.get(CLUSTER_ADDON, self.addon), "status.resources"))
+        assert {entry.name for entry in entries} == set(found)
+        assert {entry.status for entry in entries} == {"synced"}
+
+
+def sweep(deliver: HttpDelivery, number: int) -> Answer:
+    return deliver("sweep", Event(type=PING, source="/test", id=str(number)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_two_of_five_events_lost(
+    environment: dict[str, str], management: Client, namespace: str, tmp_path: Path, seed: int
+) -> None:
+    world = World(management, namespace, tmp_path / "releases")
+    listener = socket.create_server(("127.0.0.1", 0))
+    sink = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    functions = FunctionsServer({**environment, "K_SINK": sink}, tmp_path / "functions.log")
+    functions.start()
+    unreliable = Unreliable(functions.url, seed)
+    forwarder = Forwarder(management, catalog.triggers(), unreliable, listener=listener)
+    forwarder.start()
+    reliable = HttpDelivery(functions.url)
+
+    def until(reached: object, what: str) -> None:
+        deadline = time.monotonic() + 90
+        number = 0
+        while not reached():  # type: ignore[operator]
+            assert time.monotonic() < deadline, f"{what}\n{(tmp_path / 'functions.log').read_text()[-3000:]}"
+            number += 1
+            sweep(reliable, number)
+            time.sleep(0.5)
+
+    try:
+        world.create()
+        until(lambda: world.applied("test-stack-1-36-v1"), "v1")
+        world.check("v1", range(30))
+        name = world.upgrade("v2", range(10, 40))
+        until(lambda: world.applied(name), "v2")
+        world.check("v2", range(10, 40))
+        management.delete(CLUSTER, world.key)
+        until(lambda: management.find(CLUSTER, world.key) is None, "deletion")
+        until(lambda: management.find(CLUSTER_ADDON, world.addon) is None, "addon deleted")
+        assert management.find(KIND_CLUSTER, world.key) is None
+        assert list(management.list(SECRET, namespace)) == []
+        assert unreliable.lost > 5
+    finally:
+        forwarder.stop()
+        functions.close()
+
+
+def test_functions_killed_all_the_time(
+    environment: dict[str, str], management: Client, namespace: str, tmp_path: Path
+) -> None:
+    world = World(management, namespace, tmp_path / "releases")
+    functions = FunctionsServer(environment, tmp_path / "functions.log")
+    functions.start()
+    forwarder = Forwarder(management, catalog.triggers(), HttpDelivery(functions.url))
+    forwarder.start()
+    chance = random.Random(7)
+    kills = 0
+    try:
+        world.create()
+        name = "test-stack-1-36-v1"
+        for version, numbers in (("v1", range(30)), ("v2", range(10, 40)), ("v3", range(5, 25)), ("v4", range(60))):
+            name = name if version == "v1" else world.upgrade(version, numbers)
+            deadline = time.monotonic() + 90
+            while not world.applied(name):
+                assert time.monotonic() < deadline, (tmp_path / "functions.log").read_text()[-3000:]
+                time.sleep(chance.uniform(0.3, 1.2))
+                if kills < 12 or version == "v4":
+                    functions.kill()
+                    functions.start()
+                    kills += 1
+                    time.sleep(0.8 if kills % 3 else 2.5)
+            world.check(version, numbers)
+        management.delete(CLUSTER, world.key)
+        deadline = time.monotonic() + 60
+        while management.find(CLUSTER, world.key) is not None:
+            assert time.monotonic() < deadline, (tmp_path / "functions.log").read_text()[-3000:]
+            time.sleep(0.3)
+        assert kills >= 4
+    finally:
+        forwarder.stop()
+        functions.close()
