@@ -50,6 +50,7 @@ class Stack:
         self._progress = progress
         self._store: object_store.ObjectStoreServer | None = None
         self.functions: FunctionsServer | None = None
+        self._delivery: HttpDelivery | None = None
         self.forwarder: Forwarder | None = None
         self.client: Client | None = None
 
@@ -88,8 +89,8 @@ class Stack:
         self.functions.start()
         crds.install(self.client, crds.load())
         self._progress("custom resources installed")
-        deliver = HttpDelivery(self.functions.url)
-        self.forwarder = Forwarder(self.client, catalog.triggers(), deliver, listener=listener)
+        self._delivery = HttpDelivery(self.functions.url)
+        self.forwarder = Forwarder(self.client, catalog.triggers(), self._delivery, listener=listener)
         self.forwarder.start()
         object_store.wait_ready(self._store.url)
         self._progress(f"functions at {self.functions.url}: {', '.join(catalog.NAMES)}")
@@ -103,6 +104,8 @@ class Stack:
         (self.directory / STATE).unlink(missing_ok=True)
         if self.forwarder is not None:
             self.forwarder.stop()
+        if self._delivery is not None:
+            self._delivery.close()  # the functions' server waits for idle connections otherwise
         if self.functions is not None:
             self.functions.close()
         planes = [self.directory / "management", *self._workloads()]
