@@ -98,10 +98,10 @@ class ObjectStore:
 
     def ensure_bucket(self) -> None:
         """Create the bucket unless it is there."""
-        try:
+        with suppress(_Absent):
             self._request("find", None, lambda s3: s3.head_bucket(Bucket=self.bucket))
-        except _Absent:
-            self._request("create", None, lambda s3: _create_bucket(s3, self.bucket))
+            return
+        self._request("create", None, lambda s3: _create_bucket(s3, self.bucket))
 
     def _connected(self) -> Any:
         with self._lock:  # clients may be shared between threads, making one may not

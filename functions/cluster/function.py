@@ -32,7 +32,9 @@ def settled(cluster: Object, event: Event) -> bool:
         return False
     found = Found("present", event.kind, event.object, resource)
     decision = decide(Observed(cluster, infrastructure=found), datetime.now(UTC))
-    return not decision.effects and not changes(cluster.get("status") or {}, decision.status)
+    return (
+        not decision.effects and decision.requeue is None and not changes(cluster.get("status") or {}, decision.status)
+    )
 
 
 def _at_rest(cluster: Object) -> bool:
@@ -42,6 +44,7 @@ def _at_rest(cluster: Object) -> bool:
         and dig(cluster, "status.phase") == "Provisioned"
         and not contract.is_paused(cluster)
         and not is_true(dig(cluster, "status.conditions", []), "Paused")
+        and is_true(dig(cluster, "status.conditions", []), "InfrastructureReady")
     )
 
 

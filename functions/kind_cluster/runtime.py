@@ -54,13 +54,17 @@ class Local:
         folder = self._folder(uid)
         status = control_plane.status(folder)
         if status.phase == "ready":
-            authority = control_plane.authority(folder)
+            try:
+                authority = control_plane.authority(folder)
+                kubeconfig = control_plane.kubeconfig(folder).read_bytes()
+            except (control_plane.ControlPlaneError, OSError) as error:
+                raise RuntimeProblem(str(error)) from error
             return Instance(
                 "ready",
                 host=status.host,
                 port=status.port,
                 authority=(authority.cert_pem, authority.key_pem),
-                kubeconfig=control_plane.kubeconfig(folder).read_bytes(),
+                kubeconfig=kubeconfig,
             )
         if status.phase in ("starting", "failed"):
             return Instance(status.phase, status.error)
@@ -84,7 +88,10 @@ class Local:
     def delete(self, uid: str) -> None:
         from infra import control_plane
 
-        control_plane.remove(self._folder(uid))
+        try:
+            control_plane.remove(self._folder(uid))
+        except control_plane.ControlPlaneError as error:
+            raise RuntimeProblem(str(error)) from error
 
     def _folder(self, uid: str) -> Path:
         if not uid or not all(char.isalnum() or char == "-" for char in uid):

@@ -48,9 +48,9 @@ def render_addon(
     api_versions: Sequence[str] = (),
     helm: Callable[[], Path] | None = None,
 ) -> list[Object]:
-    """The objects of an addon chart for the cluster in `context`; without a template the chart's defaults hold.
+    """The objects of an addon chart for the cluster in `context`.
 
-    Raises ChartError.
+    Without a template the chart's defaults hold. Raises ChartError.
     """
     values = {} if values_template is None else render_values(values_template, context, name=VALUES_FILE)
     manifests = render(chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm)

@@ -1,7 +1,8 @@
 """Looks at a chart archive from outside, before any engine opens it.
 
-Archives come from release storage, so they are taken as hostile: nothing is written to disk, and the work is bounded by
-limits on entries and unpacked bytes that hold for the archive and the subcharts packed inside it together.
+Archives come from release storage, so they are taken as hostile: nothing is written to disk, and the work
+is bounded by limits on entries and unpacked bytes that hold for the archive and the subcharts packed inside
+it together.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _PACKED_SUBCHART = re.compile(r"(^|/)charts/[^/]+\.tgz$")
 def inspect(data: bytes, name: str, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
     """The files of a `.tgz`: path -> content, directories left out.
 
-    A packed subchart (`charts/*.tgz`) appears as itself and, below its own path, with its members. `max_bytes` counts
-    the whole unpacked stream, tar headers included. Raises ArchiveError, which names the archive, the member and the
-    limit.
+    A packed subchart (`charts/*.tgz`) appears as itself and, below its own path, with its members.
+    `max_bytes` counts the whole unpacked stream, tar headers included. Raises ArchiveError, which names the
+    archive, the member and the limit.
     """
     members: dict[str, bytes] = {}
     _collect(data, name, "", _Budget(max_entries, max_bytes), members)
@@ -100,6 +101,6 @@ def _checked(info: tarfile.TarInfo, name: str, budget: _Budget) -> str:
         raise ArchiveError(f"{name}: member {info.name!r} is neither a plain file nor a directory")
     if info.size > budget.max_bytes - budget.bytes + tarfile.RECORDSIZE:
         raise ArchiveError(
-            f"{name}: member {info.name!r} has {info.size} bytes, the archive may unpack to {budget.max_bytes}"
+            f"{name}: member {info.name!r} has {info.size} bytes, all may have {budget.max_bytes} together"
         )
     return "/".join(parts)

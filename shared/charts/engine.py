@@ -1,7 +1,7 @@
 """Renders a chart with the official Helm engine, in whichever form the chart needs.
 
-The engine inside this process is fast but believes in one fixed Kubernetes version and API list. Charts that ask about
-the cluster go through the helm program, which can be told both. What comes out is the same.
+The engine inside this process is fast but believes in one fixed Kubernetes version and API list. Charts
+that ask about the cluster go through the helm program, which can be told both. What comes out is the same.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def render(
     """The chart's manifests: those of its `crds/` directories first, notes and empty files left out.
 
     `name` stands for the archive in messages. `kube_version` (`v1.36.3`) and `api_versions` (`apps/v1`,
-    `apps/v1/Deployment`) count only for charts that ask for them; None means the engine's own version. `helm` gives
-    the program for these, `find_helm` by default. Integers of the values print as integers.
+    `apps/v1/Deployment`) count only for charts that ask for them; None means the engine's own version.
+    `helm` gives the program for these, `find_helm` by default. Integers of the values print as integers.
 
     Raises ArchiveError, RenderError with Helm's own words, HelmMissing.
     """
@@ -82,7 +82,7 @@ def find_helm() -> Path:
     return Path(found)
 
 
-_NOT_TEMPLATES: Final = re.compile(rb"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$".decode())
+_NOT_TEMPLATES: Final = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")
 _ASKS: Final = re.compile(rb"""\bCapabilities\b|\blookup\s+["'`$(.]""")
 _CONSTRAINT: Final = re.compile(rb"""^["']?kubeVersion["']?\s*:""", re.MULTILINE)
 _REMOTE: Final = re.compile(rb'"\$ref"\s*:\s*"https?:')
@@ -91,7 +91,8 @@ _REMOTE: Final = re.compile(rb'"\$ref"\s*:\s*"https?:')
 def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
     """Whether a chart, or a subchart, may ask for the Kubernetes version, the API list or live objects.
 
-    A mention counts, also in values and other files, since `tpl` can run those; a needless yes costs only time.
+    A mention counts, also in values and other files, since `tpl` can run those; a needless yes costs only
+    time.
     """
     return any(
         _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _ASKS.search(content)
@@ -101,7 +102,7 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
 
 
 def _has_remote_schema(members: Mapping[str, bytes]) -> bool:
-    """Whether validating the values would fetch a schema; such a schema is not used, since rendering stays offline."""
+    """Whether validating the values would fetch a schema; such a one is not used: rendering stays offline."""
     return any(_REMOTE.search(content) for path, content in members.items() if _is(path, "values.schema.json"))
 
 
@@ -113,8 +114,8 @@ def _in_process(
     chart: bytes, values: Mapping[str, Any], name: str, release_name: str, namespace: str
 ) -> list[Manifest]:
     try:
-        # Loaded afresh each time: rendering removes disabled subcharts from a loaded chart for good, which is also
-        # why the CRDs are read last.
+        # Loaded afresh each time: rendering removes disabled subcharts from a loaded chart for good. That is
+        # also why the CRDs are read last.
         with Chart.load_archive(chart) as loaded:
             rendered = loaded.render(dict(values), name=release_name, namespace=namespace)
             crds = loaded.crds

@@ -1,7 +1,7 @@
 """Why a chart cannot become objects.
 
-All of them are facts about a release, so trying again does not help, except `HelmMissing`: that one is about where
-this runs.
+All of them are facts about a release, so trying again does not help, except `HelmMissing`: that one is
+about where this runs.
 """
 
 from __future__ import annotations

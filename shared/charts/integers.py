@@ -1,12 +1,14 @@
 """Keeps whole numbers whole inside the Helm engine.
 
-Helm takes values as JSON, so every number is a Go float64 and 10485760 prints as `1.048576e+07`: wrong in arguments,
-annotations and config files. Handing such numbers over as strings would put quotes around them wherever a chart says
-`toYaml`. So a template is added to the chart which runs before all others and replaces such floats, wherever they are
-in the values, by Go integers: just what `helm --set` makes of them, hence what charts are prepared for.
+Helm takes values as JSON, so every number is a Go float64 and 10485760 prints as `1.048576e+07`: wrong in
+arguments, annotations and config files. Handing such numbers over as strings would put quotes around them
+wherever a chart says `toYaml`. So a template is added to the chart which runs before all others and
+replaces such floats, wherever they are in the values, by Go integers: just what `helm --set` makes of them,
+hence what charts are prepared for.
 
-Helm executes the most deeply nested template files first and gives all of them the same values; the added file
-therefore sits one level deeper than any other. Beyond 2**53 Helm has lost digits before any template runs.
+Helm executes the most deeply nested template files first and gives all of them the same values; the added
+file therefore sits one level deeper than any other. Beyond 2**53 Helm has lost digits before any template
+runs.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ def template(start: int = FROM) -> str:
 def guarded(chart: bytes, paths: Iterable[str]) -> bytes:
     """The chart archive with the template added; `paths` are the archive's members.
 
-    A gzip file may be several, one after the other, and so the chart itself is not touched: the new member's tar
-    record is compressed alone and put in front.
+    A gzip file may be several, one after the other, and so the chart itself is not touched: the new
+    member's tar record is compressed alone and put in front.
     """
     depth = max(path.count("/") for path in paths) + 1
     content = template().encode()

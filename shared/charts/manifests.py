@@ -12,7 +12,7 @@ from .errors import ManifestError
 
 
 class Identity(NamedTuple):
-    """What makes an object the same one over time: its version may change. `group` is empty for the core group."""
+    """What makes an object the same one over time; `group` is empty for the core group."""
 
     group: str
     kind: str
@@ -34,9 +34,9 @@ def identity(obj: Mapping[str, Any]) -> Identity:
 def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
     """The objects, in the order of the texts and as written there: no namespace is filled in.
 
-    Empty documents are skipped, lists replaced by their items, and objects for `helm test` left out. An object
-    without a namespace and one in `default_namespace` count as the same. Raises ManifestError, which names the file and
-    the document's number in it, for anything that is no object or occurs twice.
+    Empty documents are skipped, lists replaced by their items, and objects for `helm test` left out. An
+    object without a namespace and one in `default_namespace` count as the same. Raises ManifestError, which
+    names the file and the document's number in it, for anything that is no object or occurs twice.
     """
     objects: list[Object] = []
     seen: dict[Identity, str] = {}

@@ -1,8 +1,8 @@
 """Turns a release's `cluster-addon-values.yaml` into Helm values for one cluster.
 
-The file is a Go template over whole objects of the management cluster, so it runs on the one engine that has all of
-Go's and Helm's template language: as a chart in memory that consists of it. Helm has no access to the environment,
-files or the network from there.
+The file is a Go template over whole objects of the management cluster, so it runs on the one engine that
+has all of Go's and Helm's template language: as a chart in memory that consists of it. Helm has no access
+to the environment, files or the network from there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _EXACT: Final = 2**53
 def render_values(template: str, context: Mapping[str, Any], *, name: str) -> dict[str, Any]:
     """The values that `template` gives over `context` (`.Cluster`, `.ControlPlane`, `.InfraCluster`).
 
-    Integers are Go integers to the template, as they are in objects that Go programs read; missing keys and nulls
-    print as nothing. If the result is a mapping with a text under `values`, then that text is the values document.
-    Raises ValuesError, which names the file `name` and the template's line.
+    Integers are Go integers to the template, as they are in objects that Go programs read; missing keys and
+    nulls print as nothing. If the result is a mapping with a text under `values`, then that text is the
+    values document. Raises ValuesError, which names the file `name` and the template's line.
     """
     try:
         with Chart.load_archive(_chart(template)) as chart:

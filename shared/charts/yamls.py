@@ -1,7 +1,7 @@
 """YAML read the way Kubernetes' own tools read it (sigs.k8s.io/yaml), so that a chart means here what it means to Helm.
 
-Python's usual reader differs where it hurts: it makes dates of version strings and base-60 numbers of `10:30`, does not
-know `1e3` as a number or `0o644` as an octal, and keeps keys that are no strings.
+Python's usual reader differs where it hurts: it makes dates of version strings and base-60 numbers of
+`10:30`, does not know `1e3` as a number or `0o644` as an octal, and keeps keys that are no strings.
 """
 
 from __future__ import annotations

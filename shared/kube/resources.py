@@ -5,9 +5,15 @@ Plain data and string rules, no I/O; every layer above speaks in these terms.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from .errors import NotFound
+
+# No slash and no percent sign (Kubernetes' rule for path segments), nor what else has a meaning in URLs.
+_PATH_SEGMENT = re.compile(r"[A-Za-z0-9._:@-]*")
 
 Object = dict[str, Any]
 """One Kubernetes object, decoded from JSON and otherwise untouched."""
@@ -38,7 +44,14 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, or of one object when `name` is given."""
+        """The URL path of the collection, or of one object when `name` is given.
+
+        Raises `NotFound` for what no object can be called: names come from events and from other people's objects, and
+        must not lead to another path.
+        """
+        for segment in (namespace, name):
+            if segment in (".", "..") or not _PATH_SEGMENT.fullmatch(segment):
+                raise NotFound(f"{segment!r} is no name that a {self.kind} can have", status=404)
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]

@@ -95,9 +95,9 @@ class Rollout:
             # A 500 is about this object (a field of the wrong type, say), anything else about the server.
             if error.status != 500:
                 self._stop.set()
-            return replace(entry, error=str(error))
+            return replace(entry, error=_told(entry, error))
         except (ApiError, TimeoutError) as error:
-            return replace(entry, error=str(error))
+            return replace(entry, error=_told(entry, error))
         return replace(entry, uid=live["metadata"]["uid"], hash=content_hash(obj), status=SYNCED)
 
     def _apply_once(self, resource: Resource, obj: Object) -> Object:
@@ -161,6 +161,13 @@ class Rollout:
         except ApiError as error:
             return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error}")
         return None
+
+
+def _told(entry: Entry, error: Exception) -> str:
+    """The failure in the server's words; not of a Secret, since they can quote its values."""
+    if entry.kind == "Secret" and isinstance(error, ApiError) and error.body:
+        return f"refused with HTTP {error.status} {error.reason}; its words are withheld, they can quote the Secret"
+    return str(error)
 
 
 def _backwards(entries: Iterable[Entry]) -> list[list[Entry]]:

@@ -462,3 +462,32 @@ def test_the_same_event_in_two_replicas_at_once(world: World) -> None:
     assert world.names() == sorted(f"m{n}" for n in range(5, 25))
     assert {world.read(f"m{n}")["data"]["k"] for n in range(5, 25)} == {"2"}
     assert dig(world.addon(), "status.ready") is True
+
+
+def test_references_cannot_lead_to_other_objects(world: World) -> None:
+    """A Cluster's owner may write any name into it; our rights must not follow."""
+    path = f"../../../../../../api/v1/namespaces/{world.namespace}/secrets/demo-kubeconfig"
+    ref = {"apiGroup": "infrastructure.cluster-k8s.io", "kind": "KINDCluster", "name": path}
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]), infrastructureRef=ref)
+    world.secret()
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    world.call("cluster", change_event(cluster, "update", source="/test"))
+    world.settle()
+    secret = world.client.get(SECRET, Key(world.namespace, "demo-kubeconfig"))
+    assert "ownerReferences" not in secret["metadata"]
+    assert world.names() == []
+
+
+def test_a_refused_secret_is_not_quoted(world: World) -> None:
+    bad: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": world.namespace},
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": {".dockerconfigjson": "hunter2"},
+    }
+    world.cluster(write_release(world.releases, "v1", [bad]))
+    world.secret()
+    world.settle()
+    assert "hunter2" not in str(world.addon())
+    assert "withheld" in world.condition("HelmChartApplied")["message"]

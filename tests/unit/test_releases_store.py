@@ -261,7 +261,7 @@ def test_manifest_that_is_none(store: ReleaseStore, object_store: ObjectStore, d
     assert _is_whole(store)
 
 
-def test_store_down(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_down(object_store: ObjectStore) -> None:
     server = start()
     try:
         wait_ready(server.url)

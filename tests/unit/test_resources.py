@@ -1,0 +1,56 @@
+"""Names and paths: what is asked for, and what must never be."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.kube import Key, NotFound, Resource
+from shared.kube.resources import conventional_plural, dig, split_api_version
+
+POD = Resource("", "v1", "Pod", "pods")
+CLUSTER = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters")
+NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
+
+
+@pytest.mark.parametrize(
+    ("resource", "arguments", "path"),
+    [
+        (POD, ("ns", "p"), "/api/v1/namespaces/ns/pods/p"),
+        (POD, ("ns",), "/api/v1/namespaces/ns/pods"),
+        (POD, (), "/api/v1/pods"),
+        (NODE, ("", "n"), "/api/v1/nodes/n"),
+        (CLUSTER, ("ns", "c", "status"), "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/c/status"),
+        (NODE, ("", "system:node.a"), "/api/v1/nodes/system:node.a"),
+    ],
+)
+def test_path(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
+    assert resource.path(*arguments) == path
+
+
+@pytest.mark.parametrize("name", ["../../secrets/x", "..", ".", "a/b", "a%2Fb", "a?watch=1", "a#b", "a\nb", "ä"])
+def test_a_name_cannot_lead_elsewhere(name: str) -> None:
+    with pytest.raises(NotFound, match="no name"):
+        CLUSTER.path("ns", name)
+    with pytest.raises(NotFound, match="no name"):
+        CLUSTER.path(name, "c")
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Cluster", "clusters"),
+        ("KINDCluster", "kindclusters"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Ingress", "ingresses"),
+    ],
+)
+def test_plural(kind: str, plural: str) -> None:
+    assert conventional_plural(kind) == plural
+
+
+def test_small_things() -> None:
+    assert split_api_version("apps/v1") == ("apps", "v1")
+    assert split_api_version("v1") == ("", "v1")
+    assert dig({"a": {"b": None}}, "a.b", 1) == 1
+    assert dig({"a": []}, "a.b") is None
+    assert str(Key("", "n")) == "n"
