@@ -52,7 +52,7 @@ def test_kubernetes_version(written: str, read: str) -> None:
         ("    clusterAddon: v2\n", "", "versions.components.clusterAddon"),
         ("nodeImage: v1-sha-def", "nodeImage: v1-sha", "versions.components.nodeImage"),
         (GOOD[GOOD.index("versions") :], "versions: [a]\n", "versions"),
-        (GOOD, "", "(file)"),
+        (GOOD, "", "apiVersion"),
         (GOOD, "{}", "apiVersion"),
         (GOOD, "- a", "(file)"),
         (GOOD, "a: [", "(file)"),
