@@ -18,12 +18,12 @@ from functions import catalog
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.clients import Clients
-from shared.event import Event, change_event
+from shared.event import Event, change_event, own_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.support.releases import config_map, write_release
+from tests.support.releases import archive, config_map, write_release
 
 ADDON = "cluster-addon-demo"
 
@@ -491,3 +491,43 @@ def test_a_refused_secret_is_not_quoted(world: World) -> None:
     world.settle()
     assert "hunter2" not in str(world.addon())
     assert "withheld" in world.condition("HelmChartApplied")["message"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("metadata.yaml", "metadata.yaml: missing"),
+        ("test-stack-1-36-cluster-addon-v1.tgz", "test-stack-1-36-cluster-addon-v1.tgz: missing"),
+        ("test-stack-1-36-cluster-class-v1.tgz", "test-stack-1-36-cluster-class-v1.tgz: missing"),
+    ],
+)
+def test_half_written_release_folder(world: World, missing: str, words: str) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    file = world.releases / name / missing
+    content = file.read_bytes()
+    file.unlink()
+    world.cluster(name)
+    world.secret()
+    answer = world.settle()
+    assert (answer.status, answer.retry_after) == (202, 10.0)
+    found = world.condition("ClusterStackReleaseDownloaded")
+    assert found["reason"] == "IssueWithReleaseAssets"
+    assert words in found["message"]
+    # The author finishes the folder: the next look finds it whole, without anybody's help.
+    file.write_bytes(content)
+    wish = own_event("release.wanted", source="/test", subject=name, about=world.addon(), data={"release": name})
+    fetched = world.call("release_assets", wish)
+    assert fetched.reply is not None
+    world.call("addon_apply", fetched.reply)
+    assert world.names() == ["a"]
+
+
+@pytest.mark.parametrize("path", ["../evil", "/etc/evil", "addons/../../evil"])
+def test_hostile_chart_is_a_condition(world: World, path: str) -> None:
+    files = {"addons/Chart.yaml": "apiVersion: v2\nname: addons\nversion: 1.0.0\n", path: "x"}
+    world.cluster(write_release(world.releases, "v1", addon_chart=archive(files)))
+    world.secret()
+    assert world.settle().retry_after == 60.0
+    message = world.condition("HelmChartTemplated")["message"]
+    assert "test-stack-1-36-cluster-addon-v1.tgz" in message
+    assert "evil" in message

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from . import cold, forwarding, noop, rollout
+from . import cold, forwarding, journey, noop, rollout
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cold": cold.run,
     "noop": noop.run,
     "rollout": rollout.run,
     "forwarding": forwarding.run,
+    "journey": journey.run,
 }
 
 
