@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import control_plane
+from infra.control_plane.binaries import locate
 from infra.local import crds
 from shared.clients import Clients
 from shared.kube import Client, Resource, connect
@@ -29,6 +30,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     client.close()
     yield folder
     control_plane.stop(folder)
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """The helm program, from where the other binaries come from."""
+    return locate(["helm"], progress=print)["helm"]
 
 
 @pytest.fixture(scope="session")

@@ -114,7 +114,16 @@ def settled(kind_cluster: Object, event: Event) -> bool:
         and dig(kind_cluster, "status.ready") is True
         and dig(kind_cluster, "status.initialization.provisioned") is True
         and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None
+        and _runs(kind_cluster)
     )
+
+
+def _runs(kind_cluster: Object) -> bool:
+    """Instances end without an event, a restart of this machine for one; looking costs no request."""
+    try:
+        return from_env().inspect(kind_cluster["metadata"]["uid"]).phase == "ready"
+    except RuntimeProblem:
+        return False
 
 
 # -- steps -----------------------------------------------------------------------------------------------------

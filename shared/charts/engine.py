@@ -63,7 +63,9 @@ def render(
     try:
         program = (helm or find_helm)()
     except HelmMissing as error:
-        raise HelmMissing(f"{name}: the chart asks for facts of the cluster: {error}") from error
+        raise HelmMissing(
+            f"{name}: the chart asks for facts of the cluster, or has a schema elsewhere: {error}"
+        ) from error
     arguments = [release_name, "--namespace", namespace]
     if kube_version:
         arguments += ["--kube-version", kube_version]
@@ -85,7 +87,14 @@ def find_helm() -> Path:
 _NOT_TEMPLATES: Final = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")
 _ASKS: Final = re.compile(rb"""\bCapabilities\b|\blookup\s+["'`$(.]""")
 _CONSTRAINT: Final = re.compile(rb"""^["']?kubeVersion["']?\s*:""", re.MULTILINE)
-_REMOTE: Final = re.compile(rb'"\$ref"\s*:\s*"https?:')
+_INSIDE: Final = re.compile("#")
+_BUILT_IN: Final = {
+    "$ref": _INSIDE,
+    "$dynamicRef": _INSIDE,
+    "$recursiveRef": _INSIDE,
+    "$schema": re.compile("https?://json-schema.org/"),
+}
+"""What a schema may refer to without anything being fetched."""
 
 
 def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
@@ -102,8 +111,19 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
 
 
 def _has_remote_schema(members: Mapping[str, bytes]) -> bool:
-    """Whether validating the values would fetch a schema; such a one is not used: rendering stays offline."""
-    return any(_REMOTE.search(content) for path, content in members.items() if _is(path, "values.schema.json"))
+    """Whether validating the values would fetch or open another schema; such a one is not used at all."""
+    return any(_refers(content) for path, content in members.items() if _is(path, "values.schema.json"))
+
+
+def _refers(schema: bytes) -> bool:
+    pairs: list[tuple[str, Any]] = []
+    try:
+        json.loads(schema.decode(errors="replace"), object_pairs_hook=pairs.extend)  # sees every object inside
+    except ValueError:
+        return False  # Helm says what is wrong with it
+    except RecursionError:
+        return True
+    return any(_BUILT_IN[key].match(str(value)) is None for key, value in pairs if key in _BUILT_IN)
 
 
 def _is(path: str, file_name: str) -> bool:

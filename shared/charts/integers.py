@@ -41,8 +41,9 @@ _TEMPLATE: Final = """\
     {{- end -}}
     {{- $_ := set . "value" $items -}}
   {{- else if kindIs "float64" .value -}}
-    {{- $size := max 0 (int64 .value) (mul -1 (int64 .value)) -}}
-    {{- if and (eq .value (floor .value)) (ge $size FROM) (lt $size 9007199254740992) -}}
+    {{- $exact := and (gt .value -9007199254740992.0) (lt .value 9007199254740992.0) -}}
+    {{- $large := or (ge .value FROM.0) (le .value -FROM.0) -}}
+    {{- if and $exact $large (eq .value (floor .value)) -}}
       {{- $_ := set . "value" (int64 .value) -}}
     {{- end -}}
   {{- end -}}

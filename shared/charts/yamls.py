@@ -6,6 +6,7 @@ Python's usual reader differs where it hurts: it makes dates of version strings 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,6 +17,12 @@ YAMLError = yaml.YAMLError
 
 MAX_NODES: Final = 1_000_000
 """Of one document, aliases followed: a few lines of nested aliases can stand for billions of values."""
+
+MAX_NESTING: Final = 200
+"""Levels of one document; libyaml's composer recurses in C, where too deep means the end of the process."""
+
+MAX_MERGED: Final = 100_000
+"""Keys of one mapping before duplicates go, since `<<` can multiply them."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -34,6 +41,23 @@ class _Loader(_Base):  # type: ignore[misc]
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own interface
 
+    _level = 0
+
+    def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
+        self._level += 1
+        if self._level > MAX_NESTING:
+            raise YAMLError(f"the document is nested more than {MAX_NESTING} levels deep")
+        super().descend_resolver(parent, index)
+
+    def ascend_resolver(self) -> None:
+        self._level -= 1
+        super().ascend_resolver()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MAX_MERGED:
+            raise YAMLError(f"a mapping has more than {MAX_MERGED} keys, merged ones included")
+
     def integer(self, node: yaml.ScalarNode) -> int | float:
         text = str(node.value).replace("_", "")
         sign, digits = (text[0], text[1:]) if text[:1] in "+-" else ("", text)
@@ -42,11 +66,12 @@ class _Loader(_Base):  # type: ignore[misc]
         number = int(sign + digits, 0)
         return number if -(2**63) <= number < 2**64 else _plain(float(number))
 
-    def number(self, node: yaml.ScalarNode) -> int | float:
+    def number(self, node: yaml.ScalarNode) -> int | float | str:
         text = str(node.value).replace("_", "").lower()
         if text.endswith((".inf", ".nan")):
             raise yaml.constructor.ConstructorError(None, None, f"{node.value} has no place in JSON", node.start_mark)
-        return _plain(float(text))
+        number = float(text)
+        return _plain(number) if math.isfinite(number) else str(node.value)
 
     def boolean(self, node: yaml.ScalarNode) -> bool:
         return node.value in _TRUE
@@ -75,8 +100,13 @@ def load_all(text: str) -> Iterator[Any]:
 
     Raises YAMLError, with the line, when iteration comes to the document that is wrong.
     """
-    for document in yaml.load_all(text, Loader=_Loader):
-        yield _Json().of(document)
+    try:
+        for document in yaml.load_all(text, Loader=_Loader):
+            yield _Json().of(document)
+    except RecursionError as error:
+        raise YAMLError("the document contains itself") from error
+    except ValueError as error:  # a number that only its tag claims to be one
+        raise YAMLError(str(error)) from error
 
 
 def load(text: str) -> Any:

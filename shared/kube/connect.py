@@ -76,7 +76,7 @@ def inline(kubeconfig: bytes) -> Credentials:
     """
     try:
         document = yaml.safe_load(kubeconfig)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise KubeconfigError("kubeconfig is not valid YAML") from error
     if not isinstance(document, dict):
         raise KubeconfigError("kubeconfig is not a mapping")

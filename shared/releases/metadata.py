@@ -16,8 +16,6 @@ MAX_BYTES = 64 * 1024
 
 _KUBERNETES = re.compile(r"v?([0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?)")
 _NOTHING = {"", "~", "null"}
-# Scalars stay the text that was written (1.30 is not 1.3), and merge keys cannot multiply the document.
-_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class MetadataError(Exception):
@@ -43,7 +41,8 @@ def parse(data: bytes, release: str) -> Metadata:
     if len(data) > MAX_BYTES:
         raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
     try:
-        document = yaml.load(data, Loader=_LOADER)  # noqa: S506 - builds nothing but text, lists and mappings
+        # Scalars stay the text that was written (1.30 is not 1.3). The C loader would crash on deep nesting.
+        document = yaml.load(data, Loader=yaml.BaseLoader)  # noqa: S506 - builds no more than these
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         raise MetadataError(release, "(file)", f"not YAML: {_short(error)}") from error
 

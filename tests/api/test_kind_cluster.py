@@ -144,8 +144,8 @@ def test_killed_instance_comes_back_with_the_same_identity(world: World) -> None
     pid = control_plane.status(world.folder()).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    world.until(lambda: (s := control_plane.status(world.folder())).phase == "ready" and s.pid != pid, resync=True)
-    world.until(world.ready, resync=True)
+    world.until(lambda: (s := control_plane.status(world.folder())).phase == "ready" and s.pid != pid)
+    world.until(world.ready)
     assert world.kind()["spec"]["controlPlaneEndpoint"] == endpoint
     config = world.client.get(SECRET, Key(world.namespace, "dev-config"))
     assert connect.workload(base64.b64decode(config["data"]["config"])).text("/readyz")

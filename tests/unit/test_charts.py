@@ -240,10 +240,7 @@ def test_facts_without_helm_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -
         rendered(CAPABILITIES, {"n": 1})
 
 
-def test_facts_come_from_the_helm_program() -> None:
-    from infra.control_plane.binaries import locate
-
-    helm = locate(["helm"], progress=print)["helm"]
+def test_facts_come_from_the_helm_program(helm: Path) -> None:
     text = rendered(CAPABILITIES, {"n": 10485760}, kube_version="v1.31.7", helm=lambda: helm)
     assert "v: v1.31.7" in text
     assert "n: 10485760" in text

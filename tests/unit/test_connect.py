@@ -62,6 +62,7 @@ def test_inline_token() -> None:
     [
         (b"", "not a mapping"),
         (b"{", "not valid YAML"),
+        (b"[" * 100_000, "not valid YAML"),
         (kubeconfig({"exec": {"command": "x"}}), "runs a command"),
         (kubeconfig({"auth-provider": {"name": "x"}}), "auth provider"),
         (kubeconfig({"client-key": "/etc/shadow"}), "reads a key file"),

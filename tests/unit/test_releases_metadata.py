@@ -56,7 +56,7 @@ def test_kubernetes_version(written: str, read: str) -> None:
         (GOOD, "{}", "apiVersion"),
         (GOOD, "- a", "(file)"),
         (GOOD, "a: [", "(file)"),
-        (GOOD, "[" * 20000, "(file)"),
+        (GOOD, "[" * 65000, "(file)"),
         (GOOD, "\x00", "(file)"),
         (GOOD, "#" * 70000, "(file)"),
         (GOOD, "? [a]\n: b", "(file)"),

@@ -1,0 +1,175 @@
+"""Both engines give the same objects, whole numbers stay whole in every way of using them, schemas stay offline."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import charts
+from shared.charts import HelmMissing, RenderError
+
+CHART = "apiVersion: v2\nname: {}\nversion: 1.0.0\n"
+CRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {}}}\n"
+
+
+def packed(files: dict[str, str | bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for path, text in files.items():
+            content = text.encode() if isinstance(text, str) else text
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def umbrella(extra: str = "") -> bytes:
+    """A chart with a packed subchart that can be switched off, CRDs in both, hooks, notes and large numbers."""
+    subchart: dict[str, str | bytes] = {
+        "sub/Chart.yaml": CHART.format("sub"),
+        "sub/values.yaml": "bytes: 7654321\n",
+        "sub/crds/crd.yaml": CRD.format("subs.x"),
+        "sub/templates/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\n"
+        'data: {b: "{{ .Values.bytes }}"}',
+        "sub/templates/_helpers.tpl": extra,
+    }
+    return packed(
+        {
+            "c/Chart.yaml": CHART.format("c")
+            + "dependencies:\n- {name: sub, version: 1.0.0, condition: sub.enabled}\n",
+            "c/values.yaml": "bytes: 10485760\nsub: {enabled: true}\n",
+            "c/crds/crd.yaml": CRD.format("tops.x"),
+            "c/charts/sub-1.0.0.tgz": packed(subchart),
+            "c/templates/NOTES.txt": "Thank you.",
+            "c/templates/cm.yaml": (
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n"
+                '  plain: "{{ .Values.bytes }}"\n  list: "{{ .Values.list }}"\n'
+                '  encoded: "{{ .Values.bytes | toString | b64enc }}"\n'
+                "---\napiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}\n"
+                "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-install}}\n"
+            ),
+        }
+    )
+
+
+def addon(chart: bytes, values: dict[str, Any], **more: Any) -> dict[str, Any]:
+    objects = charts.render_addon(chart, json.dumps(values), {}, chart_name="c.tgz", kube_version="v1.36.3", **more)
+    return {str(charts.identity(obj)): obj for obj in objects}
+
+
+TOP = {"ConfigMap c", "Job.batch j", "CustomResourceDefinition.apiextensions.k8s.io tops.x"}
+SUB = {"ConfigMap s", "CustomResourceDefinition.apiextensions.k8s.io subs.x"}
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({}, TOP | SUB),
+        ({"sub": {"enabled": False}}, TOP),
+        ({"list": [12345678, [{"x": 1}]]}, TOP | SUB),
+    ],
+    ids=["defaults", "subchart off", "numbers"],
+)
+class TestUmbrella:
+    def test_objects(self, values: dict[str, Any], names: set[str]) -> None:
+        assert addon(umbrella(), values).keys() == names
+
+    def test_engines_agree(self, values: dict[str, Any], names: set[str], helm: Path) -> None:
+        asking = umbrella("{{/* .Capabilities */}}")
+        assert charts.needs_cluster_facts(charts.inspect(asking, "c.tgz"))
+        found = addon(asking, values, helm=lambda: helm)
+        assert found == addon(umbrella(), values)
+        assert found.keys() == names
+
+
+def test_numbers_of_defaults_lists_and_subcharts() -> None:
+    objects = addon(umbrella(), {"list": [12345678]})
+    assert objects["ConfigMap c"]["data"] == {"plain": "10485760", "list": "[12345678]", "encoded": "MTA0ODU3NjA="}
+    assert objects["ConfigMap s"]["data"] == {"b": "7654321"}
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "text"),
+    [
+        ("{{ .Values.x }}", 999_999, "999999"),
+        ("{{ .Values.x }}", 1_000_000, "1000000"),
+        ("{{ .Values.x }}", -1_000_000, "-1000000"),
+        ("{{ .Values.x }}", 2**53 - 1, str(2**53 - 1)),
+        ("{{ .Values.x }}", 1e300, "1e+300"),
+        ("{{ .Values.x }}", 1234567.5, "1.2345675e+06"),
+        ("{{ gt .Values.x 5 }}", 10485760, "true"),
+        ("{{ gt (int .Values.x) 5 }}", 10485760, "true"),
+        ("{{ add .Values.x 1 }}", 10485760, "10485761"),
+        ("{{ int64 .Values.x }}", 10485760, "10485760"),
+        ("{{ toJson .Values.x }}", 10485760, "10485760"),
+        ("{{ kindOf .Values.x }}", 5, "float64"),
+    ],
+)
+def test_numbers(template: str, value: float, text: str) -> None:
+    chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/a/b/c/d.yaml": template})
+    [manifest] = charts.render(chart, {"x": value}, name="c.tgz")
+    assert manifest.text == text
+
+
+SCHEMA = '{"properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "number"}}, "$schema": "%s"}'
+
+
+@pytest.mark.parametrize(
+    ("schema", "offline"),
+    [
+        ('{"type": "object"}', True),
+        (SCHEMA % "http://json-schema.org/draft-07/schema#", True),
+        (SCHEMA % "http://127.0.0.1:9/schema", False),
+        ('{"$ref": "http://127.0.0.1:9/x.json"}', False),
+        ('{"$ref": "\\u0068ttp://127.0.0.1:9/x.json"}', False),
+        ('{"allOf": [{"x": {"$ref": "file:///etc/hostname"}}]}', False),
+        ('{"$id": "http://127.0.0.1:9/a.json", "$ref": "b.json"}', False),
+        (b'{"x": "\xff", "$ref": "http://127.0.0.1:9/x.json"}', False),
+    ],
+)
+def test_schemas_are_never_fetched(schema: str | bytes, offline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", "/nowhere/helm")
+    chart = packed(
+        {"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema, "c/templates/t.yaml": "{{ .Values.x }}"}
+    )
+    if offline:
+        assert [manifest.text for manifest in charts.render(chart, {"x": 1}, name="c.tgz")] == ["1"]
+    else:
+        with pytest.raises(HelmMissing, match="a schema elsewhere"):
+            charts.render(chart, {"x": 1}, name="c.tgz")
+
+
+def test_a_schema_elsewhere_is_ignored(helm: Path) -> None:
+    schema = '{"$ref": "http://127.0.0.1:9/x.json"}'
+    chart = packed(
+        {"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema, "c/templates/t.yaml": "x: {{ .Values.x }}"}
+    )
+    [manifest] = charts.render(chart, {"x": 1}, name="c.tgz", helm=lambda: helm)
+    assert manifest.text.strip() == "x: 1"
+
+
+def test_a_schema_holds() -> None:
+    schema = '{"properties": {"x": {"type": "string"}}}'
+    chart = packed({"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema})
+    with pytest.raises(RenderError, match=r"c\.tgz.*got number, want string"):
+        charts.render(chart, {"x": 1}, name="c.tgz")
+
+
+def test_versions_reach_the_program(helm: Path) -> None:
+    template = '{{ .Capabilities.KubeVersion.Minor }} {{ .Capabilities.APIVersions.Has "x.io/v1/Thing" }}'
+    chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/t.yaml": f"x: {template}"})
+    [manifest] = charts.render(
+        chart, {}, name="c.tgz", kube_version="v1.31.7", api_versions=["x.io/v1/Thing"], helm=lambda: helm
+    )
+    assert manifest.text.strip() == "x: 31 true"
+
+
+def test_a_kubernetes_version_that_does_not_fit(helm: Path) -> None:
+    chart = packed({"c/Chart.yaml": CHART.format("c") + 'kubeVersion: ">=1.99"\n'})
+    with pytest.raises(RenderError, match=r"c\.tgz.*>=1\.99"):
+        charts.render(chart, {}, name="c.tgz", kube_version="v1.36.3", helm=lambda: helm)

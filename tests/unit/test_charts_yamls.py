@@ -1,0 +1,83 @@
+"""YAML means what sigs.k8s.io/yaml takes it for, and hostile documents end in an error soon."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from shared.charts import yamls
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("y", True),
+        ("Off", False),
+        ("'on'", "on"),
+        ("~", None),
+        ("010", 8),
+        ("0o14", 12),
+        ("-0777", -511),
+        ("0x1F", 31),
+        ("0b11", 3),
+        ("08", 8),
+        ("1_000", 1000),
+        ("_1", "_1"),
+        ("1e3", 1000),
+        ("1e400", "1e400"),
+        ("1.0", 1),
+        (".5", 0.5),
+        ("1.2.3", "1.2.3"),
+        ("10:30", "10:30"),
+        ("2001-01-01", "2001-01-01"),
+        ("2001-01-01T10:00:00Z", "2001-01-01T10:00:00Z"),
+        ("18446744073709551615", 2**64 - 1),
+        ("=", "="),
+        ("!!str 1", "1"),
+        ("{2: a, true: b, 1.5: c}", {"2": "a", "true": "b", "1.5": "c"}),
+        ("{<<: {a: 1, b: 1}, b: 2}", {"a": 1, "b": 2}),
+    ],
+)
+def test_scalars_and_keys(text: str, value: Any) -> None:
+    found = yamls.load(f"x: {text}")["x"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_aliases_share_nothing() -> None:
+    document = yamls.load("a: &a {b: 1}\nc: *a")
+    document["a"]["b"] = 2
+    assert document["c"] == {"b": 1}
+
+
+def test_long_is_not_deep() -> None:
+    assert len(yamls.load("- [[1], {a: [2]}]\n" * 1000)) == 1000
+
+
+def tenfold(first: str, line: str) -> str:
+    return first + "".join(line.format(n + 1, ",".join([f"*a{n}"] * 10)) for n in range(8))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("a: [", "line 2", id="unfinished"),
+        pytest.param(tenfold("a0: &a0 [1]\n", "a{0}: &a{0} [{1}]\n"), "more than 1000000 values", id="aliases"),
+        pytest.param(tenfold("a0: &a0 {k: 1}\n", "a{0}: &a{0} {{<<: [{1}]}}\n"), "more than 100000 keys", id="merges"),
+        pytest.param("a: &a [*a]", "contains itself", id="cycle"),
+        pytest.param("[" * 1_000_000, "200 levels", id="flow depth"),
+        pytest.param("- " * 1_000_000, "200 levels", id="block depth"),
+        pytest.param("x: .inf", "no place in JSON", id="infinite"),
+        pytest.param("x: !!int abc", "abc", id="a number in name only"),
+        pytest.param("!!python/object:os.system x", "tag", id="foreign tag"),
+        pytest.param("{[1]: 2}", "key", id="list as key"),
+        pytest.param("a: 1\n---\nb: 2", "one YAML document", id="two documents"),
+    ],
+)
+def test_refused(text: str, words: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(yamls.YAMLError, match=words):
+        yamls.load(text)
+    assert time.monotonic() - started < 5
