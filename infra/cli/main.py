@@ -37,6 +37,8 @@ app = typer.Typer(
 
 Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run: data, logs, kubeconfig.")]
 DEFAULT_DIR = Path(".capi-functions")
+LONGEST_WAIT = 31.0
+"""Seconds: waits up to this are part of the way somewhere, a longer one is for what a person has to mend."""
 
 
 @app.command()
@@ -217,7 +219,12 @@ def replay(
         dispatcher = Dispatcher(catalog.triggers(), InProcessDelivery(catalog.handler, Clients(client)))
         try:
             settled = player.replay(
-                recording.events, dispatcher, double=double, shuffle_seed=shuffle, timeout=timeout, settle_below=9.0
+                recording.events,
+                dispatcher,
+                double=double,
+                shuffle_seed=shuffle,
+                timeout=timeout,
+                settle_below=LONGEST_WAIT,
             )
             stats = dispatcher.stats
         finally:
