@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .clients import Clients
-from .kube import Conflict, NotFound, Object, Resource, dig, key_of
+from .kube import ApiError, Conflict, NotFound, Object, Resource, dig, key_of
 
 MANAGER = "capi-functions"
 """The field manager of everything written."""
@@ -40,7 +40,8 @@ class Create:
             wanted = {reference["uid"] for reference in dig(self.body, "metadata.ownerReferences", [])}
             found = {reference.get("uid") for reference in dig(existing, "metadata.ownerReferences", [])}
             if wanted and not wanted & found:
-                raise Conflict(
+                # No race, hence no `Conflict`: trying again does not help until a person decides.
+                raise ApiError(
                     f"{self.resource.kind} {key_of(self.body)} exists and belongs to somebody else",
                     status=409,
                 ) from error

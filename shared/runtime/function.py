@@ -66,8 +66,9 @@ class Function(Generic[O]):
 
     `observe(clients, key, primary)`: primary is None where the object is not there.
     `settled(primary, event)`: True where the event brings nothing new, so that nothing more need be read.
-    `report(observed, decision, results, now)`: what remains to be decided once the effects have happened or failed;
-    without one the decision stands, and a failure is left to the retry.
+    `report(observed, decision, results, now)`: what remains to be decided once the effects have happened or failed. It
+    may take a failure over, as a state of the object, by setting `results.error` to None; any other failure is told in
+    an event and left to the retry, and the status stays as it was.
     """
 
     triggers: Triggers
@@ -110,11 +111,17 @@ class Function(Generic[O]):
         results = perform(decision.effects, clients)
         if self.report is not None:
             decision = self.report(observed, decision, results, now)
-        if primary is not None and not _gone(primary, results):
-            self._write_status(clients, latest(primary, results), decision)
-        if results.error is not None:
-            raise results.error
-        return done(decision.message, reply=decision.reply, again=decision.requeue)
+        if results.error is None:
+            if primary is not None and not _gone(primary, results):
+                self._write_status(clients, latest(primary, results), decision)
+            return done(decision.message, reply=decision.reply, again=decision.requeue)
+        # The decision did not come true, so its status would be a lie; but somebody should hear why.
+        refused = isinstance(results.error, ApiError) and not isinstance(
+            results.error, (Unavailable, Conflict, NotFound)
+        )
+        if primary is not None and refused:
+            _record(clients, primary, Notice("ReconcileFailed", str(results.error), "Warning"))
+        raise results.error
 
     def _write_status(self, clients: Clients, primary: Mapping[str, Any], decision: Decision) -> None:
         if decision.status and changes(primary.get("status") or {}, decision.status):

@@ -1,0 +1,109 @@
+"""The four steps on a real API server: what is written when, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from shared.api.resources import KIND_CLUSTER, SECRET
+from shared.clients import Clients
+from shared.effects import Create, Patch
+from shared.event import change_event
+from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unavailable
+from shared.runtime import Decision, Function
+from shared.triggers import Triggers, Watch
+
+EVENTS = Resource("", "v1", "Event", "events")
+TRIGGERS = Triggers("test", (Watch(KIND_CLUSTER),))
+
+
+@dataclass(frozen=True)
+class Fails:
+    error: Exception
+
+    def execute(self, _clients: Clients) -> None:
+        raise self.error
+
+
+def function(*effects: Any, status: Object | None = None) -> Function[None]:
+    def decide(_observed: None, _now: datetime) -> Decision:
+        return Decision(tuple(effects), status or {"ready": True})
+
+    return Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
+
+
+@pytest.fixture
+def primary(management: Client, namespace: str) -> Object:
+    body: Object = {
+        "apiVersion": KIND_CLUSTER.api_version,
+        "kind": "KINDCluster",
+        "metadata": {"name": "p", "namespace": namespace},
+        "spec": {"clusterName": "p"},
+    }
+    return management.create(KIND_CLUSTER, body)
+
+
+@pytest.mark.parametrize(
+    ("error", "recorded"),
+    [
+        (ApiError("forbidden to touch it", status=403), True),
+        (Unavailable("down"), False),
+        (Conflict("moved on", status=409), False),
+    ],
+)
+def test_a_failed_effect_is_not_reported_as_done(
+    clients: Clients, management: Client, primary: Object, error: Exception, recorded: bool
+) -> None:
+    answer = function(Fails(error)).handle(clients, change_event(primary, "update", source="/test"))
+    assert answer.status == 503
+    assert str(error) in answer.message
+    assert "status" not in management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p"))
+    told = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]
+    assert told == ([str(error)] if recorded else [])
+
+
+def test_an_unchanged_status_is_not_written(clients: Clients, management: Client, primary: Object) -> None:
+    event = change_event(primary, "update", source="/test")
+    key = Key(primary["metadata"]["namespace"], "p")
+    assert function().handle(clients, event).status == 204
+    first = management.get(KIND_CLUSTER, key)
+    assert first["status"]["ready"] is True
+    assert function().handle(clients, event).status == 204
+    assert management.get(KIND_CLUSTER, key)["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+def test_effects_on_the_same_object_follow_each_other(clients: Clients, management: Client, primary: Object) -> None:
+    patches = [Patch(KIND_CLUSTER, primary, {"metadata": {"labels": {name: "1"}}}) for name in ("a", "b")]
+    event = change_event(primary, "update", source="/test")
+    assert function(*patches).handle(clients, event).status == 204
+    live = management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p"))
+    assert live["metadata"]["labels"] == {"a": "1", "b": "1"}
+    assert live["status"]["ready"] is True
+
+
+def test_a_decision_on_an_old_version_is_refused(clients: Clients, management: Client, primary: Object) -> None:
+    management.patch(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p"), {"metadata": {"labels": {"x": "1"}}})
+    with pytest.raises(Conflict):
+        Patch(KIND_CLUSTER, primary, {"metadata": {"labels": {"a": "1"}}}).execute(clients)
+
+
+@pytest.mark.parametrize(("owner", "accepted"), [("u", True), ("other", False), (None, False)])
+def test_create_over_an_existing_object(
+    clients: Clients, management: Client, namespace: str, owner: str | None, accepted: bool
+) -> None:
+    def secret(uid: str | None) -> Object:
+        reference = {"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": uid}
+        references = {"ownerReferences": [reference]} if uid else {}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace, **references}}
+
+    management.create(SECRET, secret(owner))
+    create = Create(SECRET, secret("u"))
+    if accepted:
+        assert create.execute(clients)["metadata"]["name"] == "s"
+        return
+    with pytest.raises(ApiError, match="belongs to somebody else") as caught:
+        create.execute(clients)
+    assert not isinstance(caught.value, Conflict)
