@@ -112,6 +112,7 @@ def _report(
         reason,
         message,
         now=now,
+        # The first one is kept: this condition does not follow the spec, and a newer number would cost a write.
         observed_generation=(get_condition(before, CONDITION) or {}).get("observedGeneration")
         or cluster["metadata"].get("generation"),
     )
