@@ -6,23 +6,21 @@ Exit codes: 0 done and verified, 1 it did not work (the last line says why and w
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
 from rich.markup import escape
 
+from .failures import Failure, failures
 from .output import Timeline, WaitTimeout, err, out
+from .runs import detach as start_detached
+from .runs import end, kubeconfig_of, refuse_second, settings_of, until_signal
 
 if TYPE_CHECKING:
     from infra.local.stack import Stack
@@ -50,10 +48,10 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is up; end it with `down`.")] = False,
 ) -> None:
     """Run a management cluster here: API server, CRDs, object store, functions, forwarder. Ctrl-C stops all."""
-    with _failures():
-        _refuse_second(directory)
+    with failures():
+        refuse_second(directory)
         if detach:
-            _detach(directory, releases)
+            start_detached(directory, releases)
             return
         from infra.local.stack import Stack
 
@@ -65,7 +63,7 @@ def up(
             for name, value in (("kubeconfig", stack.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
             out.print(f"  try           kubectl --kubeconfig {escape(str(stack.kubeconfig))} get clusters -A")
-            _until_signal()
+            until_signal()
         finally:
             timeline.say("stopping")
             stack.stop()
@@ -75,18 +73,9 @@ def up(
 @app.command()
 def down(directory: Dir = DEFAULT_DIR) -> None:
     """End the run in a folder, wherever it was started; its data stay."""
-    with _failures():
-        state = _running(directory)
-        if state is None:
-            out.print(f"nothing runs in {directory}")
-            return
-        os.kill(state["pid"], signal.SIGTERM)
-        deadline = time.monotonic() + 60
-        while _running(directory) is not None:
-            if time.monotonic() > deadline:
-                raise _Failure(f"process {state['pid']} has not ended within 60 s; its log is in {directory}/logs")
-            time.sleep(0.1)
-        out.print(f"stopped the run in {directory}")
+    with failures():
+        ended = end(directory)
+        out.print(f"stopped the run in {directory}" if ended else f"nothing runs in {directory}")
 
 
 @app.command()
@@ -107,11 +96,11 @@ def demo(
 
     from .demo import RELEASES, Demo, DemoError
 
-    with _failures(DemoError), ExitStack() as cleanup:
+    with failures(DemoError), ExitStack() as cleanup:
         if directory is None:
             directory = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="capi-functions-demo-")))
         else:
-            _refuse_second(directory)
+            refuse_second(directory)
         timeline = Timeline()
         stack = Stack(directory, releases=RELEASES, progress=timeline.say)
         cleanup.callback(stack.stop)
@@ -149,7 +138,7 @@ def render(
 
     from .render import render as render_files
 
-    with _failures(ChartError, InvalidName, InvalidRelease, OSError, ValueError, KeyError):
+    with failures(ChartError, InvalidName, InvalidRelease, OSError, ValueError, KeyError):
         objects = render_files(release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version)
         sys.stdout.write(yaml.safe_dump_all(objects, sort_keys=False))
 
@@ -166,13 +155,13 @@ def capture(
     from functions import catalog
     from shared.kube import connect
 
-    with _failures(OSError):
+    with failures(OSError):
         recording = Capture(
-            folder, connect.from_kubeconfig(str(_kubeconfig(directory, kubeconfig))), catalog.triggers()
+            folder, connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig))), catalog.triggers()
         )
         recording.start()
         out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
-        _until_signal(seconds)
+        until_signal(seconds)
         result = recording.stop()
         out.print(f"{len(result.events)} events and {len(result.inputs)} inputs in {escape(str(folder))}")
 
@@ -200,11 +189,11 @@ def replay(
     from shared.event import EventError
     from shared.kube import connect
 
-    with _failures(EventError, OSError):
+    with failures(EventError, OSError):
         recording = load(source)
         out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
         if inputs or to is None:
-            path = _kubeconfig(directory, kubeconfig)
+            path = kubeconfig_of(directory, kubeconfig)
             client = connect.from_kubeconfig(str(path))
             if inputs:
                 player.apply_inputs(client, recording.inputs)
@@ -213,9 +202,9 @@ def replay(
             out.print(", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())))
             refused = sum(count for status, count in statuses.items() if status >= 300)
             if refused:
-                raise _Failure(f"{refused} of {len(recording.events)} events were not taken by {to}")
+                raise Failure(f"{refused} of {len(recording.events)} events were not taken by {to}")
             return
-        os.environ |= _settings(directory) | {"KUBECONFIG": str(path)}
+        os.environ |= settings_of(directory) | {"KUBECONFIG": str(path)}
         dispatcher = Dispatcher(catalog.triggers(), InProcessDelivery(catalog.handler, Clients(client)))
         try:
             settled = player.replay(
@@ -232,7 +221,7 @@ def replay(
         answers = ", ".join(f"{count} x {status}" for status, count in sorted(stats.by_status.items()))
         out.print(f"{stats.delivered} calls: {answers}")
         if not settled:
-            raise _Failure(f"not settled within {timeout:g} s; `--timeout` gives it longer")
+            raise Failure(f"not settled within {timeout:g} s; `--timeout` gives it longer")
 
 
 @app.command()
@@ -254,65 +243,6 @@ def _demo_releases() -> Path:
     return RELEASES
 
 
-# -- the run in a folder ---------------------------------------------------------------------------------------
-
-
-def _running(directory: Path) -> dict[str, Any] | None:
-    """The state of the run in `directory`, if its process lives."""
-    try:
-        state: dict[str, Any] = json.loads((directory / "up.json").read_text())
-        os.kill(int(state["pid"]), 0)
-    except (OSError, ValueError, KeyError):
-        return None
-    return state
-
-
-def _refuse_second(directory: Path) -> None:
-    state = _running(directory)
-    if state is not None:
-        raise _Failure(
-            f"process {state['pid']} runs in {directory} already; `capi-functions down -d {directory}` ends it"
-        )
-
-
-def _detach(directory: Path, releases: Path | None) -> None:
-    (directory / "logs").mkdir(parents=True, exist_ok=True)
-    log = directory / "logs" / "up.log"
-    arguments = [sys.executable, "-m", "infra.cli.main", "up", "--dir", str(directory)]
-    if releases is not None:
-        arguments += ["--releases", str(releases)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    shown = 0
-    while (state := _running(directory)) is None or state["pid"] != process.pid:
-        lines = log.read_text(errors="replace").splitlines()
-        for line in lines[shown:]:
-            out.print(line, markup=False)
-        shown = len(lines)
-        if process.poll() is not None:
-            raise _Failure(f"it did not come up; the whole log is {log}")
-        time.sleep(0.1)
-    for name, value in state.items():
-        if isinstance(value, str):
-            out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
-
-
-def _kubeconfig(directory: Path, given: Path | None) -> Path:
-    path = given or directory / "management.kubeconfig"
-    if not path.is_file():
-        raise _Failure(f"there is no {path}; start a run with `capi-functions up`, or name a cluster with --kubeconfig")
-    return path
-
-
-def _settings(directory: Path) -> dict[str, str]:
-    """The environment of the functions of the run in `directory`; what is set here already stays."""
-    state = _running(directory)
-    settings = state.get("settings", {}) if state else {}
-    return {name: str(value) for name, value in settings.items() if name not in os.environ}
-
-
 def _start_capture(stack: Stack, folder: Path) -> Callable[[], None]:
     """Returns what ends it."""
     from events.capture import Capture
@@ -330,52 +260,11 @@ def _start_capture(stack: Stack, folder: Path) -> Callable[[], None]:
     return end
 
 
-def _until_signal(seconds: float | None = None) -> None:
-    """Waits for Ctrl-C or a request to end, at most `seconds`."""
-    done = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: done.set())
-    done.wait(seconds)
-
-
 def _tail(log: Path, lines: int = 30) -> str:
     try:
         return f"the end of {log}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
         return ""
-
-
-# -- failures --------------------------------------------------------------------------------------------------
-
-
-class _Failure(Exception):
-    """Something the user can act on; the message is all that is shown."""
-
-
-@contextmanager
-def _failures(*expected: type[Exception]) -> Iterator[None]:
-    """Expected failures end with one line and exit code 1 instead of a trace."""
-    from infra.control_plane import ControlPlaneError
-    from infra.control_plane.binaries import BinaryNotFound
-    from infra.local.stack import StackError
-    from shared.kube import ApiError
-
-    known: tuple[type[Exception], ...] = (
-        _Failure,
-        WaitTimeout,
-        StackError,
-        ControlPlaneError,
-        BinaryNotFound,
-        ApiError,
-        *expected,
-    )
-    try:
-        yield
-    except known as error:
-        err.print(f"[red]error:[/red] {escape(str(error))}")
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
 from infra import control_plane, object_store
+from infra.control_plane.processes import Process
 from shared.kube import Client, connect
 
 from . import crds
@@ -95,7 +96,14 @@ class Stack:
         object_store.wait_ready(self._store.url)
         self._progress(f"functions at {self.functions.url}: {', '.join(catalog.NAMES)}")
         urls = Urls(plane.url, self.functions.url, ingress, self._store.url)
-        state = {"pid": os.getpid(), "kubeconfig": str(self.kubeconfig), **urls.__dict__, "settings": settings}
+        me = Process.of(os.getpid())
+        state = {
+            "pid": os.getpid(),
+            "started": me.started if me else 0,
+            "kubeconfig": str(self.kubeconfig),
+            **urls.__dict__,
+            "settings": settings,
+        }
         (self.directory / STATE).write_text(json.dumps(state, indent=2) + "\n")
         return urls
 

@@ -1,0 +1,99 @@
+"""The run in a folder: who runs there, starting it in the background, ending it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from infra.control_plane.processes import Process
+
+from .failures import Failure
+from .output import out
+
+ENDS_WITHIN = 60.0
+
+
+def running(directory: Path) -> dict[str, Any] | None:
+    """The state of the run in `directory`, if its process lives: that very one, not another that got its pid."""
+    try:
+        state: dict[str, Any] = json.loads((directory / "up.json").read_text())
+        return state if Process(state["pid"], state["started"]).alive() else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def end(directory: Path) -> bool:
+    """Ends the run in `directory`; False if there is none. Raises `Failure` if it does not end."""
+    state = running(directory)
+    if state is None:
+        return False
+    Process(state["pid"], state["started"]).signal(signal.SIGTERM)
+    deadline = time.monotonic() + ENDS_WITHIN
+    while running(directory) is not None:
+        if time.monotonic() > deadline:
+            raise Failure(f"process {state['pid']} has not ended within {ENDS_WITHIN:g} s; see {directory}/logs")
+        time.sleep(0.1)
+    return True
+
+
+def refuse_second(directory: Path) -> None:
+    state = running(directory)
+    if state is not None:
+        raise Failure(
+            f"process {state['pid']} runs in {directory} already; `capi-functions down -d {directory}` ends it"
+        )
+
+
+def detach(directory: Path, releases: Path | None) -> None:
+    (directory / "logs").mkdir(parents=True, exist_ok=True)
+    log = directory / "logs" / "up.log"
+    arguments = [sys.executable, "-m", "infra.cli.main", "up", "--dir", str(directory)]
+    if releases is not None:
+        arguments += ["--releases", str(releases)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    shown = 0
+    while (state := running(directory)) is None or state["pid"] != process.pid:
+        lines = log.read_text(errors="replace").splitlines()
+        for line in lines[shown:]:
+            out.print(line, markup=False)
+        shown = len(lines)
+        if process.poll() is not None:
+            raise Failure(f"it did not come up; the whole log is {log}")
+        time.sleep(0.1)
+    for name, value in state.items():
+        if isinstance(value, str):
+            out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
+
+
+def kubeconfig_of(directory: Path, given: Path | None) -> Path:
+    path = given or directory / "management.kubeconfig"
+    if not path.is_file():
+        raise Failure(f"there is no {path}; start a run with `capi-functions up`, or name a cluster with --kubeconfig")
+    return path
+
+
+def settings_of(directory: Path) -> dict[str, str]:
+    """The environment of the functions of the run in `directory`; what is set here already stays."""
+    state = running(directory)
+    settings = state.get("settings", {}) if state else {}
+    return {name: str(value) for name, value in settings.items() if name not in os.environ}
+
+
+def until_signal(seconds: float | None = None) -> None:
+    """Waits for Ctrl-C or a request to end, at most `seconds`."""
+    done = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: done.set())
+    done.wait(seconds)
