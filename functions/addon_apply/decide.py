@@ -22,7 +22,7 @@ from shared.workload import inventory
 from shared.workload.desired import UnknownKinds, defined_by, desired
 from shared.workload.rollout import Incomplete, Outcome, Rollout
 
-from .observe import Assets, MissingAssets, Observed, Reached, Unreachable, applied, values_context
+from .observe import Assets, Facts, MissingAssets, Observed, Reached, Unreachable, applied, values_context
 
 FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
 STAGE_ANNOTATION = "ClusterAddonStage"
@@ -164,6 +164,7 @@ def _finalizer(addon: Object) -> tuple[Effect, ...]:
 
 def _roll_out(verdict: Verdict, observed: Observed, reach: Reached, assets: Assets) -> Decision:
     addon = verdict.addon
+    facts = observed.facts or Facts(assets.release.metadata.kubernetes)
     version = str(assets.release.metadata.cluster_addon)
     unchanged = dig(addon, "spec.version") == version and dig(addon, "status.ready") is True
     if unchanged:
@@ -181,7 +182,8 @@ def _roll_out(verdict: Verdict, observed: Observed, reach: Reached, assets: Asse
             assets.values_template,
             values_context(observed),
             chart_name=assets.release.addon_chart,
-            kube_version=assets.release.metadata.kubernetes,
+            kube_version=facts.version,
+            api_versions=facts.api_versions,
         )
         objects = desired(rendered, reach.served, default_namespace=DEFAULT_NAMESPACE)
     except charts.ChartError as error:

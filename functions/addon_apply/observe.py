@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from shared import charts
 from shared.api import cluster as contract
 from shared.api.conditions import is_true
 from shared.api.names import kubeconfig_of
@@ -38,7 +39,14 @@ class Reached:
 
     workload: Workload
     served: Mapping[tuple[str, str], Resource]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a chart may ask about: the `version` (`v1.36.3`) and what is served (`apps/v1`, `apps/v1/Deployment`)."""
+
     version: str
+    api_versions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class Observed:
     """What the Cluster's class asks for; None for a class that names no cluster stack."""
     reach: Reached | Unreachable | None = None
     assets: Assets | MissingAssets | None = None
+    facts: Facts | None = None
     control_plane: Found = _NOTHING
     infrastructure: Found = _NOTHING
 
@@ -90,12 +99,16 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
     assets = _assets(clients, release)
     if isinstance(assets, MissingAssets):
         return Observed(addon, cluster, release, reach, assets)
+    facts = _facts(reach, assets)
+    if isinstance(facts, Unreachable):
+        return Observed(addon, cluster, release, facts)
     return Observed(
         addon,
         cluster,
         release,
         reach,
         assets,
+        facts,
         control_plane=clients.look_up(contract.control_plane_ref(cluster), key.namespace),
         infrastructure=clients.look_up(contract.infrastructure_ref(cluster), key.namespace),
     )
@@ -132,7 +145,23 @@ def _reach(clients: Clients, cluster: Key) -> Reached | Unreachable:
         return Unreachable(f"the API server refuses the credentials in {key.name}: {error}", "Warning")
     except ApiError as error:
         return Unreachable(f"the workload API server is not ready: {error}")
-    return Reached(workload, served, "")
+    return Reached(workload, served)
+
+
+def _facts(reach: Reached, assets: Assets) -> Facts | Unreachable:
+    """The live cluster's for a chart that asks; any other is rendered without a request for them."""
+    try:
+        asks = charts.needs_cluster_facts(charts.inspect(assets.chart, assets.release.addon_chart))
+    except charts.ChartError:
+        asks = False  # rendering will say what is wrong with it
+    if not asks:
+        return Facts(assets.release.metadata.kubernetes)
+    try:
+        version = reach.workload.client.request("GET", "/version", subject="version")["gitVersion"]
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not tell its version: {error}")
+    served = {name for api_version, kind in reach.served for name in (api_version, f"{api_version}/{kind}")}
+    return Facts(version, tuple(sorted(served)))
 
 
 def _assets(clients: Clients, release: ReleaseName) -> Assets | MissingAssets:

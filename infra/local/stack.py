@@ -18,6 +18,7 @@ from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
 from infra import control_plane, object_store
+from infra.control_plane.binaries import BinaryNotFound, locate
 from infra.control_plane.processes import Process
 from shared.kube import Client, connect
 
@@ -151,4 +152,14 @@ class Stack:
             "KIND_RUNTIME": "local",
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
+            **_helm(),
         }
+
+
+def _helm() -> dict[str, str]:
+    """The helm program where it was built already; only charts that ask about the cluster need it."""
+    try:
+        found = locate(["helm"], progress=lambda _line: None, build=False, archive=None)
+    except BinaryNotFound:
+        return {}
+    return {"HELM": str(found["helm"])}

@@ -531,3 +531,33 @@ def test_hostile_chart_is_a_condition(world: World, path: str) -> None:
     message = world.condition("HelmChartTemplated")["message"]
     assert "test-stack-1-36-cluster-addon-v1.tgz" in message
     assert "evil" in message
+
+
+FACTS = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: facts, namespace: "%s"}
+data:
+  version: "{{ .Capabilities.KubeVersion.Version }}"
+  deployments: "{{ .Capabilities.APIVersions.Has "apps/v1/Deployment" }}"
+  ours: "{{ .Capabilities.APIVersions.Has "clusterstack.x-k8s.io/v1alpha1" }}"
+  other: "{{ .Capabilities.APIVersions.Has "nowhere.example.com/v1" }}"
+"""
+
+
+def test_charts_see_the_live_cluster(world: World, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+    world.cluster(write_release(world.releases, "v1", templates={"facts.yaml": FACTS % world.namespace}))
+    world.secret()
+    assert world.settle().retry_after is None
+    live = world.client.request("GET", "/version")["gitVersion"]
+    facts = {"version": live, "deployments": "true", "ours": "true", "other": "false"}
+    assert world.read("facts")["data"] == facts
+
+
+def test_a_missing_helm_program_is_a_condition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", "/nowhere/helm")
+    world.cluster(write_release(world.releases, "v1", templates={"facts.yaml": FACTS % world.namespace}))
+    world.secret()
+    world.settle()
+    assert "install the helm program" in world.condition("HelmChartTemplated")["message"]
