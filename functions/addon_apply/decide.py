@@ -172,6 +172,11 @@ def _roll_out(verdict: Verdict, observed: Observed, reach: Reached, assets: Asse
         verdict.true("HelmChartApplied")
         advance = _advance(observed, version)
         return Decision((*_finalizer(addon), advance), verdict.status(ready=True), message="addons unchanged")
+    if assets.release.stages is not None:
+        message = f"{assets.release.stages}: releases whose addons come in stages cannot be applied yet"
+        verdict.false("ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed", message, "Error")
+        return Decision(_finalizer(addon), verdict.status(ready=False), requeue=BROKEN_RETRY, message=message)
+    verdict.drop("ClusterAddonConfigValidated")
     broken = _unreadable(observed.control_plane) or _unreadable(observed.infrastructure)
     if broken:
         verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", broken, "Error")
@@ -202,7 +207,7 @@ def _roll_out(verdict: Verdict, observed: Observed, reach: Reached, assets: Asse
     begin = Patch(
         CLUSTER_ADDON,
         addon,
-        {"status": verdict.status(ready=False, resources=intent, digest=digest)},
+        {"status": verdict.status(ready=False, resources=intent, digest=digest, kubernetesVersion=facts.version)},
         subresource="status",
     )
     resources = {**reach.served, **defined_by(objects)}

@@ -80,7 +80,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         cluster=cluster,
         now=now,
         conditions=list(dig(cluster, "status.conditions", [])),
-        initialization=dict(dig(cluster, "status.initialization", {})),
+        initialization=_initialization(cluster),
         endpoint=contract.endpoint(cluster),
         effects=list(start),
     )
@@ -236,6 +236,14 @@ def _delete(plan: Plan, observed: Observed) -> None:
 
 
 # -- helpers ---------------------------------------------------------------------------------------------------
+
+
+def _initialization(cluster: Object) -> dict[str, Any]:
+    """The facts so far; one that was written in the older contract holds, too."""
+    facts = dict(dig(cluster, "status.initialization", {}))
+    if contract.infrastructure_provisioned(cluster):
+        facts["infrastructureProvisioned"] = True
+    return facts
 
 
 def _adopt(plan: Plan, found: Found) -> None:

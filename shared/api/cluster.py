@@ -28,22 +28,6 @@ def class_name(cluster: _Object) -> str | None:
     return _text(cluster, "spec.topology.classRef.name") or _text(cluster, "spec.topology.class")
 
 
-def class_namespace(cluster: _Object) -> str | None:
-    """Where the ClusterClass is, by default beside the Cluster; None for a Cluster without topology."""
-    if class_name(cluster) is None:
-        return None
-    return (
-        _text(cluster, "spec.topology.classRef.namespace")
-        or _text(cluster, "spec.topology.classNamespace")
-        or _text(cluster, "metadata.namespace")
-    )
-
-
-def topology_version(cluster: _Object) -> str | None:
-    """The Kubernetes version that the topology asks for, such as `v1.33.1`."""
-    return _text(cluster, "spec.topology.version")
-
-
 def infrastructure_ref(cluster: _Object) -> Object | None:
     return _reference(cluster, "spec.infrastructureRef")
 

@@ -561,3 +561,13 @@ def test_a_missing_helm_program_is_a_condition(world: World, monkeypatch: pytest
     world.secret()
     world.settle()
     assert "install the helm program" in world.condition("HelmChartTemplated")["message"]
+
+
+def test_releases_in_stages_say_that_they_cannot_be_applied_yet(world: World) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    (world.releases / name / "clusteraddon.yaml").write_text("addonStages: {}\n")
+    world.cluster(name)
+    world.secret()
+    assert world.settle().retry_after == 60.0
+    assert "clusteraddon.yaml" in world.condition("ClusterAddonConfigValidated")["message"]
+    assert world.names() == []

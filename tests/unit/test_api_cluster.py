@@ -19,37 +19,31 @@ def status(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("topology", "name", "namespace"),
+    ("topology", "name"),
     [
-        ({"class": "scs-1-33-v1"}, "scs-1-33-v1", "team"),
-        ({"class": "scs", "classNamespace": "classes"}, "scs", "classes"),
-        ({"classRef": {"name": "scs"}}, "scs", "team"),
-        ({"classRef": {"name": "scs", "namespace": "classes"}}, "scs", "classes"),
-        ({"classRef": {"name": "new"}, "class": "old"}, "new", "team"),
-        ({"class": ""}, None, None),
-        *[(garbage, None, None) for garbage in GARBAGE],
-        *[({"class": garbage, "classRef": garbage}, None, None) for garbage in GARBAGE if not isinstance(garbage, str)],
+        ({"class": "scs-1-33-v1"}, "scs-1-33-v1"),
+        ({"class": "scs", "classNamespace": "classes"}, "scs"),
+        ({"classRef": {"name": "scs"}}, "scs"),
+        ({"classRef": {"name": "scs", "namespace": "classes"}}, "scs"),
+        ({"classRef": {"name": "new"}, "class": "old"}, "new"),
+        ({"class": ""}, None),
+        *[(garbage, None) for garbage in GARBAGE],
+        *[({"class": garbage, "classRef": garbage}, None) for garbage in GARBAGE if not isinstance(garbage, str)],
     ],
 )
-def test_class(topology: Any, name: str | None, namespace: str | None) -> None:
+def test_class(topology: Any, name: str | None) -> None:
     assert contract.class_name(spec(topology=topology)) == name
-    assert contract.class_namespace(spec(topology=topology)) == namespace
 
 
 @pytest.mark.parametrize("cluster", [{}, {"spec": None}, {"spec": "text"}, {"metadata": None, "status": []}])
 def test_what_has_no_spec_has_nothing(cluster: Any) -> None:
     assert contract.class_name(cluster) is None
-    assert contract.topology_version(cluster) is None
     assert contract.endpoint(cluster) is None
     assert contract.infrastructure_ref(cluster) is None
     assert contract.control_plane_ref(cluster) is None
     assert not contract.is_paused(cluster)
     assert not contract.infrastructure_provisioned(cluster)
     assert contract.failure_domains(cluster) == []
-
-
-def test_topology_version() -> None:
-    assert contract.topology_version(spec(topology={"class": "a", "version": "v1.33.1"})) == "v1.33.1"
 
 
 @pytest.mark.parametrize(

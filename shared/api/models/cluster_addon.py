@@ -83,9 +83,9 @@ class ClusterAddonStatus(Model):
     """`Ready` sums up all others."""
     observed_generation: Int64 | None = None
     digest: str | None = None
-    """Of everything that the last complete apply was made from; the same again is nothing to do."""
+    """Names the latest rollout, by what it applies: one that was interrupted is resumed, not begun again."""
     kubernetes_version: str | None = None
-    """Of the workload cluster, as charts were rendered for it."""
+    """What charts were told: the live version for those that ask, else the release's."""
 
 
 class ClusterAddon(Model):
