@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def helm() -> Path:
     """The helm program, from where the other binaries come from."""
     return locate(["helm"], progress=print)["helm"]
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    found = shutil.which("kubectl")
+    return Path(found) if found else locate(["kubectl"], progress=print)["kubectl"]
 
 
 @pytest.fixture(scope="session")

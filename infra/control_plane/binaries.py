@@ -76,7 +76,7 @@ class Module:
 
 
 _EVENTING = "knative.dev/eventing"
-_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 _MODULES = (
     Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
     Module("kubernetes", "k8s.io/kubernetes", {name: f"k8s.io/kubernetes/cmd/{name}" for name in _KUBERNETES}),

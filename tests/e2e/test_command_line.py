@@ -51,7 +51,7 @@ def test_demo(tmp_path: Path) -> None:
     await_end(tmp_path / "demo")
 
 
-def test_up_down_and_replay(tmp_path: Path) -> None:
+def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
     folder = tmp_path / "run"
     try:
         started = run("up", "--dir", folder, "--detach")
@@ -67,7 +67,7 @@ def test_up_down_and_replay(tmp_path: Path) -> None:
             "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: c, namespace: default}\n"
             "spec: {clusterNetwork: {serviceDomain: cluster.local}}\n"
         )
-        subprocess.run(["kubectl", "--kubeconfig", state["kubeconfig"], "apply", "-f", manifest], check=True)
+        subprocess.run([kubectl, "--kubeconfig", state["kubeconfig"], "apply", "-f", manifest], check=True)
         time.sleep(2)
         recording.send_signal(signal.SIGINT)
         assert recording.wait(20) == 0

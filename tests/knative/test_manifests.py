@@ -235,10 +235,8 @@ def test_cluster_addon(client: Client) -> None:
 
 
 @pytest.mark.parametrize("folder", ["knative", "crds"])
-def test_kustomize_builds(folder: str) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("there is no kubectl; what the kustomization lists is applied in the other tests all the same")
-    command = ["kubectl", "kustomize", str(PROJECT / "infra" / folder)]
+def test_kustomize_builds(folder: str, kubectl: Path) -> None:
+    command = [kubectl, "kustomize", str(PROJECT / "infra" / folder)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (built.returncode, built.stderr) == (0, "")
     objects = list(yaml.safe_load_all(built.stdout))

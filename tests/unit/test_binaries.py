@@ -322,8 +322,8 @@ def test_nothing_works(lines: Lines) -> None:
 
 
 def test_unknown_name(lines: Lines) -> None:
-    with pytest.raises(ValueError, match="kubectl"):
-        locate(["kubectl"], progress=lines)
+    with pytest.raises(ValueError, match="kubelet"):
+        locate(["kubelet"], progress=lines)
 
 
 @pytest.mark.parametrize("module", binaries._MODULES, ids=lambda module: str(module.directory))
