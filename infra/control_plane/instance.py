@@ -135,11 +135,12 @@ def remove(directory: Path) -> None:
     if not (layout.state.is_file() and layout.lock.is_file()):
         raise ControlPlaneError(f"{layout.root} is not the directory of a control plane")
     stop(directory)
-    with layout.lock.open("rb") as lock:
+    # Somebody else may be removing it at the same time.
+    with contextlib.suppress(FileNotFoundError), layout.lock.open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ControlPlaneError(f"{layout.root} has just been started again") from None
+            raise ControlPlaneError(f"{layout.root} is being started or removed by somebody else") from None
         shutil.rmtree(layout.root)
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -371,3 +372,14 @@ def test_starts_at_the_same_time(directory: Path, run: Callable[..., Status]) ->
     assert len(results) == 4
     assert len(set(results)) == 1
     assert len(processes_of(directory)) == 3
+
+
+def test_removals_at_the_same_time(directory: Path, run: Callable[..., Status]) -> None:
+    """Whoever comes second finds nothing to do, or is told that somebody is at it."""
+    run(directory)
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = [future.exception() for future in [pool.submit(remove, directory) for _ in range(4)]]
+    assert all(outcome is None or isinstance(outcome, ControlPlaneError) for outcome in outcomes), outcomes
+    assert None in outcomes
+    assert not directory.exists()
+    remove(directory)
