@@ -20,9 +20,10 @@ from shared.kube import Object, deleting, dig
 from shared.runtime import Decision, Notice
 from shared.workload import inventory
 from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.reach import Reached, Unreachable
 from shared.workload.rollout import Incomplete, Outcome, Rollout
 
-from .observe import Assets, Facts, MissingAssets, Observed, Reached, Unreachable, applied, values_context
+from .observe import Assets, Facts, MissingAssets, Observed, applied, values_context
 
 FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
 STAGE_ANNOTATION = "ClusterAddonStage"

@@ -5,8 +5,6 @@ The first obstacle ends the reading: what would come after it does not matter ye
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,31 +12,14 @@ from typing import Any
 from shared import charts
 from shared.api import cluster as contract
 from shared.api.conditions import is_true
-from shared.api.names import kubeconfig_of
-from shared.api.resources import CLUSTER, SECRET
-from shared.clients import Clients, Found, Workload
-from shared.kube import ApiError, Key, Object, Resource, Unauthorized, deleting, dig, key_of
-from shared.kube.connect import KubeconfigError
+from shared.api.resources import CLUSTER
+from shared.clients import Clients, Found
+from shared.kube import ApiError, Key, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.releases.release import Release
 from shared.releases.store import Corrupted
 from shared.storage import StorageError
-
-
-@dataclass(frozen=True)
-class Unreachable:
-    """Why the workload cluster cannot be worked on yet; `severity` is that of the condition."""
-
-    message: str
-    severity: str = "Info"
-
-
-@dataclass(frozen=True)
-class Reached:
-    """A workload cluster whose API server answered, and the kinds that it serves."""
-
-    workload: Workload
-    served: Mapping[tuple[str, str], Resource]
+from shared.workload.reach import Reached, Unreachable, reach
 
 
 @dataclass(frozen=True)
@@ -93,20 +74,20 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
     release = ReleaseName.from_class_name(contract.class_name(cluster) or "")
     if release is None or applied(addon, cluster):
         return Observed(addon, cluster, release)
-    reach = _reach(clients, key_of(cluster))
-    if isinstance(reach, Unreachable):
-        return Observed(addon, cluster, release, reach)
+    reached = reach(clients, key_of(cluster))
+    if isinstance(reached, Unreachable):
+        return Observed(addon, cluster, release, reached)
     assets = _assets(clients, release)
     if isinstance(assets, MissingAssets):
-        return Observed(addon, cluster, release, reach, assets)
-    facts = _facts(reach, assets)
+        return Observed(addon, cluster, release, reached, assets)
+    facts = _facts(reached, assets)
     if isinstance(facts, Unreachable):
         return Observed(addon, cluster, release, facts)
     return Observed(
         addon,
         cluster,
         release,
-        reach,
+        reached,
         assets,
         facts,
         control_plane=clients.look_up(contract.control_plane_ref(cluster), key.namespace),
@@ -123,29 +104,6 @@ def applied(addon: Object, cluster: Object) -> bool:
         and is_true(conditions, "HelmChartApplied")
         and is_true(conditions, "ClusterReady")
     )
-
-
-def _reach(clients: Clients, cluster: Key) -> Reached | Unreachable:
-    key = kubeconfig_of(cluster)
-    secret = clients.management.find(SECRET, key)
-    if secret is None:
-        return Unreachable(f"kubeconfig not there (yet): waiting for Secret {key.name}", "Warning")
-    try:
-        kubeconfig = base64.b64decode(dig(secret, "data.value") or "", validate=True)
-        if not kubeconfig:
-            raise KubeconfigError('missing key "value" in secret data')
-        workload = clients.workload(kubeconfig)
-    except (KubeconfigError, ValueError) as error:
-        return Unreachable(f"Secret {key.name}: {error}", "Warning")
-    try:
-        workload.client.text("/readyz")
-        served = workload.discovery.served()
-    except Unauthorized as error:
-        clients.forget(kubeconfig)
-        return Unreachable(f"the API server refuses the credentials in {key.name}: {error}", "Warning")
-    except ApiError as error:
-        return Unreachable(f"the workload API server is not ready: {error}")
-    return Reached(workload, served)
 
 
 def _facts(reach: Reached, assets: Assets) -> Facts | Unreachable:

@@ -1,0 +1,73 @@
+import pytest
+
+from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Bound, Condition, Stage, StagesError, parse
+
+FILE = b"""
+apiVersion: clusteraddonconfig.x-k8s.io/v1alpha1
+clusterAddonVersion: clusteraddons.clusterstack.x-k8s.io/v1alpha1
+addonStages:
+  AfterControlPlaneInitialized:
+    - name: cni
+      action: apply
+      waitForPostCondition:
+        objects:
+          - {key: cni, apiVersion: apps/v1, kind: DaemonSet, name: cilium, namespace: kube-system}
+        conditions: |
+          cni.status.numberReady == cni.status.desiredNumberScheduled
+    - name: old
+      action: delete
+      timeout: 1h30m
+  BeforeClusterUpgrade:
+    - name: cni
+"""
+
+
+def test_stages() -> None:
+    stages = parse(FILE, "r")
+    cni = Bound("cni", "apps/v1", "DaemonSet", "cilium", "kube-system")
+    after = Condition("cni.status.numberReady == cni.status.desiredNumberScheduled", (cni,))
+    assert stages.hooks == {
+        FIRST: (Stage("cni", "apply", after=after), Stage("old", "delete", timeout=5400.0)),
+        UPGRADE: (Stage("cni"),),
+    }
+    assert stages.unknown == ()
+    assert stages.of(UPGRADE) == (Stage("cni"),)
+    assert stages.of(UPGRADED) == (Stage("cni"),)
+
+
+def test_a_list_that_is_absent_is_the_other_one() -> None:
+    stages = parse(b"addonStages: {BeforeClusterUpgrade: [{name: a}]}", "r")
+    assert stages.of(FIRST) == (Stage("a"),)
+
+
+def test_unknown_keys_are_told_and_harmless() -> None:
+    stages = parse(b"more: 1\naddonStages: {BeforeClusterUpgrade: [{name: a, waitFor: x}]}", "r")
+    assert stages.unknown == ("more", "addonStages.BeforeClusterUpgrade[0].waitFor")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "want a mapping"),
+        ("a: [", "not YAML"),
+        ("apiVersion: v9\naddonStages: {}", "apiVersion: want"),
+        ("addonStages: {}", "no stages at all"),
+        ("addonStages: {SomeHook: []}", "addonStages.SomeHook: no such hook"),
+        ("addonStages: {BeforeClusterUpgrade: {}}", "want a list"),
+        ("addonStages: {BeforeClusterUpgrade: [x]}", r"BeforeClusterUpgrade\[0\]: want a mapping"),
+        ("addonStages: {BeforeClusterUpgrade: [{action: apply}]}", "name: missing"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: ../x}]}", "no name of a folder"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: x, action: drop}]}", "want apply or delete"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: x, timeout: soon}]}", "want a duration"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: x}, {name: x}]}", "occurs twice"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: x, waitForPreCondition: {objects: []}}]}", "conditions: missing"),
+        (
+            "addonStages: {BeforeClusterUpgrade: [{name: x, waitForPreCondition: "
+            "{conditions: a, objects: [{key: a, kind: Pod, name: p}]}}]}",
+            "apiVersion: missing",
+        ),
+    ],
+)
+def test_what_cannot_be_used(text: str, words: str) -> None:
+    with pytest.raises(StagesError, match=words):
+        parse(text.encode(), "r")
