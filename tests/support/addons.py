@@ -1,0 +1,127 @@
+"""One Cluster and its addons, and the events about them sent the way a sweep would: again and again, to whoever
+listens, with every reply passed on.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from events.delivery import Deliver
+from functions import catalog
+from shared.api.conditions import get_condition
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.event import Event, change_event
+from shared.kube import Client, Key, Object, Resource, dig
+from shared.runtime import Answer
+from shared.workload.inventory import OWNED, OWNED_LABEL
+
+FUNCTIONS = ("addon_create", "addon_apply")
+TAKERS = {
+    subscription.type: name for name, triggers in catalog.triggers().items() for subscription in triggers.subscriptions
+}
+
+
+@dataclass
+class Addons:
+    """`client` goes straight to the API server; `deliver` leads to the functions, by whatever way is tested."""
+
+    client: Client
+    deliver: Deliver
+    namespace: str
+    kubeconfig: bytes
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def cluster_key(self) -> Key:
+        return Key(self.namespace, "demo")
+
+    @property
+    def addon_key(self) -> Key:
+        return Key(self.namespace, "cluster-addon-demo")
+
+    # -- what users do -----------------------------------------------------------------------------------------
+
+    def want(self, class_name: str) -> None:
+        """A Cluster of this class, with its kubeconfig, or the upgrade of the present one to it."""
+        metadata = {"name": "demo-kubeconfig", "namespace": self.namespace}
+        data = {"value": base64.b64encode(self.kubeconfig).decode()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        self.client.apply(SECRET, secret, manager="user")
+        cluster = {
+            "apiVersion": CLUSTER.api_version,
+            "kind": "Cluster",
+            "metadata": {"name": "demo", "namespace": self.namespace},
+            "spec": {"topology": {"classRef": {"name": class_name}}},
+        }
+        self.client.apply(CLUSTER, cluster, manager="user")
+
+    def remove(self) -> None:
+        """The Cluster is deleted, and its addon with it, as a garbage collector does."""
+        for resource, key in ((CLUSTER, self.cluster_key), (CLUSTER_ADDON, self.addon_key)):
+            self.client.delete(resource, key)
+
+    # -- what event sources do ---------------------------------------------------------------------------------
+
+    def sweep(self) -> Answer:
+        """An event for each object that there is; returns the last word about the addon."""
+        answer = Answer(204)
+        for resource, key in ((CLUSTER, self.cluster_key), (CLUSTER_ADDON, self.addon_key)):
+            obj = self.client.find(resource, key)
+            if obj is not None:
+                event = change_event(obj, "update", source="/test", reference=True)
+                for name in FUNCTIONS:
+                    answer = self.send(name, event)
+        return answer
+
+    def send(self, name: str, event: Event) -> Answer:
+        answer = self.deliver(name, event)
+        self.answers.append(answer)
+        for _ in range(4):
+            if answer.reply is None:
+                break
+            answer = self.deliver(TAKERS[answer.reply.type], answer.reply)
+            self.answers.append(answer)
+        return answer
+
+    def until(self, reached: Callable[[], bool], what: str, *, within: float = 60.0) -> None:
+        deadline = time.monotonic() + within
+        while not reached():
+            assert time.monotonic() < deadline, f"{what} not reached: {self.told()}"
+            self.sweep()
+
+    # -- what is there then ------------------------------------------------------------------------------------
+
+    def addon(self) -> Object:
+        return self.client.get(CLUSTER_ADDON, self.addon_key)
+
+    def ready(self, class_name: str) -> bool:
+        addon = self.client.find(CLUSTER_ADDON, self.addon_key)
+        return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == class_name
+
+    def gone(self) -> bool:
+        return self.client.find(CLUSTER_ADDON, self.addon_key) is None
+
+    def condition(self, type_: str) -> Object:
+        found = get_condition(dig(self.addon(), "status.conditions", []), type_)
+        assert found is not None, f"no {type_}: {self.told()}"
+        return found
+
+    def told(self) -> str:
+        addon = self.client.find(CLUSTER_ADDON, self.addon_key)
+        return f"{dig(addon, 'status.conditions')} {self.answers[-3:]}"
+
+    def inventory(self) -> dict[tuple[str, str], Object]:
+        """The addon's entries by kind and name."""
+        entries = dig(self.addon(), "status.resources", [])
+        found = {(entry["kind"], entry["name"]): entry for entry in entries}
+        assert len(found) == len(entries), entries
+        return found
+
+
+def owned(client: Client, resource: Resource, namespace: str) -> dict[str, Object]:
+    """The objects with our label, by name."""
+    found = client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
+    return {obj["metadata"]["name"]: obj for obj in found}
