@@ -1,4 +1,4 @@
-"""What follows for one ClusterAddon: guards in the order of what must be there, then the rollout.
+"""What follows for one ClusterAddon: guards in the order of what must be there, then the way through the stages.
 
 Every wait has a condition that says what is waited for, and an interval. Conditions, reasons and severities are those
 that users of cluster stacks know.
@@ -6,35 +6,45 @@ that users of cluster stacks know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from shared import charts
 from shared.api import cluster as contract
-from shared.api.conditions import get_condition, remove_condition, set_condition, summary
 from shared.api.resources import CLUSTER_ADDON
+from shared.cel import ExpressionError, NotYet, evaluate
 from shared.clients import Clients, Found
-from shared.effects import Effect, Patch, RemoveFinalizer, Results, add_finalizer
-from shared.event import own_event
+from shared.effects import Delete, Effect, Patch, RemoveFinalizer, add_finalizer
+from shared.event import Event, own_event
 from shared.kube import Object, deleting, dig
-from shared.runtime import Decision, Notice
+from shared.releases.stages import UPGRADED
+from shared.runtime import Decision, changes
 from shared.workload import inventory
 from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.inventory import Entry, Plan
+from shared.workload.policy import Policy
 from shared.workload.reach import Reached, Unreachable
-from shared.workload.rollout import Incomplete, Outcome, Rollout
+from shared.workload.rollout import Rollout, look_again
 
-from .observe import Assets, Facts, MissingAssets, Observed, applied, values_context
+from . import content, history
+from .content import Assets, Facts
+from .observe import MissingAssets, Observed, is_anothers, progress, target, values_context
+from .target import AFTER, BEFORE, DONE, WORKING, Position, Progress, Target
+from .verdict import Verdict
 
 FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
 STAGE_ANNOTATION = "ClusterAddonStage"
 DEFAULT_NAMESPACE = "kube-system"
-RELEASE_NAME = "cluster-addon"
 
 # Seconds until the next look.
 CLUSTER_RETRY = 10.0
 ASSETS_RETRY = 10.0
 ASSETS_INTERVAL = timedelta(seconds=ASSETS_RETRY - 1)
 PARTIAL_RETRY = 20.0
+CONDITION_RETRY = 20.0
+READY_RETRY = 5.0
 BROKEN_RETRY = 60.0
 """For what only a person can mend: slow, but never given up."""
 
@@ -49,36 +59,15 @@ class Refresh:
         self.reached.workload.discovery.forget()
 
 
-@dataclass
-class Verdict:
-    """The decision while it is being made: the addon's conditions, and what else its status is to say."""
+@dataclass(frozen=True)
+class LookAgain:
+    """Returns these entries with what each is waiting for now."""
 
-    addon: Object
-    now: datetime
-    conditions: list[Object] = field(default_factory=list)
+    reached: Reached
+    entries: Sequence[Entry]
 
-    def __post_init__(self) -> None:
-        self.conditions = list(dig(self.addon, "status.conditions", []))
-
-    def true(self, type_: str) -> None:
-        self.conditions = set_condition(self.conditions, type_, "True", "", "", now=self.now)
-
-    def false(self, type_: str, reason: str, message: str, severity: str = "Info") -> None:
-        self.conditions = set_condition(
-            self.conditions, type_, "False", reason, message, now=self.now, severity=severity
-        )
-
-    def drop(self, type_: str) -> None:
-        self.conditions = remove_condition(self.conditions, type_)
-
-    def failed(self, type_: str, reason: str) -> bool:
-        """True where the addon says so already: the event about it was sent then."""
-        before = get_condition(dig(self.addon, "status.conditions", []), type_)
-        return bool(before and before.get("status") == "False" and before.get("reason") == reason)
-
-    def status(self, *, ready: bool, **fields: object) -> Object:
-        conditions = summary(self.conditions, now=self.now)
-        return {"conditions": conditions, "ready": ready, **fields}
+    def execute(self, _clients: Clients) -> list[Entry]:
+        return [look_again(self.reached.workload, entry) if entry.waiting else entry for entry in self.entries]
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -87,23 +76,34 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(message="the ClusterAddon is gone")
     if deleting(addon) or cluster is None or deleting(cluster):
         return _let_go(addon)
+    if is_anothers(addon, cluster):
+        # Made anew for the Cluster that has the name now, whose uid it then carries.
+        return Decision((Delete(CLUSTER_ADDON, addon),), message="this addon is of an earlier Cluster of that name")
     verdict = Verdict(addon, now)
     if contract.is_paused(cluster):
         verdict.false("ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are")
         return Decision(status=verdict.status(ready=dig(addon, "status.ready") is True), message="paused")
+    if not isinstance(observed.policy, Policy):
+        verdict.false("ClusterAddonConfigValidated", "InvalidAnnotation", str(observed.policy), "Error", warn=True)
+        return _waiting(verdict, BROKEN_RETRY, str(observed.policy))
     if observed.release is None:
         name = contract.class_name(cluster)
         verdict.false("ClusterStackReleaseDownloaded", "NoClusterStack", f"class {name!r} names no cluster stack")
         return Decision(status=verdict.status(ready=False))
-    if applied(addon, cluster):
-        return Decision(effects=_finalizer(addon), message="applied")
+    if observed.settled:
+        return Decision(_finalizer(addon), message="applied")
     if not isinstance(observed.reach, Reached):
         return _not_reached(verdict, observed.reach)
     verdict.true("ClusterReady")
+    if observed.awaited:
+        known = inventory.load(dig(addon, "status.resources"))
+        return Decision((*_finalizer(addon), LookAgain(observed.reach, known)))
+    if observed.rollback is not None:
+        return _roll_back(verdict, observed, observed.reach, observed.rollback)
     if not isinstance(observed.assets, Assets):
-        return _not_downloaded(verdict, observed.assets)
+        return _not_downloaded(verdict, observed, observed.assets)
     verdict.true("ClusterStackReleaseDownloaded")
-    return _roll_out(verdict, observed, observed.reach, observed.assets)
+    return _bring_to(verdict, observed, observed.reach, observed.assets)
 
 
 # -- guards ----------------------------------------------------------------------------------------------------
@@ -119,39 +119,24 @@ def _let_go(addon: Object) -> Decision:
 def _not_reached(verdict: Verdict, reach: Unreachable | None) -> Decision:
     problem = reach or Unreachable("the workload cluster was not looked at")
     verdict.false("ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity)
-    return Decision(
-        effects=_finalizer(verdict.addon),
-        status=verdict.status(ready=False),
-        requeue=CLUSTER_RETRY,
-        message=problem.message,
-    )
+    return _waiting(verdict, CLUSTER_RETRY, problem.message)
 
 
-def _not_downloaded(verdict: Verdict, missing: MissingAssets | None) -> Decision:
+def _not_downloaded(verdict: Verdict, observed: Observed, missing: MissingAssets | None) -> Decision:
     tag = missing.tag if missing else "-"
-    notices: tuple[Notice, ...] = ()
     if missing and missing.failure:
-        reason, message, severity = "IssueWithReleaseAssets", missing.failure, "Error"
-        if not verdict.failed("ClusterStackReleaseDownloaded", reason):
-            notices = (Notice(reason, message, "Warning"),)
+        message = missing.failure
+        verdict.false("ClusterStackReleaseDownloaded", "IssueWithReleaseAssets", message, "Error", warn=True)
     else:
-        reason, severity = "ReleaseAssetsNotDownloadedYet", "Info"
         message = f"release {tag} is not in storage yet; its fetch has been asked for"
-    verdict.false("ClusterStackReleaseDownloaded", reason, message, severity)
+        verdict.false("ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", message)
     wanted = None
     if missing is None or missing.failed_at is None or verdict.now - missing.failed_at >= ASSETS_INTERVAL:
         # After a failure once each interval, or question and answer would chase each other.
-        wanted = own_event(
-            "release.wanted", source="/addon_apply", subject=tag, about=verdict.addon, data={"release": tag}
-        )
-    return Decision(
-        effects=_finalizer(verdict.addon),
-        status=verdict.status(ready=False),
-        notices=notices,
-        requeue=ASSETS_RETRY,
-        reply=wanted,
-        message=message,
-    )
+        namespace = contract.class_namespace(observed.cluster or {})
+        data = {"release": tag, "namespace": namespace}
+        wanted = own_event("release.wanted", source="/addon_apply", subject=tag, about=verdict.addon, data=data)
+    return _waiting(verdict, ASSETS_RETRY, message, reply=wanted)
 
 
 def _finalizer(addon: Object) -> tuple[Effect, ...]:
@@ -160,60 +145,54 @@ def _finalizer(addon: Object) -> tuple[Effect, ...]:
     return (add_finalizer(CLUSTER_ADDON, addon, FINALIZER),)
 
 
-# -- rollout ---------------------------------------------------------------------------------------------------
+def _waiting(
+    verdict: Verdict, seconds: float, message: str, *, reply: Event | None = None, **fields: object
+) -> Decision:
+    """To look again after so many seconds; `fields` go into the status."""
+    return Decision(
+        effects=_finalizer(verdict.addon),
+        status=verdict.status(ready=False, **fields),
+        notices=tuple(verdict.notices),
+        requeue=seconds,
+        reply=reply,
+        message=message,
+    )
 
 
-def _roll_out(verdict: Verdict, observed: Observed, reach: Reached, assets: Assets) -> Decision:
-    addon = verdict.addon
-    facts = observed.facts or Facts(assets.release.metadata.kubernetes)
-    version = str(assets.release.metadata.cluster_addon)
-    unchanged = dig(addon, "spec.version") == version and dig(addon, "status.ready") is True
-    if unchanged:
+# -- the way through the stages ----------------------------------------------------------------------------------
+
+
+def _bring_to(verdict: Verdict, observed: Observed, reach: Reached, assets: Assets) -> Decision:
+    goal = target(observed)
+    resumed = dig(verdict.addon, "status.digest") == goal.digest
+    if not resumed and _unchanged(verdict.addon, goal):
         # The addons' own version is what decides: a new release with the same addons costs the cluster nothing.
         verdict.true("HelmChartApplied")
-        advance = _advance(observed, version)
-        return Decision((*_finalizer(addon), advance), verdict.status(ready=True), message="addons unchanged")
-    if assets.release.stages is not None:
-        message = f"{assets.release.stages}: releases whose addons come in stages cannot be applied yet"
-        verdict.false("ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed", message, "Error")
-        return Decision(_finalizer(addon), verdict.status(ready=False), requeue=BROKEN_RETRY, message=message)
+        effects = (*_finalizer(verdict.addon), *_advance(verdict.addon, goal))
+        return Decision(effects, verdict.status(ready=True, digest=goal.digest), message="addons unchanged")
+    if assets.problem:
+        verdict.false(
+            "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed", assets.problem, "Error", warn=True
+        )
+        return _waiting(verdict, BROKEN_RETRY, assets.problem)
     verdict.drop("ClusterAddonConfigValidated")
     broken = _unreadable(observed.control_plane) or _unreadable(observed.infrastructure)
     if broken:
         verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", broken, "Error")
-        return Decision(status=verdict.status(ready=False), requeue=CLUSTER_RETRY, message=broken)
-    try:
-        rendered = charts.render_addon(
-            assets.chart,
-            assets.values_template,
-            values_context(observed),
-            chart_name=assets.release.addon_chart,
-            kube_version=facts.version,
-            api_versions=facts.api_versions,
-        )
-        objects = desired(rendered, reach.served, default_namespace=DEFAULT_NAMESPACE)
-    except charts.ChartError as error:
-        return _not_rendered(verdict, observed, str(error))
-    except UnknownKinds as error:
-        verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error")
-        status = verdict.status(ready=False)
-        return Decision((*_finalizer(addon), Refresh(reach)), status, requeue=PARTIAL_RETRY, message=str(error))
-    verdict.drop("HelmChartTemplated")
-    name = observed.release.tag if observed.release else ""
-    digest = inventory.digest(objects, name, version)
-    known = inventory.load(dig(addon, "status.resources"))
-    plan = inventory.plan(objects, known, resumed=dig(addon, "status.digest") == digest)
-    intent = [entry.dump() for entry in inventory.merge_intent(plan, known)]
-    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"applying {len(plan.apply)} objects of {name}")
-    begin = Patch(
-        CLUSTER_ADDON,
-        addon,
-        {"status": verdict.status(ready=False, resources=intent, digest=digest, kubernetesVersion=facts.version)},
-        subresource="status",
+        return _waiting(verdict, CLUSTER_RETRY, broken)
+    way = progress(observed)
+    if way.current is not None:
+        return _stage(verdict, observed, reach, assets, goal, way, way.current)
+    return _finish(verdict, observed, reach, assets, goal, way)
+
+
+def _unchanged(addon: Object, goal: Target) -> bool:
+    return (
+        dig(addon, "spec.version") == goal.version
+        and dig(addon, "status.ready") is True
+        and dig(addon, "status.kubernetesVersion", "") == goal.told
+        and dig(addon, "spec.hook") != UPGRADED
     )
-    resources = {**reach.served, **defined_by(objects)}
-    rollout = Rollout(reach.workload, plan, resources)
-    return Decision((*_finalizer(addon), begin, rollout, _advance(observed, version)))
 
 
 def _unreadable(found: Found) -> str:
@@ -223,82 +202,193 @@ def _unreadable(found: Found) -> str:
     return ""
 
 
-def _not_rendered(verdict: Verdict, observed: Observed, message: str) -> Decision:
-    """Nothing was applied and nothing is pruned: the last good state stays."""
-    reason = "TemplateNewClusterStackFailed"
-    notices: tuple[Notice, ...] = ()
-    if not verdict.failed("HelmChartTemplated", reason):
-        notices = (Notice(reason, message, "Warning"),)
-    verdict.false("HelmChartTemplated", reason, message, "Error")
-    return Decision(
-        effects=_finalizer(verdict.addon),
-        status=verdict.status(ready=False),
-        notices=notices,
-        requeue=BROKEN_RETRY,
-        message=f"{observed.release}: {message}",
+def _stage(
+    verdict: Verdict, observed: Observed, reach: Reached, assets: Assets, goal: Target, way: Progress, at: Position
+) -> Decision:
+    """One step of one stage: a condition that is looked at, or its chart applied or deleted."""
+    if at.condition is not None:
+        obstacle = _obstacle(verdict, observed, at)
+        if obstacle is not None:
+            way = way.moved(AFTER if at.phase == AFTER else BEFORE, verdict.now)
+            return _waiting(verdict, CONDITION_RETRY, obstacle, stages=way.dump(), digest=goal.digest)
+    verdict.drop("EvaluatedCEL")
+    if at.phase == AFTER:
+        way = way.moved(DONE, verdict.now)
+        status = verdict.status(ready=False, stages=way.dump())
+        return Decision(status=status, proceed=True, message=f"stage {at.stage.name} is done")
+    way = way.moved(WORKING, verdict.now)
+    name = at.stage.name
+    rendered = _render(verdict, observed, reach, lambda facts: [(name, content.stage(assets, at.stage, *facts))])
+    if isinstance(rendered, Decision):
+        return rendered
+    [(_, objects)] = rendered
+    known = _inventory(verdict.addon)
+    resumed = dig(verdict.addon, "status.digest") == goal.digest
+    if at.stage.action == "delete":
+        plan = _deletion(objects, known)
+    else:
+        stages = {charts.identity(obj): name for obj in objects}
+        plan = inventory.plan(objects, known, resumed=resumed, stages=stages, prune=False)
+    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"stage {name} of {observed.release}")
+    begin = _begin(verdict, goal, plan, way)
+    return Decision((*_finalizer(verdict.addon), *begin, _rollout(observed, reach, plan, objects)))
+
+
+def _obstacle(verdict: Verdict, observed: Observed, at: Position) -> str | None:
+    """Why the stage cannot go on, also as a condition; None where its condition is true."""
+    condition = at.condition
+    assert condition is not None
+    which = "Post" if at.phase == AFTER else "Pre"
+    reason, stage = f"FailedToEvaluate{which}Condition", f"stage {at.stage.name}"
+    if isinstance(observed.bound, Unreachable):
+        verdict.false("EvaluatedCEL", reason, f"{stage}: {observed.bound.message}")
+        return observed.bound.message
+    missing = [str(one) for one in condition.objects if observed.bound.get(one.key) is None]
+    try:
+        if missing:
+            raise NotYet(f"{', '.join(missing)} is not there")
+        if evaluate(condition.expression, observed.bound):
+            return None
+        message = f"{stage}: waiting until {condition.expression}"
+    except NotYet as error:
+        message = f"{stage}: waiting until {condition.expression}: {error}"
+    except ExpressionError as error:
+        message = f"{stage}: {error}"
+        verdict.false("EvaluatedCEL", reason, message, "Error", warn=True)
+        return message
+    if at.overdue(verdict.now):
+        message += f"; this has taken longer than {at.stage.timeout:g} s"
+        verdict.false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", warn=True)
+    else:
+        verdict.false("EvaluatedCEL", reason, message)
+    return message
+
+
+def _finish(
+    verdict: Verdict, observed: Observed, reach: Reached, assets: Assets, goal: Target, way: Progress
+) -> Decision:
+    """Everything that is wanted in one rollout, which also prunes; after stages most of it is there already."""
+    stages = assets.stages.wanted(goal.hook) if assets.stages else ()
+    rendered = _render(verdict, observed, reach, lambda facts: content.wanted(assets, stages, *facts))
+    if isinstance(rendered, Decision):
+        return rendered
+    return _whole(verdict, observed, reach, goal, way, rendered)
+
+
+def _whole(
+    verdict: Verdict,
+    observed: Observed,
+    reach: Reached,
+    goal: Target,
+    way: Progress,
+    parts: Sequence[tuple[str, Sequence[Object]]],
+) -> Decision:
+    addon = verdict.addon
+    objects = [obj for _, part in parts for obj in part]
+    known = _inventory(addon)
+    resumed = dig(addon, "status.digest") == goal.digest
+    looking = resumed and dig(addon, "status.ready") is True
+    stage_of = {charts.identity(obj): stage for stage, part in parts for obj in part}
+    plan = inventory.plan(objects, known, resumed=resumed and not looking, stages=stage_of)
+    effects: tuple[Effect, ...] = ()
+    if not looking or plan.count("apply") or plan.prune:
+        verdict.false(
+            "HelmChartApplied", "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {goal.class_name}"
+        )
+        effects = _begin(verdict, goal, plan, way)
+    policy = observed.policy
+    only_report = looking and isinstance(policy, Policy) and policy.drift == "report"
+    effects += (_rollout(observed, reach, plan, objects, only_report=only_report),)
+    if not looking or plan.count("apply"):
+        effects += (history.Remember(addon, goal.class_name, objects),)
+    return Decision((*_finalizer(addon), *effects, *_advance(addon, goal)))
+
+
+def _roll_back(verdict: Verdict, observed: Observed, reach: Reached, kept: history.Kept) -> Decision:
+    if kept.problem:
+        verdict.false("HelmChartApplied", "RollbackFailed", kept.problem, "Error", warn=True)
+        return _waiting(verdict, BROKEN_RETRY, kept.problem)
+    goal = Target(
+        kept.class_name, kept.version, hook="rollback", cluster_uid=(observed.cluster or {})["metadata"]["uid"]
     )
+    known = _inventory(verdict.addon)
+    resumed = dig(verdict.addon, "status.digest") == goal.digest
+    objects = list(kept.objects)
+    plan = inventory.plan(objects, known, resumed=resumed)
+    verdict.false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
+    effects = (*_begin(verdict, goal, plan, Progress()), _rollout(observed, reach, plan, objects))
+    return Decision((*_finalizer(verdict.addon), *effects, *_advance(verdict.addon, goal)))
 
 
-def _advance(observed: Observed, version: str) -> Patch:
+# -- parts of a rollout --------------------------------------------------------------------------------------------
+
+_Parts = list[tuple[str, list[Object]]]
+
+
+def _render(
+    verdict: Verdict,
+    observed: Observed,
+    reach: Reached,
+    render: Callable[[tuple[Mapping[str, Any], Facts]], _Parts],
+) -> _Parts | Decision:
+    """The objects as they are to be applied, or the decision where there are none: nothing is applied or pruned then,
+    the last good state stays.
+    """
+    assert observed.facts is not None
+    try:
+        parts = render((values_context(observed), observed.facts))
+        everything = [obj for _, part in parts for obj in part]
+        served = {**reach.served, **defined_by(everything)}
+        verdict.drop("HelmChartTemplated")
+        return [(stage, desired(part, served, default_namespace=DEFAULT_NAMESPACE)) for stage, part in parts]
+    except charts.ChartError as error:
+        message = str(error)
+        verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", message, "Error", warn=True)
+        return _waiting(verdict, BROKEN_RETRY, f"{observed.release}: {message}")
+    except UnknownKinds as error:
+        verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error", warn=True)
+        waiting = _waiting(verdict, PARTIAL_RETRY, str(error))
+        return replace(waiting, effects=(*waiting.effects, Refresh(reach)))
+
+
+def _inventory(addon: Object) -> list[Entry]:
+    return inventory.load(dig(addon, "status.resources"))
+
+
+def _deletion(objects: Sequence[Object], known: Sequence[Entry]) -> Plan:
+    """What a stage deletes: the objects of its chart, as far as they are ours."""
+    entries = {entry.identity: entry for entry in known}
+    unwanted = {charts.identity(obj): inventory.entry_of(obj) for obj in objects}
+    gone = tuple(entries.get(who, entry) for who, entry in unwanted.items())
+    return Plan((), gone, tuple(entry for entry in known if entry.identity not in unwanted))
+
+
+def _begin(verdict: Verdict, goal: Target, plan: Plan, way: Progress) -> tuple[Effect, ...]:
+    """The intent, written before anything is applied, so that no crash can orphan an object."""
+    addon = verdict.addon
+    resumed = dig(addon, "status.digest") == goal.digest
+    entries = [entry.dump() for entry in inventory.intent(plan, resumed=resumed)]
+    fields: Object = {"resources": entries, "digest": goal.digest, "kubernetesVersion": goal.told or None}
+    fields |= {"stages": way.dump() or None}
+    status = verdict.status(ready=False, **fields)
+    if not changes(dig(addon, "status", {}), status):
+        return ()
+    return (Patch(CLUSTER_ADDON, addon, {"status": status}, subresource="status"),)
+
+
+def _rollout(
+    observed: Observed, reach: Reached, plan: Plan, objects: Sequence[Object], *, only_report: bool = False
+) -> Rollout:
+    policy = observed.policy if isinstance(observed.policy, Policy) else Policy()
+    resources = {**reach.served, **defined_by(objects)}
+    return Rollout(reach.workload, plan, resources, policy, only_report)
+
+
+def _advance(addon: Object, goal: Target) -> tuple[Effect, ...]:
     """Records what is applied now, where users of cluster stacks look for it."""
-    addon, cluster = observed.addon or {}, observed.cluster or {}
-    stage = "upgraded" if dig(addon, "spec.clusterStack") else "created"
-    return Patch(
-        CLUSTER_ADDON,
-        addon,
-        {
-            "metadata": {"annotations": {STAGE_ANNOTATION: stage}},
-            "spec": {"clusterStack": contract.class_name(cluster), "version": version, "hook": ""},
-        },
-    )
-
-
-# -- report ----------------------------------------------------------------------------------------------------
-
-
-def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """The status after a rollout; any other decision stands as it was made."""
-    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
-    if rollout is None or observed.addon is None:
-        return decision
-    verdict = Verdict(observed.addon, now)
-    verdict.true("ClusterReady")
-    verdict.true("ClusterStackReleaseDownloaded")
-    verdict.drop("HelmChartTemplated")
-    outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
-    if outcome is not None:
-        return _applied(decision, verdict, observed, outcome)
-    if isinstance(results.error, Incomplete):
-        incomplete, results.error = results.error, None
-        return _incomplete(decision, verdict, incomplete)
-    return decision
-
-
-def _applied(decision: Decision, verdict: Verdict, observed: Observed, outcome: Outcome) -> Decision:
-    verdict.true("HelmChartApplied")
-    message = f"{observed.release}: {outcome.applied} objects applied, {len(outcome.pruned)} pruned"
-    notices = [Notice("AddonsApplied", message)]
-    if outcome.kept:
-        left = ", ".join(str(entry) for entry in outcome.kept[:5])
-        notices.append(Notice("ObjectsKept", f"not ours or marked to be kept, left in the cluster: {left}"))
-    return replace(
-        decision,
-        status=verdict.status(ready=True, resources=[entry.dump() for entry in outcome.entries]),
-        notices=tuple(notices),
-        message=message,
-    )
-
-
-def _incomplete(decision: Decision, verdict: Verdict, incomplete: Incomplete) -> Decision:
-    message = str(incomplete)
-    notices: tuple[Notice, ...] = ()
-    if not verdict.failed("HelmChartApplied", "FailedToApplyObjects"):
-        notices = (Notice("FailedToApplyObjects", message, "Warning"),)
-    verdict.false("HelmChartApplied", "FailedToApplyObjects", message)
-    return replace(
-        decision,
-        status=verdict.status(ready=False, resources=[entry.dump() for entry in incomplete.outcome.entries]),
-        notices=notices,
-        requeue=CLUSTER_RETRY if incomplete.unavailable else PARTIAL_RETRY,
-        message=message,
-    )
+    before = dig(addon, "spec.clusterStack")
+    stage = "upgraded" if before and before != goal.class_name else None
+    known = dig(addon, ("metadata", "annotations", STAGE_ANNOTATION))
+    spec = {"clusterStack": goal.class_name, "version": goal.version, "hook": ""}
+    patch: Object = {"spec": spec, "metadata": {"annotations": {STAGE_ANNOTATION: stage or known or "created"}}}
+    return (Patch(CLUSTER_ADDON, addon, patch),) if changes(addon, patch) else ()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from shared.api import cluster as contract
 from shared.api.resources import CLUSTER
+from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Object, deleting, dig
-from shared.runtime import Function
+from shared.runtime import Answer, Function
 
-from .decide import FINALIZER, decide, report
-from .observe import applied, observe
+from . import history
+from .decide import FINALIZER, decide
+from .observe import applied, is_anothers, observe
+from .report import report
 from .triggers import TRIGGERS
 
 
@@ -21,7 +26,7 @@ def settled(addon: Object, event: Event) -> bool:
         cluster = event.object
         if cluster is None or event.change == "delete" or contract.is_paused(cluster):
             return False
-        return applied(addon, cluster)
+        return (applied(addon, cluster) or history.holds(addon, cluster)) and not is_anothers(addon, cluster)
     # Any other event leaves the wanted class as it is, and a Cluster that changed sends one of its own.
     return _at_rest(addon)
 
@@ -30,9 +35,12 @@ def _at_rest(addon: Object) -> bool:
     return (
         dig(addon, "status.ready") is True
         and bool(dig(addon, "spec.clusterStack"))
+        and not dig(addon, "spec.hook")
+        and not dig(addon, ("metadata", "annotations", history.ROLLBACK))
         and FINALIZER in dig(addon, "metadata.finalizers", [])
     )
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, settled, report)
-handle = FUNCTION.handle
+def handle(clients: Clients, event: Event) -> Answer:
+    look = partial(observe, resync=event.resync)
+    return Function(TRIGGERS, look, decide, settled, report).handle(clients, event)

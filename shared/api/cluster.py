@@ -28,6 +28,12 @@ def class_name(cluster: _Object) -> str | None:
     return _text(cluster, "spec.topology.classRef.name") or _text(cluster, "spec.topology.class")
 
 
+def class_namespace(cluster: _Object) -> str:
+    """Where the ClusterClass is: beside the Cluster unless it says otherwise."""
+    own = _text(cluster, "metadata.namespace") or ""
+    return _text(cluster, "spec.topology.classRef.namespace") or _text(cluster, "spec.topology.classNamespace") or own
+
+
 def infrastructure_ref(cluster: _Object) -> Object | None:
     return _reference(cluster, "spec.infrastructureRef")
 

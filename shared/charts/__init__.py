@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ..kube.resources import Object
-from .archive import inspect
+from .archive import folder, inspect, pack
 from .engine import NAMESPACE, RELEASE_NAME, Manifest, find_helm, needs_cluster_facts, render
 from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
-from .manifests import Identity, identity, parse, waves
+from .manifests import Identity, Wave, hooks_of, identity, parse, waves
 from .values import render_values
 
 __all__ = [
     "NAMESPACE",
     "RELEASE_NAME",
+    "VALUES_FILE",
     "ArchiveError",
     "ChartError",
     "HelmMissing",
@@ -24,10 +25,14 @@ __all__ = [
     "ManifestError",
     "RenderError",
     "ValuesError",
+    "Wave",
     "find_helm",
+    "folder",
+    "hooks_of",
     "identity",
     "inspect",
     "needs_cluster_facts",
+    "pack",
     "parse",
     "render",
     "render_addon",
@@ -44,6 +49,7 @@ def render_addon(
     context: Mapping[str, Any],
     *,
     chart_name: str,
+    values_name: str = VALUES_FILE,
     kube_version: str | None,
     api_versions: Sequence[str] = (),
     helm: Callable[[], Path] | None = None,
@@ -52,6 +58,6 @@ def render_addon(
 
     Without a template the chart's defaults hold. Raises ChartError.
     """
-    values = {} if values_template is None else render_values(values_template, context, name=VALUES_FILE)
+    values = {} if values_template is None else render_values(values_template, context, name=values_name)
     manifests = render(chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm)
     return parse(manifests, default_namespace=NAMESPACE)

@@ -12,6 +12,7 @@ import io
 import re
 import tarfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +36,27 @@ def inspect(data: bytes, name: str, *, max_entries: int = MAX_ENTRIES, max_bytes
     members: dict[str, bytes] = {}
     _collect(data, name, "", _Budget(max_entries, max_bytes), members)
     return members
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """A `.tgz` of these files; equal files give equal bytes."""
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w") as tar,
+    ):
+        for path, content in files.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def folder(members: Mapping[str, bytes], name: str) -> dict[str, bytes]:
+    """The files below a folder of an inspected archive, packed subcharts as the files that they are."""
+    inside = {path: content for path, content in members.items() if path.startswith(f"{name}/")}
+    packed = tuple(f"{path}/" for path in inside if path.endswith(".tgz"))
+    return {path: content for path, content in inside.items() if not path.startswith(packed)}
 
 
 @dataclass

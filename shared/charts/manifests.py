@@ -34,15 +34,16 @@ def identity(obj: Mapping[str, Any]) -> Identity:
 def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
     """The objects, in the order of the texts and as written there: no namespace is filled in.
 
-    Empty documents are skipped, lists replaced by their items, and objects for `helm test` left out. An
-    object without a namespace and one in `default_namespace` count as the same. Raises ManifestError, which
-    names the file and the document's number in it, for anything that is no object or occurs twice.
+    Empty documents are skipped, lists replaced by their items, and objects left out whose only Helm hooks are about
+    tests, deletion or rollback. An object without a namespace and one in `default_namespace` count as the same.
+    Raises ManifestError, which names the file and the document's number in it, for anything that is no object or
+    occurs twice.
     """
     objects: list[Object] = []
     seen: dict[Identity, str] = {}
     for source, text in texts:
         for place, obj in _documents(source, text):
-            if _is_test(obj):
+            if hooks_of(obj) and not hooks_of(obj) & _APPLIED_HOOKS:
                 continue
             found = identity(obj)
             same = found._replace(namespace=found.namespace or default_namespace)
@@ -91,9 +92,15 @@ def _checked(obj: Any, place: str) -> Object:
     return obj
 
 
-def _is_test(obj: Object) -> bool:
+_BEFORE: Final = {"pre-install", "pre-upgrade"}
+_AFTER: Final = {"post-install", "post-upgrade"}
+_APPLIED_HOOKS: Final = _BEFORE | _AFTER | {"crd-install"}
+
+
+def hooks_of(obj: Mapping[str, Any]) -> set[str]:
+    """The Helm hooks that an object is annotated with; empty for an ordinary one."""
     hooks = str(dig(obj, ("metadata", "annotations", "helm.sh/hook"), ""))
-    return any(hook.strip().startswith("test") for hook in hooks.split(","))
+    return {hook.strip() for hook in hooks.split(",") if hook.strip()}
 
 
 _INSTALL_ORDER: Final = (
@@ -104,26 +111,57 @@ _INSTALL_ORDER: Final = (
     *("HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob", "IngressClass", "Ingress", "APIService"),
     *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
 )
-"""Helm's order; kinds not in it come last."""
+"""Helm's order."""
 
 _RANK: Final = {kind: rank for rank, kind in enumerate(_INSTALL_ORDER)}
 
 
-def waves(objects: Iterable[Object]) -> list[list[Object]]:
-    """Groups to apply one after the other: namespaces, CRDs, the rest; none of them empty.
+class Wave(NamedTuple):
+    """Objects to apply at once; with `gate`, Jobs and Pods among them have to be over before the next wave."""
 
-    Within the rest Helm's install order holds, and the given order among objects of one rank.
+    objects: list[Object]
+    gate: bool = False
+
+
+def waves(objects: Iterable[Object]) -> list[Wave]:
+    """What to apply one after the other, no wave empty: namespaces, CRDs, Helm's pre-hooks, the rest, its post-hooks.
+
+    Hooks go by their weight. Within the rest Helm's install order holds, and the given order among objects of one rank.
     """
-    first: list[Object] = []
-    second: list[Object] = []
+    namespaces: list[Object] = []
+    crds: list[Object] = []
     rest: list[Object] = []
+    before: dict[int, list[Object]] = {}
+    after: dict[int, list[Object]] = {}
     for obj in objects:
+        hooks = hooks_of(obj)
         match identity(obj)[:2]:
             case ("", "Namespace"):
-                first.append(obj)
+                namespaces.append(obj)
             case ("apiextensions.k8s.io", "CustomResourceDefinition"):
-                second.append(obj)
+                crds.append(obj)
+            case _ if hooks & _BEFORE:
+                before.setdefault(_weight(obj), []).append(obj)
+            case _ if hooks & _AFTER:
+                after.setdefault(_weight(obj), []).append(obj)
             case _:
                 rest.append(obj)
-    rest.sort(key=lambda obj: _RANK.get(obj["kind"], len(_RANK)))
-    return [wave for wave in (first, second, rest) if wave]
+    rest.sort(key=install_rank)
+    ordered = [
+        Wave(namespaces),
+        Wave(crds),
+        *(Wave(sorted(before[weight], key=install_rank), gate=True) for weight in sorted(before)),
+        Wave(rest),
+        *(Wave(sorted(after[weight], key=install_rank), gate=True) for weight in sorted(after)),
+    ]
+    return [wave for wave in ordered if wave.objects]
+
+
+def _weight(obj: Mapping[str, Any]) -> int:
+    text = str(dig(obj, ("metadata", "annotations", "helm.sh/hook-weight"), "0"))
+    return int(text) if text.lstrip("+-").isdecimal() else 0
+
+
+def install_rank(obj: Mapping[str, Any]) -> int:
+    """Where Helm's order puts the kind of an object, or of anything with a `kind`; unknown kinds come last."""
+    return _RANK.get(obj["kind"], len(_RANK))

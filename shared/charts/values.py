@@ -7,14 +7,13 @@ to the environment, files or the network from there.
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Mapping
 from typing import Any, Final
 
 from helm_python import Chart, HelmError
 
 from . import integers, yamls
+from .archive import pack
 from .errors import ValuesError
 
 _TEMPLATE: Final = "values/templates/_template"
@@ -47,14 +46,7 @@ def _chart(template: str) -> bytes:
         _TEMPLATE: template,
         _OUTPUT: f'{{{{ include "{_TEMPLATE}" .Values }}}}',
     }
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
-        for path, text in files.items():
-            member = tarfile.TarInfo(path)
-            content = text.encode()
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return archive.getvalue()
+    return pack({path: text.encode() for path, text in files.items()})
 
 
 def _exact(value: Any) -> Any:

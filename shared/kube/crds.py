@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from .client import Client
-from .resources import Key, Resource, dig
+from .resources import Key, Object, Resource, dig
 
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 
-def await_established(client: Client, name: str, *, within: float = 30.0) -> None:
-    """Returns once the server serves the CRD `name`. Raises `TimeoutError` after `within` seconds, or at once with
+def await_established(client: Client, name: str, *, within: float = 30.0) -> Object:
+    """The CRD `name`, once the server serves it. Raises `TimeoutError` after `within` seconds, or at once with
     the server's reason where the names it wants are taken.
     """
     deadline = time.monotonic() + within
@@ -21,7 +21,7 @@ def await_established(client: Client, name: str, *, within: float = 30.0) -> Non
         crd = client.get(CRD, Key("", name))
         for condition in dig(crd, "status.conditions", []):
             if condition["type"] == "Established" and condition["status"] == "True":
-                return
+                return crd
             if condition["type"] == "NamesAccepted" and condition["status"] == "False":
                 raise TimeoutError(f"CRD {name} is not accepted: {condition.get('message')}")
         pause = min(pause * 2, 0.5)

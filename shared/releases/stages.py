@@ -75,6 +75,15 @@ class Stages:
         order = {FIRST: (FIRST, UPGRADE), UPGRADE: (UPGRADE, FIRST), UPGRADED: (UPGRADED, UPGRADE, FIRST)}
         return next((self.hooks[name] for name in order.get(hook, HOOKS) if self.hooks.get(name)), ())
 
+    def wanted(self, hook: str) -> tuple[Stage, ...]:
+        """What the cluster is to have once `hook` is gone through: the charts that are applied.
+
+        The list of an upgrade is the complete set; one for after the upgrade only adds to it, or takes away.
+        """
+        stages = {stage.name: stage for stage in self.of(UPGRADE if hook == UPGRADED else hook)}
+        stages |= {stage.name: stage for stage in self.hooks.get(UPGRADED, ()) if hook == UPGRADED}
+        return tuple(stage for stage in stages.values() if stage.action == "apply")
+
 
 def parse(data: bytes, release: str) -> Stages:
     """Reads the file of `release` (for messages). Raises `StagesError`."""

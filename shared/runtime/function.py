@@ -32,6 +32,7 @@ log = logging.getLogger("capi-functions")
 O = TypeVar("O")  # noqa: E741 - what a function observes
 
 _RACES = 4
+_STEPS = 100
 _EVENTS = Resource("", "v1", "Event", "events")
 
 
@@ -49,7 +50,8 @@ class Decision:
     """What follows from an observation.
 
     `status` is a merge patch for the primary object's status (only the fields this function owns), `requeue` the
-    seconds after which to look again, `reply` the next step for another function.
+    seconds after which to look again, `reply` the next step for another function. With `proceed` the next step is this
+    function's own: it looks again at once.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -58,6 +60,7 @@ class Decision:
     requeue: float | None = None
     reply: Event | None = None
     message: str = ""
+    proceed: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,12 +89,19 @@ class Function(Generic[O]):
         key = self.triggers.key(event)
         if key is None:
             return done("no concern of this function")
-        for attempt in range(_RACES):
+        races = steps = 0
+        while races < _RACES:
             try:
-                return self._reconcile(clients, key, event)
+                answer = self._reconcile(clients, key, event)
+                steps += 1
+                if answer is not None:
+                    return answer
+                if steps >= _STEPS:
+                    return done("many steps done, more to come", again=0.0)
             except Conflict as error:
                 conflict = error
-                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)  # noqa: S311 - jitter
+                time.sleep(random.uniform(0.01, 0.05) * 2**races)  # noqa: S311 - jitter
+                races += 1
             except (Unavailable, StorageUnavailable) as error:
                 return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
             except NotFound as error:
@@ -101,7 +111,8 @@ class Function(Generic[O]):
                 return Answer(503, str(error), retry_after=10.0)
         return Answer(503, str(conflict), retry_after=1.0)
 
-    def _reconcile(self, clients: Clients, key: Key, event: Event) -> Answer:
+    def _reconcile(self, clients: Clients, key: Key, event: Event) -> Answer | None:
+        """One round of the four steps; None where another follows at once."""
         primary = clients.management.find(self.triggers.primary, key)
         if primary is not None and not event.resync and self.settled(primary, event):
             return done("settled")
@@ -114,7 +125,7 @@ class Function(Generic[O]):
         if results.error is None:
             if primary is not None and not _gone(primary, results):
                 self._write_status(clients, latest(primary, results), decision)
-            return done(decision.message, reply=decision.reply, again=decision.requeue)
+            return None if decision.proceed else done(decision.message, reply=decision.reply, again=decision.requeue)
         # The decision did not come true, so its status would be a lie; but somebody should hear why.
         refused = isinstance(results.error, ApiError) and not isinstance(
             results.error, (Unavailable, Conflict, NotFound)

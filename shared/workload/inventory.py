@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ..charts.manifests import Identity, identity
 from ..kube import Object
@@ -36,6 +36,10 @@ class Entry:
     hash: str = ""
     status: str = NOT_SYNCED
     error: str = ""
+    stage: str = ""
+    """The stage of the release that it belongs to, where there are stages."""
+    waiting: str = ""
+    """Why it is not ready yet."""
 
     @property
     def identity(self) -> Identity:
@@ -74,54 +78,73 @@ def content_hash(obj: Object) -> str:
     return hashlib.sha256(json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
-def digest(objects: Sequence[Object], *context: str) -> str:
-    """Names one rollout: the same objects in the same context, whatever their order."""
-    whole = hashlib.sha256("\n".join(context).encode())
-    for one in sorted(content_hash(obj) for obj in objects):
-        whole.update(one.encode())
-    return "sha256:" + whole.hexdigest()
+def digest(*parts: str) -> str:
+    """Names a rollout by what it is made of."""
+    return "sha256:" + hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+Action = Literal["apply", "verify", "keep"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do about one wanted object. `entry` is what is known of it, or the intent."""
+
+    obj: Object
+    entry: Entry
+    action: Action
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rollout has to do: `apply` these, `keep` those that it applied already, `prune` what is not wanted."""
+    """What a rollout has to do: its steps, then prune what is not wanted. `rest` is ours and no concern of it."""
 
-    apply: tuple[Object, ...]
-    keep: tuple[Entry, ...]
-    prune: tuple[Entry, ...]
+    steps: tuple[Step, ...]
+    prune: tuple[Entry, ...] = ()
+    rest: tuple[Entry, ...] = ()
+
+    def count(self, action: Action) -> int:
+        return sum(step.action == action for step in self.steps)
 
 
-def plan(desired: Iterable[Object], inventory: Sequence[Entry], *, resumed: bool) -> Plan:
+def plan(
+    desired: Iterable[Object],
+    inventory: Sequence[Entry],
+    *,
+    resumed: bool,
+    stages: Mapping[Identity, str] | None = None,
+    prune: bool = True,
+) -> Plan:
     """Compares what should be with what is ours.
 
-    Everything desired is applied, since somebody may have changed it meanwhile; only a `resumed` rollout leaves out
-    what it has applied itself, with the very same content.
+    Content that is new is applied. The same content as last time is verified, since somebody may have changed it
+    meanwhile; a `resumed` rollout keeps unseen what it has applied or verified itself. Without `prune` everything else
+    is left to a later plan. `stages` says which stage an object belongs to.
     """
     known = {entry.identity: entry for entry in inventory}
-    apply: list[Object] = []
-    keep: list[Entry] = []
-    wanted: set[Identity] = set()
+    steps = []
     for obj in desired:
         who = identity(obj)
-        wanted.add(who)
-        entry = known.get(who)
-        if resumed and entry and entry.status == SYNCED and entry.hash == content_hash(obj):
-            keep.append(entry)
+        entry, stage = known.pop(who, None), (stages or {}).get(who, "")
+        if entry is None or entry.hash != content_hash(obj):
+            intent = entry_of(obj)
+            steps.append(Step(obj, replace(intent, uid=entry.uid if entry else "", stage=stage), "apply"))
+        elif resumed and entry.status == SYNCED:
+            steps.append(Step(obj, entry, "keep"))
         else:
-            apply.append(obj)
-    prune = tuple(entry for entry in inventory if entry.identity not in wanted)
-    return Plan(tuple(apply), tuple(keep), prune)
+            steps.append(Step(obj, replace(entry, stage=stage), "verify"))
+    others = tuple(known.values())
+    return Plan(tuple(steps), others, ()) if prune else Plan(tuple(steps), (), others)
 
 
-def merge_intent(plan: Plan, inventory: Sequence[Entry]) -> list[Entry]:
-    """The inventory to write before the rollout: what is known of an object stays until a new result replaces it."""
-    known = {entry.identity: entry for entry in inventory}
-    merged = list(plan.keep)
-    for obj in plan.apply:
-        intent = entry_of(obj)
-        before = known.get(intent.identity)
-        merged.append(replace(intent, uid=before.uid) if before else intent)
-    return [*merged, *plan.prune]
+def intent(plan: Plan, *, resumed: bool) -> list[Entry]:
+    """The inventory to write before the rollout.
+
+    In a new rollout nothing counts as done, so that one that resumes it knows what it did itself.
+    """
+    entries = [step.entry for step in plan.steps]
+    rest = [*plan.rest, *plan.prune]
+    return [*entries, *rest] if resumed else [replace(entry, status=NOT_SYNCED) for entry in (*entries, *rest)]
 
 
 def is_owned(obj: Object) -> bool:

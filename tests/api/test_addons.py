@@ -130,6 +130,7 @@ def test_first_apply(world: World) -> None:
         "ClusterReady": "True",
         "ClusterStackReleaseDownloaded": "True",
         "HelmChartApplied": "True",
+        "ObjectsReady": "True",
     }
     uids = {entry["name"]: entry["uid"] for entry in addon["status"]["resources"]}
     assert uids == {name: world.read(name)["metadata"]["uid"] for name in ("a", "b")}

@@ -304,9 +304,42 @@ def test_waves() -> None:
 
     crd = obj("CustomResourceDefinition", "apiextensions.k8s.io/v1")
     objects = [obj("Widget", "x/v1"), obj("Deployment", "apps/v1"), crd, obj("ConfigMap"), obj("Namespace")]
-    kinds = [[o["kind"] for o in wave] for wave in charts.waves(objects)]
+    kinds = [[o["kind"] for o in wave.objects] for wave in charts.waves(objects)]
     assert kinds == [["Namespace"], ["CustomResourceDefinition"], ["ConfigMap", "Deployment", "Widget"]]
     assert charts.waves([]) == []
+
+
+def test_helm_hooks_go_before_and_after_by_weight() -> None:
+    def hook(name: str, hooks: str, weight: str = "0", kind: str = "Job") -> dict[str, Any]:
+        annotations = {"helm.sh/hook": hooks, "helm.sh/hook-weight": weight} if hooks else {}
+        return {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": name, "annotations": annotations}}
+
+    objects = [
+        hook("after", "post-install,post-upgrade"),
+        hook("second", "pre-upgrade", "5"),
+        hook("plain", ""),
+        hook("first", "pre-install", "-5"),
+        hook("odd", "pre-install", "many"),
+    ]
+    found = [([o["metadata"]["name"] for o in wave.objects], wave.gate) for wave in charts.waves(objects)]
+    assert found == [(["first"], True), (["odd"], True), (["second"], True), (["plain"], False), (["after"], True)]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "applied"),
+    [
+        ("test", False),
+        ("test-success", False),
+        ("pre-delete", False),
+        ("post-delete,pre-rollback", False),
+        ("pre-install", True),
+        ("pre-delete, post-upgrade", True),
+        ("crd-install", True),
+    ],
+)
+def test_helm_hooks_about_deletion_and_tests_are_not_applied(hooks: str, applied: bool) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {{helm.sh/hook: '{hooks}'}}\n"
+    assert bool(charts.parse([charts.Manifest("f.yaml", text)], default_namespace="d")) is applied
 
 
 # -- the demo's releases ---------------------------------------------------------------------------------------

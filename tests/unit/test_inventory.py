@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from shared.charts import identity
 from shared.kube import Object, Resource
 from shared.workload.desired import UnknownKinds, defined_by, desired
-from shared.workload.inventory import SYNCED, Entry, content_hash, digest, entry_of, load, merge_intent, plan
+from shared.workload.inventory import SYNCED, Entry, content_hash, digest, entry_of, intent, load, plan
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:
@@ -28,41 +29,63 @@ A, B, B2, C = config_map("a"), config_map("b"), config_map("b", "2"), config_map
 
 
 @pytest.mark.parametrize(
-    ("objects", "inventory", "resumed", "apply", "keep", "prune"),
+    ("objects", "inventory", "resumed", "apply", "verify", "keep", "prune"),
     [
-        pytest.param([A, B], [], False, "ab", "", "", id="first"),
-        pytest.param([A, B], [applied(A), applied(B)], False, "ab", "", "", id="a new rollout applies everything"),
-        pytest.param([A, B], [applied(A), entry_of(B)], True, "b", "a", "", id="resumed: what is done is done"),
-        pytest.param([A, B2], [applied(A), applied(B)], True, "b", "a", "", id="content differs"),
-        pytest.param([A], [applied(A), applied(B)], False, "a", "", "b", id="gone"),
-        pytest.param([A], [applied(A), entry_of(B)], True, "", "a", "b", id="what failed to apply is pruned too"),
-        pytest.param([], [applied(A), applied(C)], False, "", "", "ac", id="empty release"),
+        pytest.param([A, B], [], False, "ab", "", "", "", id="first"),
+        pytest.param([A, B2], [applied(A), applied(B)], False, "b", "a", "", "", id="the same content is looked at"),
+        pytest.param([A, B], [applied(A), entry_of(B)], True, "b", "", "a", "", id="resumed: what is done is done"),
+        pytest.param([A, B2], [applied(A), applied(B)], True, "b", "", "a", "", id="content differs"),
         pytest.param(
-            [{**A, "apiVersion": "v2"}], [applied(A)], False, "a", "", "", id="apiVersion is no part of identity"
+            [A], [applied(A, status="not-synced")], True, "", "a", "", "", id="resumed before its turn had come"
+        ),
+        pytest.param([A], [applied(A), applied(B)], False, "", "a", "", "b", id="gone"),
+        pytest.param([A], [applied(A), entry_of(B)], True, "", "", "a", "b", id="what failed to apply is pruned too"),
+        pytest.param([], [applied(A), applied(C)], False, "", "", "", "ac", id="empty release"),
+        pytest.param(
+            [{**A, "apiVersion": "v2"}], [applied(A)], False, "a", "", "", "", id="apiVersion is no part of identity"
         ),
     ],
 )
-def test_plan(objects: list[Object], inventory: list[Entry], resumed: bool, apply: str, keep: str, prune: str) -> None:
+def test_plan(
+    objects: list[Object], inventory: list[Entry], resumed: bool, apply: str, verify: str, keep: str, prune: str
+) -> None:
     result = plan(objects, inventory, resumed=resumed)
-    assert "".join(obj["metadata"]["name"] for obj in result.apply) == apply
-    assert "".join(entry.name for entry in result.keep) == keep
+    for action, names in (("apply", apply), ("verify", verify), ("keep", keep)):
+        assert "".join(step.entry.name for step in result.steps if step.action == action) == names
     assert "".join(entry.name for entry in result.prune) == prune
+    assert result.rest == ()
+
+
+def test_a_stage_leaves_the_others_alone() -> None:
+    result = plan([A], [applied(B)], resumed=False, stages={identity(A): "cni"}, prune=False)
+    assert [(step.entry.name, step.entry.stage) for step in result.steps] == [("a", "cni")]
+    assert result.prune == ()
+    assert [entry.name for entry in result.rest] == ["b"]
 
 
 def test_same_name_of_another_kind_is_another_object() -> None:
     service: Object = {"apiVersion": "v1", "kind": "Service", "metadata": A["metadata"]}
     result = plan([service], [applied(A)], resumed=True)
-    assert [obj["kind"] for obj in result.apply] == ["Service"]
+    assert [(step.entry.kind, step.action) for step in result.steps] == [("Service", "apply")]
     assert [entry.kind for entry in result.prune] == ["ConfigMap"]
 
 
 def test_intent_keeps_what_is_known() -> None:
     failed = replace(applied(C), error="not pruned: 500", status="not-synced")
     result = plan([A, B2], [applied(B), failed], resumed=False)
-    intent = {entry.name: entry for entry in merge_intent(result, [applied(B), failed])}
-    assert intent["a"].uid == ""
-    assert (intent["b"].uid, intent["b"].status, intent["b"].hash) == ("u", "not-synced", "")
-    assert intent["c"] == failed
+    written = {entry.name: entry for entry in intent(result, resumed=False)}
+    assert written["a"].uid == ""
+    assert (written["b"].uid, written["b"].status, written["b"].hash) == ("u", "not-synced", "")
+    assert written["c"] == failed
+
+
+def test_in_a_new_rollout_nothing_counts_as_done() -> None:
+    """Or a stage that comes later would keep, unseen, what an earlier rollout did."""
+    result = plan([A], [applied(A), applied(B)], resumed=False, prune=False)
+    assert {entry.status for entry in intent(result, resumed=False)} == {"not-synced"}
+    assert {entry.hash for entry in intent(result, resumed=False)} == {content_hash(A), content_hash(B)}
+    again = plan([A], [applied(A), applied(B)], resumed=True, prune=False)
+    assert {entry.status for entry in intent(again, resumed=True)} == {"synced"}
 
 
 def test_entries_survive_the_status() -> None:
@@ -75,9 +98,9 @@ def test_garbage_in_a_status_is_no_entry(garbage: object) -> None:
     assert load(garbage) == []
 
 
-def test_digest_names_content_not_order() -> None:
-    assert digest([A, B], "v1") == digest([B, A], "v1")
-    assert len({digest([A, B], "v1"), digest([A, B2], "v1"), digest([A], "v1"), digest([A, B], "v2")}) == 4
+def test_digest_names_what_a_rollout_is_made_of() -> None:
+    assert digest("a", "b") == digest("a", "b")
+    assert len({digest("a", "b"), digest("a", "c"), digest("ab"), digest("b", "a")}) == 4
 
 
 SERVED = {

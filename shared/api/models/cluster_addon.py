@@ -44,13 +44,17 @@ class AppliedResource(Model):
     namespace: str | None = None
     name: str | None = None
     status: str | None = None
-    """`synced` or `not-synced`."""
+    """`synced`, `not-synced`, or `kept`: not wanted any more, but not ours alone to delete."""
     error: str | None = None
     """Why the last attempt failed."""
     uid: str | None = None
     """Of the object as it was applied; pruning deletes only this one."""
     hash: str | None = None
     """Of what was applied; the same again needs no write."""
+    stage: str | None = None
+    """The stage that applied it, in a release with stages."""
+    waiting: str | None = None
+    """Why it is not ready yet."""
 
 
 class Stage(Model):
@@ -61,6 +65,17 @@ class Stage(Model):
     phase: (
         Literal["", "Pending", "waitingForPreCondition", "applyingOrDeleting", "waitingForPostCondition", "done"] | None
     ) = None
+    since: Timestamp | None = None
+    """When this phase began; what waits too long from then on counts as stuck."""
+
+
+class Applied(Model):
+    """Addons that were applied completely."""
+
+    cluster_stack: str
+    version: str
+    at: Timestamp
+    digest: str
 
 
 class Condition(Model):
@@ -85,7 +100,12 @@ class ClusterAddonStatus(Model):
     digest: str | None = None
     """Names the latest rollout, by what it applies: one that was interrupted is resumed, not begun again."""
     kubernetes_version: str | None = None
-    """What charts were told: the live version for those that ask, else the release's."""
+    """The live version that charts were told; absent where none of them asks. When the cluster has another, they
+    are rendered again."""
+    history: list[Applied] | None = None
+    """The newest first; their manifests are in the Secret `<name>-manifests`, for a rollback."""
+    drift: list[str] | None = None
+    """What was found changed in the workload cluster at the last look, where it is only reported."""
 
 
 class ClusterAddon(Model):

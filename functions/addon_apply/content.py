@@ -1,0 +1,87 @@
+"""The objects of a release for one cluster, rendered from its umbrella chart or from the charts of its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared import charts
+from shared.kube import Object
+from shared.releases.release import Release
+from shared.releases.stages import Stage, Stages
+
+OVERWRITE = "overwrite.yaml"
+"""The values template in the folder of a stage's chart."""
+
+
+@dataclass(frozen=True)
+class Assets:
+    """A release's files, as far as a rollout needs them; `problem` is what is wrong with its clusteraddon.yaml."""
+
+    release: Release
+    archive: bytes
+    values_template: str | None = None
+    stages: Stages | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a chart may ask about: the `version` (`v1.36.3`) and what is served (`apps/v1`, `apps/v1/Deployment`)."""
+
+    version: str
+    api_versions: tuple[str, ...] = ()
+
+
+def asks(assets: Assets) -> bool:
+    """Whether any of the charts asks about the cluster that it is rendered for."""
+    try:
+        return charts.needs_cluster_facts(charts.inspect(assets.archive, assets.release.addon_chart))
+    except charts.ChartError:
+        return False  # rendering will say what is wrong with it
+
+
+def umbrella(assets: Assets, context: Mapping[str, Any], facts: Facts) -> list[Object]:
+    """The objects of a release without stages. Raises `ChartError`."""
+    return _render(
+        assets.archive, assets.values_template, context, assets.release.addon_chart, facts, charts.VALUES_FILE
+    )
+
+
+def stage(assets: Assets, stage: Stage, context: Mapping[str, Any], facts: Facts) -> list[Object]:
+    """The objects of one stage. Raises `ChartError`, also where the archive has no such chart."""
+    archive = assets.release.addon_chart
+    members = charts.folder(charts.inspect(assets.archive, archive), stage.name)
+    if f"{stage.name}/Chart.yaml" not in members:
+        raise charts.ArchiveError(f"{archive}: there is no chart {stage.name!r} in it, which a stage names")
+    template = members.get(f"{stage.name}/{OVERWRITE}")
+    name = f"{archive}: {stage.name}"
+    try:
+        text = template.decode() if template is not None else None
+    except UnicodeDecodeError as error:
+        raise charts.ValuesError(f"{name}/{OVERWRITE}: not UTF-8") from error
+    return _render(charts.pack(members), text, context, name, facts, f"{name}/{OVERWRITE}")
+
+
+def wanted(
+    assets: Assets, stages: Iterable[Stage], context: Mapping[str, Any], facts: Facts
+) -> list[tuple[str, list[Object]]]:
+    """Everything that the cluster is to have in the end, by stage. Raises `ChartError`."""
+    if assets.stages is None:
+        return [("", umbrella(assets, context, facts))]
+    return [(one.name, stage(assets, one, context, facts)) for one in stages if one.action == "apply"]
+
+
+def _render(
+    chart: bytes, template: str | None, context: Mapping[str, Any], name: str, facts: Facts, values_name: str
+) -> list[Object]:
+    return charts.render_addon(
+        chart,
+        template,
+        context,
+        chart_name=name,
+        values_name=values_name,
+        kube_version=facts.version,
+        api_versions=facts.api_versions,
+    )

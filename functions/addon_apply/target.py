@@ -1,0 +1,124 @@
+"""What a cluster is to be brought to, and how far on the way it is: pure bookkeeping over `status.stages`.
+
+A release has stages, each behind a condition and before one, or none (the umbrella chart). Where the target changes
+the way begins anew, so that a faulty stack can be left for a fixed one at any point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from shared.api.conditions import rfc3339
+from shared.kube import Object, dig
+from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Condition, Stage
+from shared.workload.inventory import digest
+
+PENDING, BEFORE, WORKING, AFTER, DONE = (
+    "Pending",
+    "waitingForPreCondition",
+    "applyingOrDeleting",
+    "waitingForPostCondition",
+    "done",
+)
+
+
+def hook_of(addon: Object, class_name: str) -> str:
+    """Which list of stages is due: another one for the first release, a new one, and a new look at the same."""
+    applied = dig(addon, "spec.clusterStack")
+    if dig(addon, "spec.hook") == UPGRADED or applied == class_name:
+        return UPGRADED
+    return UPGRADE if applied else FIRST
+
+
+@dataclass(frozen=True)
+class Target:
+    """The release (by class name and addon version), the list of stages, and the Kubernetes version charts are told."""
+
+    class_name: str
+    version: str
+    hook: str = ""
+    told: str = ""
+    cluster_uid: str = ""
+
+    @classmethod
+    def in_stages(cls, addon: Object, *parts: str) -> Target:
+        """The target whose list of stages is due; while nothing else changes, the list that was gone through."""
+        due = hook_of(addon, parts[0])
+        hooks = (due,) if dig(addon, "spec.hook") == UPGRADED else (UPGRADED, UPGRADE, FIRST)
+        class_name, version, told, uid = parts
+        targets = [cls(class_name, version, hook, told, uid) for hook in hooks]
+        recorded = dig(addon, "status.digest")
+        return next((one for one in targets if one.digest == recorded), cls(class_name, version, due, told, uid))
+
+    @property
+    def digest(self) -> str:
+        return digest(self.class_name, self.version, self.hook, self.told, self.cluster_uid)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A stage and where it stands; `since` is when its phase began."""
+
+    stage: Stage
+    phase: str
+    since: datetime | None = None
+
+    @property
+    def condition(self) -> Condition | None:
+        """What is waited for in this phase."""
+        if self.phase in (PENDING, BEFORE):
+            return self.stage.before
+        return self.stage.after if self.phase == AFTER else None
+
+    def overdue(self, now: datetime) -> bool:
+        return self.since is not None and (now - self.since).total_seconds() > self.stage.timeout
+
+
+@dataclass(frozen=True)
+class Progress:
+    """All stages of a target in order."""
+
+    positions: tuple[Position, ...] = ()
+
+    @classmethod
+    def of(cls, stages: Sequence[Stage], recorded: Any, *, resumed: bool) -> Progress:
+        """From `status.stages`, if that tells of the same way; else from the start."""
+        entries = recorded if resumed and isinstance(recorded, list) else []
+        if [(dig(entry, "name"), dig(entry, "action")) for entry in entries] != [(s.name, s.action) for s in stages]:
+            return cls(tuple(Position(stage, PENDING) for stage in stages))
+        return cls(
+            tuple(
+                Position(stage, dig(entry, "phase") or PENDING, _time(dig(entry, "since")))
+                for stage, entry in zip(stages, entries, strict=True)
+            )
+        )
+
+    @property
+    def current(self) -> Position | None:
+        """The first stage that is not done; None once all are."""
+        return next((position for position in self.positions if position.phase != DONE), None)
+
+    def moved(self, phase: str, now: datetime) -> Progress:
+        """With the current stage in `phase`, from now on unless it is in it already."""
+        current = self.current
+        if current is None or current.phase == phase:
+            return self
+        moved = replace(current, phase=phase, since=now)
+        return Progress(tuple(moved if position is current else position for position in self.positions))
+
+    def dump(self) -> list[Object]:
+        return [
+            {"name": position.stage.name, "action": position.stage.action, "phase": position.phase}
+            | ({"since": rfc3339(position.since)} if position.since else {})
+            for position in self.positions
+        ]
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

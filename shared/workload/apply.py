@@ -1,0 +1,141 @@
+"""Server-side apply of one object, and what to do about each way in which an API server may refuse it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..charts.manifests import hooks_of
+from ..clients import Workload
+from ..effects import MANAGER
+from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, dig, key_of
+from ..kube.crds import CRD, await_established
+from .fields import without
+from .inventory import is_owned
+from .policy import RECREATE, Policy
+
+_NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+
+_SETTLES_WITHIN = 5.0
+"""Seconds that a freshly established kind, or a deletion in the background, may take."""
+
+_HOLDER = re.compile(r'conflict with "([^"]*)"')
+_IMMUTABLE = re.compile(r"immutable|cannot change|can(?:not|\snot) be changed|updates? to .*forbidden|may not change")
+_HOLDS_DATA = ("Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume")
+"""Kinds that are made anew only where the object itself is annotated so."""
+
+
+class Refused(ApiError):
+    """An object is left as it is on purpose; the message says why, and how to have it otherwise."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A field that another manager had, or has."""
+
+    manager: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.field} ({self.manager})"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The object as the server has it now; `held` are the fields that were others', dealt with by the policy."""
+
+    live: Object
+    held: tuple[Held, ...] = ()
+
+
+def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
+    """Applies `obj`; a CRD is served when this returns. Raises `ApiError` or `TimeoutError`."""
+    try:
+        applied = _apply(workload, resource, obj, policy)
+    except ApiError as error:
+        if error.status != 422 or not _IMMUTABLE.search(str(error)):
+            raise
+        applied = Applied(_make_anew(workload, resource, obj, policy, error))
+    if resource.kind == CRD.kind and resource.group == CRD.group:
+        return replace(applied, live=await_established(workload.client, obj["metadata"]["name"]))
+    return applied
+
+
+def _apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
+    """Without force first, so that it is known whose fields it would take."""
+    try:
+        return Applied(_served(workload, resource, obj, force=False))
+    except Conflict as error:
+        held = tuple(_held(error))
+        if not held:
+            raise
+        if policy.conflicts == "fail":
+            fields = ", ".join(map(str, held))
+            hint = "take it out of the chart, or annotate the Cluster with capi-functions.dev/conflicts: force or yield"
+            raise Refused(f"other managers hold {fields}; {hint}", status=409) from error
+        if policy.conflicts == "yield":
+            for one in held:
+                obj = without(obj, one.field)
+            return Applied(_served(workload, resource, obj, force=False), held)
+        return Applied(_served(workload, resource, obj, force=True), held)
+
+
+def _held(error: Conflict) -> list[Held]:
+    causes = dig(error.body, "details.causes", [])
+    managers = [_HOLDER.search(cause.get("message", "")) for cause in causes]
+    return [
+        Held(manager[1], cause.get("field", ""))
+        for cause, manager in zip(causes, managers, strict=True)
+        if manager and cause.get("reason") == "FieldManagerConflict"
+    ]
+
+
+def _served(workload: Workload, resource: Resource, obj: Object, *, force: bool) -> Object:
+    def attempt() -> Object:
+        return workload.client.apply(resource, obj, manager=MANAGER, force=force)
+
+    try:
+        return attempt()
+    except NotFound as error:
+        if dig(error.body, "details.kind") == "namespaces":
+            # A namespace that the chart takes for granted: made, but not ours to delete.
+            name = obj["metadata"]["namespace"]
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            workload.client.apply(_NAMESPACE, body, manager=MANAGER)
+            return attempt()
+        # An established CRD can still be unknown to the server's request path for a moment.
+        return _poll(attempt, error)
+
+
+def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> Object:
+    """Deletes and applies an object whose change is refused, where that is allowed."""
+    asked = dig(obj, ("metadata", "annotations", RECREATE)) == "true"
+    allowed = asked or bool(hooks_of(obj)) or (policy.recreate and resource.kind not in _HOLDS_DATA)
+    if not allowed:
+        hint = f"annotate it, or the Cluster, with {RECREATE}: true to have it deleted and made anew"
+        raise Refused(f"{refusal}; {hint}", status=refusal.status, body=refusal.body)
+    key = key_of(obj) if resource.namespaced else Key("", obj["metadata"]["name"])
+    live = workload.client.find(resource, key)
+    if live is not None:
+        if not is_owned(live):
+            raise Refused(f"{refusal}; and it is not ours to delete", status=refusal.status, body=refusal.body)
+        workload.client.delete(resource, key, uid=live["metadata"]["uid"])
+    deadline = time.monotonic() + _SETTLES_WITHIN
+    while workload.client.find(resource, key) is not None:
+        if time.monotonic() > deadline:
+            raise TimeoutError("is being deleted to be made anew; its finalizers hold it")
+        time.sleep(0.1)
+    return _served(workload, resource, obj, force=True)
+
+
+def _poll(attempt: Callable[[], Object], failure: NotFound) -> Object:
+    deadline = time.monotonic() + _SETTLES_WITHIN
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+        try:
+            return attempt()
+        except NotFound as error:
+            failure = error
+    raise failure

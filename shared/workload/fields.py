@@ -1,0 +1,114 @@
+"""Fields inside objects: whether one object holds what another asks for, and single fields by the paths that
+server-side apply writes (`.spec.containers[name="web"].image`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from ..kube import Object
+
+_SELECTOR = re.compile(r"\[((?:[^\]\"]|\"(?:[^\"\\]|\\.)*\")*)\]")
+_PAIR = re.compile(r"(\w*)=((?:\"(?:[^\"\\]|\\.)*\")|[^,]+)")
+
+Step = str | int
+
+
+def contains(live: Any, wanted: Any) -> bool:
+    """Whether applying `wanted` over `live` would change nothing that is written there.
+
+    A value that the server writes in another form (`1000m` for `1`) reads as a difference: that costs a request, no
+    more. Lists count as wholes, item by item, since their merge keys are not known here.
+    """
+    if isinstance(wanted, Mapping):
+        return isinstance(live, Mapping) and all(
+            contains(live.get(name), value) if name in live else _empty(value) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return (
+            isinstance(live, list)
+            and len(live) == len(wanted)
+            and all(contains(mine, theirs) for mine, theirs in zip(live, wanted, strict=True))
+        )
+    return type(live) is type(wanted) and bool(live == wanted)
+
+
+def _empty(value: Any) -> bool:
+    """What a server leaves out."""
+    return value is None or value in ({}, [])
+
+
+def differences(live: Any, wanted: Any, path: str = "") -> list[str]:
+    """The paths at which `wanted` asks for something else, names only, no values."""
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        found: list[str] = []
+        for name, value in wanted.items():
+            if name in live or not _empty(value):
+                found += differences(live.get(name), value, f"{path}.{name}" if path else name)
+        return found
+    return [] if contains(live, wanted) else [path]
+
+
+def resolve(obj: Any, path: str) -> list[Step] | None:
+    """The steps from `obj` to the field at `path`; None where there is no such field.
+
+    Paths do not tell dots in names from dots between them, so at each mapping the longest name that fits is taken.
+    """
+    rest = path.lstrip(".")
+    if not rest:
+        return []
+    if isinstance(obj, Mapping):
+        for name in sorted((name for name in obj if rest.startswith(name)), key=len, reverse=True):
+            after = rest[len(name) :]
+            if after[:1] in ("", ".", "["):
+                further = resolve(obj[name], after)
+                if further is not None:
+                    return [name, *further]
+    elif isinstance(obj, list) and (match := _SELECTOR.match(rest)):
+        for index, item in enumerate(obj):
+            if _selects(match[1], item, index):
+                further = resolve(item, rest[match.end() :])
+                if further is not None:
+                    return [index, *further]
+    return None
+
+
+def _selects(selector: str, item: Any, index: int) -> bool:
+    if selector.isdecimal():
+        return int(selector) == index
+    for name, text in _PAIR.findall(selector):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return False
+        if (item.get(name) if name and isinstance(item, Mapping) else item) != value:
+            return False
+    return True
+
+
+def without(obj: Object, path: str) -> Object:
+    """A copy of `obj` that does not mention the field at `path`."""
+    result = deepcopy(obj)
+    steps = resolve(result, path)
+    if steps:
+        del _parent(result, steps)[steps[-1]]
+    return result
+
+
+def with_live(obj: Object, live: Object, path: str) -> Object:
+    """A copy of `obj` with the value that the field at `path` has in `live`, where both have one."""
+    result = deepcopy(obj)
+    steps, there = resolve(result, path), resolve(live, path)
+    if steps and there:
+        _parent(result, steps)[steps[-1]] = deepcopy(_parent(live, there)[there[-1]])
+    return result
+
+
+def _parent(obj: Any, steps: list[Step]) -> Any:
+    for step in steps[:-1]:
+        obj = obj[step]
+    return obj

@@ -1,0 +1,100 @@
+"""How the addons of one cluster are to be treated, by annotations on its Cluster or ClusterAddon.
+
+capi-functions.dev/conflicts     force (default), fail or yield: a field that another manager holds
+capi-functions.dev/drift         ignore (default), report or repair: what was changed in the workload cluster
+capi-functions.dev/drift-ignore  what may differ: paths, separated by commas, each with an optional object before
+                                 it: `spec.replicas`, `Deployment:spec.replicas`, `ConfigMap/ns/name:data.key`
+capi-functions.dev/recreate      true: an object whose change is refused as immutable is deleted and made anew;
+                                 also on a single object of a chart
+capi-functions.dev/prune-crds    true: a CRD that is dropped goes even with other people's objects of its kind
+capi-functions.dev/wait          false: ready as soon as everything is applied
+capi-functions.dev/wait-timeout  seconds (default 600) until objects that do not become ready count as stuck
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..kube.resources import dig
+
+PREFIX = "capi-functions.dev/"
+RECREATE = PREFIX + "recreate"
+
+_KNOWN = ("conflicts", "drift", "drift-ignore", "recreate", "prune-crds", "wait", "wait-timeout")
+
+
+class PolicyError(ValueError):
+    """An annotation that says nothing we know; names it, and what it may be."""
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A path that may differ, in all objects or in those of this kind, namespace and name (empty: any)."""
+
+    path: str
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def covers(self, obj: Mapping[str, Any]) -> bool:
+        metadata = obj["metadata"]
+        return (
+            self.kind in ("", "*", obj["kind"])
+            and self.namespace in ("", metadata.get("namespace") or "")
+            and self.name in ("", metadata["name"])
+        )
+
+
+@dataclass(frozen=True)
+class Policy:
+    conflicts: str = "force"
+    drift: str = "ignore"
+    ignored: tuple[Ignored, ...] = ()
+    recreate: bool = False
+    prune_crds: bool = False
+    wait: bool = True
+    wait_timeout: float = 600.0
+
+    @classmethod
+    def of(cls, *objects: Mapping[str, Any]) -> Policy:
+        """The policy in the annotations of these objects, the later ones first in rank. Raises `PolicyError`."""
+        said: dict[str, str] = {}
+        for obj in objects:
+            annotations = dig(obj, "metadata.annotations", {})
+            said |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
+        return cls(
+            conflicts=_one_of(said, "conflicts", "force", "fail", "yield"),
+            drift=_one_of(said, "drift", "ignore", "report", "repair"),
+            ignored=tuple(_ignored(text) for text in said.get("drift-ignore", "").split(",") if text.strip()),
+            recreate=_one_of(said, "recreate", "false", "true") == "true",
+            prune_crds=_one_of(said, "prune-crds", "false", "true") == "true",
+            wait=_one_of(said, "wait", "true", "false") == "true",
+            wait_timeout=_seconds(said, "wait-timeout", 600.0),
+        )
+
+
+def _one_of(said: Mapping[str, str], name: str, default: str, *others: str) -> str:
+    value = said.get(name, default)
+    if value not in (default, *others):
+        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it may be {', '.join((default, *others))}")
+    return value
+
+
+def _seconds(said: Mapping[str, str], name: str, default: float) -> float:
+    value = said.get(name)
+    if value is None:
+        return default
+    if not value.isdecimal() or not 0 < int(value) <= 86400:
+        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it may be 1 to 86400, in seconds")
+    return float(value)
+
+
+def _ignored(text: str) -> Ignored:
+    where, colon, path = text.strip().rpartition(":")
+    kind, *rest = where.split("/")
+    if not path or (colon and not kind) or len(rest) not in (0, 1, 2):
+        raise PolicyError(f"annotation {PREFIX}drift-ignore: {text.strip()!r} is no [Kind[/namespace]/name:]path")
+    namespace, name = (rest[0], rest[1]) if len(rest) == 2 else ("", rest[0] if rest else "")
+    return Ignored(path.strip("."), kind, namespace, name)

@@ -1,0 +1,121 @@
+"""Whether an object that was applied does what it is there for, as its status says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..kube import Object, deleting, dig
+
+_Check = Callable[[Object], str]
+
+
+def unready(obj: Object) -> str:
+    """Why an object is not ready, in a few words; empty when it is, or where its kind has no such notion."""
+    if deleting(obj):
+        return "is being deleted"
+    generation, observed = dig(obj, "metadata.generation", 0), dig(obj, "status.observedGeneration")
+    check = _CHECKS.get((obj["apiVersion"].rpartition("/")[0], obj["kind"]))
+    if isinstance(observed, int) and observed < generation:
+        return "its newest version was not seen by its controller yet"
+    if check is None:
+        return _by_conditions(obj)
+    if observed is None and obj["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
+        return "not seen by its controller yet"
+    return check(obj)
+
+
+def completed(obj: Object) -> str:
+    """Like `unready`, for what has to be over before the next wave: other objects than Jobs and Pods always are."""
+    if obj["kind"] == "Job":
+        return _job(obj)
+    if obj["kind"] == "Pod":
+        phase = dig(obj, "status.phase", "Pending")
+        return "" if phase == "Succeeded" else f"is {phase}"
+    return ""
+
+
+def _deployment(obj: Object) -> str:
+    wanted = dig(obj, "spec.replicas", 1)
+    progressing = _condition(obj, "Progressing")
+    if progressing.get("reason") == "ProgressDeadlineExceeded":
+        return str(progressing.get("message") or "its progress deadline was exceeded")
+    return _count(obj, "updatedReplicas", wanted, "updated") or _count(obj, "availableReplicas", wanted, "available")
+
+
+def _stateful_set(obj: Object) -> str:
+    wanted = dig(obj, "spec.replicas", 1)
+    ready = _count(obj, "readyReplicas", wanted, "ready")
+    if ready or dig(obj, "spec.updateStrategy.type") == "OnDelete":
+        return ready
+    updated = max(0, wanted - dig(obj, "spec.updateStrategy.rollingUpdate.partition", 0))
+    return _count(obj, "updatedReplicas", updated, "updated")
+
+
+def _daemon_set(obj: Object) -> str:
+    wanted = dig(obj, "status.desiredNumberScheduled", 0)
+    if dig(obj, "spec.updateStrategy.type") != "OnDelete":
+        updated = _count(obj, "updatedNumberScheduled", wanted, "updated")
+        if updated:
+            return updated
+    return _count(obj, "numberAvailable", wanted, "available")
+
+
+def _job(obj: Object) -> str:
+    failed = _condition(obj, "Failed")
+    if failed.get("status") == "True":
+        return f"failed: {failed.get('message') or failed.get('reason') or 'no reason given'}"
+    if _condition(obj, "Complete").get("status") == "True" or dig(obj, "spec.suspend") is True:
+        return ""
+    return "has not completed yet"
+
+
+def _claim(obj: Object) -> str:
+    phase = dig(obj, "status.phase", "Pending")
+    return "" if phase == "Bound" else f"is {phase}, not Bound"
+
+
+def _pod(obj: Object) -> str:
+    phase = dig(obj, "status.phase", "Pending")
+    return "" if phase == "Succeeded" or _condition(obj, "Ready").get("status") == "True" else f"is {phase}"
+
+
+def _needs(type_: str) -> _Check:
+    def check(obj: Object) -> str:
+        condition = _condition(obj, type_)
+        if condition.get("status") == "True":
+            return ""
+        return f"is not {type_}" + (f": {condition['message']}" if condition.get("message") else "")
+
+    return check
+
+
+_CHECKS: dict[tuple[str, str], _Check] = {
+    ("apps", "Deployment"): _deployment,
+    ("apps", "StatefulSet"): _stateful_set,
+    ("apps", "DaemonSet"): _daemon_set,
+    ("batch", "Job"): _job,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "Pod"): _pod,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _needs("Established"),
+    ("apiregistration.k8s.io", "APIService"): _needs("Available"),
+}
+
+
+def _by_conditions(obj: Object) -> str:
+    """Any other kind, once its controller reports the condition that people agree on."""
+    for type_ in ("Ready", "Available"):
+        if _condition(obj, type_):
+            return _needs(type_)(obj)
+    return ""
+
+
+def _condition(obj: Object, type_: str) -> Mapping[str, Any]:
+    found = dig(obj, "status.conditions", [])
+    conditions = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    return next((entry for entry in conditions if entry.get("type") == type_), {})
+
+
+def _count(obj: Object, field: str, wanted: int, word: str) -> str:
+    have = dig(obj, f"status.{field}", 0)
+    return "" if have >= wanted else f"{have} of {wanted} replicas {word}"

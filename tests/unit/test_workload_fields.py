@@ -1,0 +1,70 @@
+"""Fields by the paths of server-side apply, and whether one object holds another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.workload.fields import contains, differences, resolve, with_live, without
+
+OBJECT: dict[str, Any] = {
+    "metadata": {"name": "x", "labels": {"app.kubernetes.io/name": "web", "app": "w"}, "finalizers": ["a", "b/c"]},
+    "spec": {
+        "replicas": 2,
+        "containers": [{"name": "web", "image": "i:1"}, {"name": "side", "image": "j:1"}],
+        "ports": [{"port": 80, "protocol": "TCP"}, {"port": 80, "protocol": "UDP"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        (".spec.replicas", ["spec", "replicas"]),
+        ("spec.replicas", ["spec", "replicas"]),
+        (".metadata.labels.app.kubernetes.io/name", ["metadata", "labels", "app.kubernetes.io/name"]),
+        (".metadata.labels.app", ["metadata", "labels", "app"]),
+        ('.spec.containers[name="side"].image', ["spec", "containers", 1, "image"]),
+        ('.spec.ports[port=80,protocol="UDP"]', ["spec", "ports", 1]),
+        ('.metadata.finalizers[="b/c"]', ["metadata", "finalizers", 1]),
+        (".spec.containers[1].name", ["spec", "containers", 1, "name"]),
+        (".spec.missing", None),
+        ('.spec.containers[name="none"].image', None),
+        (".spec.replicas.deeper", None),
+        ("", []),
+    ],
+)
+def test_paths(path: str, steps: list[Any] | None) -> None:
+    assert resolve(OBJECT, path) == steps
+
+
+def test_without_a_field() -> None:
+    assert without(OBJECT, '.spec.containers[name="web"].image')["spec"]["containers"][0] == {"name": "web"}
+    assert OBJECT["spec"]["containers"][0]["image"] == "i:1"
+    assert without(OBJECT, ".spec.missing") == OBJECT
+
+
+def test_with_the_live_value() -> None:
+    live = {"spec": {"replicas": 7}}
+    assert with_live(OBJECT, live, "spec.replicas")["spec"]["replicas"] == 7
+    assert with_live(OBJECT, {}, "spec.replicas") == OBJECT
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "found"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, []),
+        ({"a": 1}, {"a": 2}, ["a"]),
+        ({"a": 1}, {"a": "1"}, ["a"]),
+        ({"a": True}, {"a": 1}, ["a"]),
+        ({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 2, "d": 3}}}, ["a.b.c", "a.b.d"]),
+        ({"l": [{"x": 1, "y": 2}]}, {"l": [{"x": 1}]}, []),
+        ({"l": [1, 2]}, {"l": [1]}, ["l"]),
+        ({}, {"a": {}, "b": [], "c": None}, []),
+        ({"a": None}, {"a": {"b": 1}}, ["a"]),
+    ],
+)
+def test_differences(live: Any, wanted: Any, found: list[str]) -> None:
+    assert differences(live, wanted) == found
+    assert contains(live, wanted) is (not found)

@@ -1,0 +1,48 @@
+import pytest
+
+from shared.workload.policy import Ignored, Policy, PolicyError
+
+
+def annotated(**values: str) -> dict[str, object]:
+    annotations = {f"capi-functions.dev/{name.replace('_', '-')}": value for name, value in values.items()}
+    return {"metadata": {"name": "c", "annotations": annotations}}
+
+
+def test_defaults() -> None:
+    assert Policy.of({"metadata": {"name": "c"}}) == Policy()
+
+
+def test_the_later_object_decides() -> None:
+    policy = Policy.of(annotated(conflicts="fail", drift="report"), annotated(conflicts="yield", wait_timeout="60"))
+    assert (policy.conflicts, policy.drift, policy.wait_timeout) == ("yield", "report", 60.0)
+
+
+def test_ignored_paths() -> None:
+    policy = Policy.of(
+        annotated(drift_ignore="spec.replicas, Deployment:spec.paused,ConfigMap/ns/name:.data.k,Job/j:x")
+    )
+    assert policy.ignored == (
+        Ignored("spec.replicas"),
+        Ignored("spec.paused", "Deployment"),
+        Ignored("data.k", "ConfigMap", "ns", "name"),
+        Ignored("x", "Job", "", "j"),
+    )
+    config = {"kind": "ConfigMap", "metadata": {"name": "name", "namespace": "ns"}}
+    assert [one.covers(config) for one in policy.ignored] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        ({"conflicts": "maybe"}, "conflicts is 'maybe'; it may be force, fail, yield"),
+        ({"drift": "on"}, "ignore, report, repair"),
+        ({"wait": "no"}, "true, false"),
+        ({"wait_timeout": "soon"}, "in seconds"),
+        ({"wait_timeout": "0"}, "in seconds"),
+        ({"drift_ignore": "a/b/c/d:x"}, "a/b/c/d:x"),
+        ({"drift_ignore": "ConfigMap:"}, "ConfigMap:"),
+    ],
+)
+def test_nonsense_is_named(annotations: dict[str, str], words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        Policy.of(annotated(**annotations))

@@ -1,0 +1,97 @@
+"""What the status of each kind says about its being ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.kube import Object
+from shared.workload.readiness import completed, unready
+
+
+def make(api_version: str, kind: str, spec: dict[str, Any], status: dict[str, Any], **metadata: Any) -> Object:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "x", "generation": 2, **metadata},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def condition(type_: str, status: str = "True", **more: str) -> dict[str, Any]:
+    return {"conditions": [{"type": type_, "status": status, **more}]}
+
+
+SEEN = {"observedGeneration": 2}
+DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
+
+
+@pytest.mark.parametrize(
+    ("obj", "words"),
+    [
+        (make("v1", "ConfigMap", {}, {}), ""),
+        (make("v1", "ConfigMap", {}, {}, deletionTimestamp="now"), "being deleted"),
+        (make("apps/v1", "Deployment", {"replicas": 2}, {}), "not seen by its controller"),
+        (make("apps/v1", "Deployment", {"replicas": 2}, {"observedGeneration": 1}), "newest version"),
+        (make("apps/v1", "Deployment", {"replicas": 2}, SEEN), "0 of 2 replicas updated"),
+        (make("apps/v1", "Deployment", {"replicas": 2}, {**SEEN, "updatedReplicas": 2}), "0 of 2 replicas available"),
+        (make("apps/v1", "Deployment", {}, {**SEEN, "updatedReplicas": 1, "availableReplicas": 1}), ""),
+        (make("apps/v1", "Deployment", {"replicas": 0}, SEEN), ""),
+        (make("apps/v1", "Deployment", {}, {**SEEN, **condition("Progressing", "False", **DEADLINE)}), "too slow"),
+        (make("apps/v1", "StatefulSet", {"replicas": 3}, {**SEEN, "readyReplicas": 1}), "1 of 3 replicas ready"),
+        (
+            make("apps/v1", "StatefulSet", {"replicas": 3}, {**SEEN, "readyReplicas": 3, "updatedReplicas": 1}),
+            "1 of 3 replicas updated",
+        ),
+        (
+            make(
+                "apps/v1",
+                "StatefulSet",
+                {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}},
+                {**SEEN, "readyReplicas": 3, "updatedReplicas": 1},
+            ),
+            "",
+        ),
+        (
+            make(
+                "apps/v1",
+                "StatefulSet",
+                {"replicas": 1, "updateStrategy": {"type": "OnDelete"}},
+                {**SEEN, "readyReplicas": 1},
+            ),
+            "",
+        ),
+        (make("apps/v1", "DaemonSet", {}, {**SEEN, "desiredNumberScheduled": 0}), ""),
+        (
+            make("apps/v1", "DaemonSet", {}, {**SEEN, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2}),
+            "0 of 2 replicas available",
+        ),
+        (make("batch/v1", "Job", {}, {}), "has not completed"),
+        (make("batch/v1", "Job", {}, condition("Complete")), ""),
+        (make("batch/v1", "Job", {}, condition("Failed", message="backoff")), "failed: backoff"),
+        (make("batch/v1", "Job", {"suspend": True}, {}), ""),
+        (make("v1", "PersistentVolumeClaim", {}, {"phase": "Pending"}), "not Bound"),
+        (make("v1", "PersistentVolumeClaim", {}, {"phase": "Bound"}), ""),
+        (make("v1", "Pod", {}, {"phase": "Running", **condition("Ready")}), ""),
+        (make("v1", "Pod", {}, {"phase": "Running"}), "is Running"),
+        (make("apiextensions.k8s.io/v1", "CustomResourceDefinition", {}, {}), "not Established"),
+        (make("apiregistration.k8s.io/v1", "APIService", {}, condition("Available", "False", message="m")), ": m"),
+        (make("example.com/v1", "Thing", {}, {}), ""),
+        (make("example.com/v1", "Thing", {}, condition("Ready", "False", message="soon")), "is not Ready: soon"),
+        (make("example.com/v1", "Thing", {}, condition("Available")), ""),
+        (make("example.com/v1", "Thing", {}, {"conditions": "garbage"}), ""),
+    ],
+)
+def test_unready(obj: Object, words: str) -> None:
+    found = unready(obj)
+    assert words in found
+    assert bool(found) is bool(words)
+
+
+def test_only_jobs_and_pods_have_an_end() -> None:
+    assert completed(make("apps/v1", "Deployment", {}, {})) == ""
+    assert completed(make("batch/v1", "Job", {}, {})) == "has not completed yet"
+    assert completed(make("v1", "Pod", {}, {"phase": "Succeeded"})) == ""
+    assert completed(make("v1", "Pod", {}, {"phase": "Running", **condition("Ready")})) == "is Running"
