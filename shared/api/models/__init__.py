@@ -5,14 +5,18 @@ Functions work on plain objects and need none of this at run time; pydantic is i
 
 from .cluster import CLUSTER
 from .cluster_addon import CLUSTER_ADDON
+from .cluster_stack import CLUSTER_STACK
+from .cluster_stack_release import CLUSTER_STACK_RELEASE
 from .custom_resource import Column, CustomResource, Model
 from .kind_cluster import KIND_CLUSTER
 
-CUSTOM_RESOURCES = (CLUSTER, CLUSTER_ADDON, KIND_CLUSTER)
+CUSTOM_RESOURCES = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER)
 
 __all__ = [
     "CLUSTER",
     "CLUSTER_ADDON",
+    "CLUSTER_STACK",
+    "CLUSTER_STACK_RELEASE",
     "CUSTOM_RESOURCES",
     "KIND_CLUSTER",
     "Column",

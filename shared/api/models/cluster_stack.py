@@ -1,0 +1,105 @@
+"""ClusterStack: which releases of a cluster stack are to be available in the management cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from shared.api import resources
+
+from .cluster_addon import Condition, ObjectReference
+from .custom_resource import AGE, Column, CustomResource, Model
+
+_WORD = r"^[a-z0-9]{1,63}$"
+_VERSION = r"^v(0|[1-9][0-9]{0,8})(-[a-z0-9]{1,63}[.-][a-z0-9]{1,63})?$"
+_MINOR = r"^[0-9]\.(0|[1-9][0-9]{0,8})$"
+
+
+def _rule(rule: str, message: str) -> dict[str, Any]:
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
+
+
+_FIXED = _rule("self == oldSelf", "cannot be changed; create another ClusterStack instead")
+
+
+class SecretReference(Model):
+    name: str = Field(min_length=1, max_length=253)
+
+
+class ReleaseSource(Model):
+    """A place with releases, and the Secret with the credentials for it."""
+
+    url: str = Field(min_length=1, max_length=2048)
+    secret_ref: SecretReference | None = None
+    """A Secret in the namespace of the ClusterStack."""
+
+
+class ClusterStackSpec(Model):
+    model_config = ConfigDict(
+        json_schema_extra=_rule(
+            "has(self.providerRef) || (has(self.noProvider) && self.noProvider)",
+            "providerRef is needed unless noProvider is true",
+        )
+    )
+
+    provider: str = Field(pattern=_WORD, json_schema_extra=_FIXED)
+    name: str = Field(pattern=_WORD, json_schema_extra=_FIXED)
+    """Of the cluster stack. Like the provider it has no dash, since names of releases are split there."""
+    kubernetes_version: str = Field(pattern=_MINOR, json_schema_extra=_FIXED)
+    """Major and minor, such as 1.27."""
+    channel: Literal["stable", "custom"] = Field("stable", json_schema_extra=_FIXED)
+    """`stable` has versions like v3, `custom` all others, like v0-sha.hipstsw."""
+    versions: list[Annotated[str, Field(pattern=_VERSION)]] | None = Field(None, max_length=256)
+    """What to have in any case, beside what autoSubscribe finds."""
+    auto_subscribe: bool = True
+    """Have the newest release of the channel, as soon as it is published."""
+    no_provider: bool = False
+    """The provider has nothing to prepare for a release."""
+    provider_ref: ObjectReference | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
+    """The `<Provider>ClusterStackReleaseTemplate` that each release gets its provider's object from."""
+    sources: list[ReleaseSource] | None = Field(None, max_length=16)
+    """Where the releases come from, instead of what the functions are set to."""
+
+
+class ReleaseSummary(Model):
+    name: str
+    """The version."""
+    ready: bool
+    phase: Literal["", "downloading release assets", "provider-specific work", "applying objects", "done"]
+    message: str | None = None
+
+
+class ClusterStackStatus(Model):
+    latest_release: str | None = None
+    """The newest that is ready, and its Kubernetes version."""
+    summary: list[ReleaseSummary] | None = None
+    usable_versions: str | None = None
+    conditions: list[Condition] | None = None
+    """`Ready` sums up all others."""
+
+
+class ClusterStack(Model):
+    """A cluster stack, whose releases are followed."""
+
+    spec: ClusterStackSpec | None = None
+    status: ClusterStackStatus | None = None
+
+
+CLUSTER_STACK = CustomResource(
+    resource=resources.CLUSTER_STACK,
+    root=ClusterStack,
+    short_name="csk",
+    columns=(
+        Column("Provider", ".spec.provider"),
+        Column("ClusterStack", ".spec.name"),
+        Column("K8s", ".spec.kubernetesVersion"),
+        Column("Channel", ".spec.channel"),
+        Column("Autosubscribe", ".spec.autoSubscribe"),
+        Column("Usable", ".status.usableVersions"),
+        Column("Latest", ".status.latestRelease"),
+        AGE,
+        Column("Reason", ".status.conditions[?(@.type=='Ready')].reason"),
+        Column("Message", ".status.conditions[?(@.type=='Ready')].message"),
+    ),
+)

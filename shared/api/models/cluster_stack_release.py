@@ -1,0 +1,45 @@
+"""ClusterStackRelease: one release of a cluster stack, and the ClusterClass objects that it brings."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.api import resources
+
+from .cluster_addon import AppliedResource, Condition, ObjectReference
+from .custom_resource import AGE, Column, CustomResource, Model
+
+
+class ClusterStackReleaseSpec(Model):
+    provider_ref: ObjectReference | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
+    """The provider's object for this release, which has to be ready first."""
+
+
+class ClusterStackReleaseStatus(Model):
+    resources: list[AppliedResource] | None = None
+    kubernetes_version: str | None = None
+    """The full version that the release is made for, such as v1.27.3."""
+    ready: bool = False
+    conditions: list[Condition] | None = None
+    """`Ready` sums up all others."""
+
+
+class ClusterStackRelease(Model):
+    """A release of a cluster stack, whose name is the name of the object."""
+
+    spec: ClusterStackReleaseSpec | None = None
+    status: ClusterStackReleaseStatus | None = None
+
+
+CLUSTER_STACK_RELEASE = CustomResource(
+    resource=resources.CLUSTER_STACK_RELEASE,
+    root=ClusterStackRelease,
+    short_name="cskr",
+    columns=(
+        Column("K8s Version", ".status.kubernetesVersion"),
+        Column("Ready", ".status.ready", "boolean"),
+        AGE,
+        Column("Reason", ".status.conditions[?(@.type=='Ready')].reason"),
+        Column("Message", ".status.conditions[?(@.type=='Ready')].message"),
+    ),
+)
