@@ -17,6 +17,8 @@ NAMES = (
     "release_assets",
     "addon_apply",
     "kind_cluster",
+    "cluster_stack",
+    "cluster_stack_release",
     "sweep",
 )
 

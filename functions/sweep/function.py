@@ -1,6 +1,7 @@
 """`sweep`: an event source may lose what it likes, since this looks at the objects themselves.
 
-With `{"everything": true}` as the timer's data every object is sent, marked as a resync.
+With `{"everything": true}` as the timer's data every object is sent, marked as a resync; with `{"kind": "..."}` every
+object of that kind, which is how ClusterStacks get to ask for new releases.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as contract
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.conditions import is_true
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import NotFound, Object, deleting, dig, key_of
@@ -27,9 +29,9 @@ def handle(clients: Clients, event: Event) -> Answer:
     sink = os.environ.get("K_SINK", "")
     if not sink:
         return Answer(400, "K_SINK is not set: there is nowhere to send what is not settled")
-    objects = list(_objects(clients))
-    everything = event.data.get("everything") is True
-    chosen = objects if everything else list(unsettled(objects))
+    everything, kind = event.data.get("everything") is True, event.data.get("kind")
+    objects = list(_objects(clients, kind))
+    chosen = objects if everything or kind else list(unsettled(objects))
     sent = sum(
         _send(sink, change_event(obj, "update", source=SOURCE, reference=True, resync=everything)) for obj in chosen
     )
@@ -54,6 +56,8 @@ def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
 def _ready(obj: Object) -> bool:
     if obj["kind"] == CLUSTER.kind:
         return bool(dig(obj, "status.phase") == "Provisioned")
+    if obj["kind"] == CLUSTER_STACK.kind:
+        return is_true(dig(obj, "status.conditions"), "Ready")
     return dig(obj, "status.ready") is True
 
 
@@ -70,8 +74,10 @@ def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
     return bool(name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon)
 
 
-def _objects(clients: Clients) -> Iterator[Object]:
+def _objects(clients: Clients, kind: object = None) -> Iterator[Object]:
     for resource in PRIMARY_KINDS:
+        if kind not in (None, resource.kind):
+            continue
         try:
             yield from clients.management.list(resource)
         except NotFound:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.event import PING, Event
 from shared.kube import Key
 from shared.triggers import Rule, Subscription, Triggers
 
-PRIMARY_KINDS = (CLUSTER, CLUSTER_ADDON, KIND_CLUSTER)
+PRIMARY_KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER)
 
 
 def everything(_event: Event) -> Key:

@@ -18,6 +18,7 @@ EMITS = ("sweep",)
 """Functions that send events of their own accord, rather than as the answer to one."""
 SWEEPS: dict[str, tuple[str, Object]] = {
     "sweep": ("*/2 * * * *", {}),
+    "sweep-cluster-stacks": ("*/5 * * * *", {"kind": "ClusterStack"}),
     "sweep-everything": ("17 * * * *", {"everything": True}),
 }
 """Timers: name -> schedule and data."""

@@ -14,6 +14,8 @@ IMAGE = "capi-functions"
 SETTINGS = {
     "release_assets": ("capi-functions-storage", "capi-functions-releases"),
     "addon_apply": ("capi-functions-storage",),
+    "cluster_stack": ("capi-functions-releases",),
+    "cluster_stack_release": ("capi-functions-storage",),
 }
 """Who needs settings from outside: each name is a ConfigMap and a Secret, both optional. `-storage` holds the S3
 settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE)."""

@@ -1,0 +1,43 @@
+"""`cluster_stack`, put together."""
+
+from __future__ import annotations
+
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.clients import Clients
+from shared.event import Event, change_event
+from shared.kube import ApiError, Object
+from shared.runtime import Answer, Function, done
+
+from .decide import decide, report
+from .observe import observe
+from .triggers import TRIGGERS, stack_of
+
+FUNCTION = Function(TRIGGERS, observe, decide, report=report)
+
+
+def handle(clients: Clients, event: Event) -> Answer:
+    if not event.change or event.kind != CLUSTER.kind:
+        return FUNCTION.handle(clients, event)
+    try:
+        stack = _behind(clients, event)
+    except ApiError as error:
+        return Answer(503, str(error), retry_after=2.0)
+    if stack is None:
+        return done("no ClusterStack is behind this Cluster's class")
+    answer = FUNCTION.handle(clients, change_event(stack, "update", source="/cluster_stack", reference=True))
+    # The next look is that of the stack's own events, or each of its Clusters would ask for one more.
+    return answer if answer.status >= 300 else done(answer.message)
+
+
+def _behind(clients: Clients, event: Event) -> Object | None:
+    """A reference to the ClusterStack whose release a Cluster uses."""
+    key = TRIGGERS.key(event)
+    release = clients.management.find(CLUSTER_STACK_RELEASE, key) if key else None
+    stack = stack_of(release) if release else None
+    if stack is None:
+        return None
+    return {
+        "apiVersion": CLUSTER_STACK.api_version,
+        "kind": CLUSTER_STACK.kind,
+        "metadata": stack._asdict(),
+    }

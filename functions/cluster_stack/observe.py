@@ -1,0 +1,98 @@
+"""What is read for a decision about one ClusterStack."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from shared.api import cluster as contract
+from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
+from shared.clients import Clients, Found
+from shared.kube import Key, NotFound, Object, deleting, dig, key_of, owned_by
+from shared.releases.naming import ReleaseName
+from shared.releases.source import Source, SourceError, from_env
+from shared.releases.usage import Users, users
+
+from .selection import Selection, select, subscribes
+
+_NOTHING = Found("unreferenced")
+
+
+@dataclass(frozen=True)
+class Remote:
+    """What the source offers; without an answer `names` is None, and one of the others says why."""
+
+    names: Sequence[str] | None = None
+    unusable: str = ""
+    """The source cannot even be asked."""
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An effect that was refused, as the condition that tells of it."""
+
+    condition: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    stack: Object | None
+    releases: tuple[Object, ...] = ()
+    """The ClusterStackReleases that the stack owns."""
+    remote: Remote = field(default_factory=Remote)
+    selection: Selection = field(default_factory=Selection)
+    users: Users = field(default_factory=dict)
+    """Read only where something may have to go."""
+    template: Found = _NOTHING
+    poll: float = 300.0
+    """Seconds until the source is asked again."""
+    failure: Failure | None = None
+    """Found out when the decision was carried out."""
+
+
+def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
+    if stack is None or contract.is_paused(stack):
+        return Observed(stack)
+    listed = clients.management.list(CLUSTER_STACK_RELEASE, key.namespace)
+    releases = tuple(release for release in listed if owned_by(release, stack))
+    if deleting(stack):
+        return Observed(stack, releases)
+    spec = stack.get("spec") or {}
+    remote = _remote() if subscribes(spec) else Remote()
+    owned = {
+        tag: dig(release, "status.ready") is True
+        for release in releases
+        if ReleaseName.from_class_name(tag := key_of(release).name)  # another's name is left alone
+    }
+    selection = select(spec, owned, remote.names)
+    return Observed(
+        stack,
+        releases,
+        remote,
+        selection,
+        _users(clients) if selection.superfluous else {},
+        clients.look_up(None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
+        float(os.environ.get("RELEASE_POLL_SECONDS") or 300),
+    )
+
+
+def _remote() -> Remote:
+    try:
+        source: Source = from_env()
+    except SourceError as error:
+        return Remote(unusable=str(error))
+    try:
+        return Remote(source.list())
+    except SourceError as error:
+        return Remote(failure=str(error))
+
+
+def _users(clients: Clients) -> Users:
+    """In all namespaces: a Cluster may use a class of another one."""
+    try:
+        return users(clients.management.list(CLUSTER))
+    except NotFound:
+        return {}  # there is no such kind here

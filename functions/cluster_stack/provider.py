@@ -1,0 +1,95 @@
+"""The provider's object for a release, cloned from the template that the ClusterStack names."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+from shared.api.resources import CLUSTER_STACK_RELEASE
+from shared.clients import Clients, Found
+from shared.effects import MANAGER
+from shared.kube import ApiError, Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference
+
+TEMPLATE = "Template"
+RELEASE = "ClusterStackRelease"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What the provider's objects of all releases have in common."""
+
+    api_version: str
+    kind: str
+    body: Object
+
+    def reference(self, release: Key) -> Object:
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": release.namespace,
+            "name": release.name,
+        }
+
+    def clone(self, release: Key) -> Clone:
+        body = deepcopy(self.body)
+        body["metadata"] |= {"namespace": release.namespace, "name": release.name}
+        return Clone(release, body)
+
+
+def blueprint(template: Found, stack: Object) -> Blueprint | str:
+    """Of the template, or why it cannot be one.
+
+    Only kinds called `<Provider>ClusterStackReleaseTemplate` will do: whoever may write a ClusterStack is not to get
+    objects of any other kind made for him.
+    """
+    if template.state == "absent":
+        return f"{template.kind} {dig(stack, 'spec.providerRef.name')} that spec.providerRef names does not exist"
+    if template.object is None:
+        return template.error or "spec.providerRef is needed unless spec.noProvider is true"
+    kind = template.kind.removesuffix(TEMPLATE)
+    if not template.kind.endswith(RELEASE + TEMPLATE) or kind == RELEASE:
+        return f"spec.providerRef: {template.kind} is no <Provider>{RELEASE}{TEMPLATE}"
+    content = dig(template.object, "spec.template")
+    if not isinstance(content, dict):
+        return f"{template.kind} {key_of(template.object)} has no spec.template"
+    metadata: Object = {}
+    for name in ("labels", "annotations"):
+        entries = {**dig(content, ("metadata", name), {}), **dig(stack, ("metadata", name), {})}
+        entries.pop(_LAST_APPLIED, None)
+        if entries:
+            metadata[name] = entries
+    api_version = template.object["apiVersion"]
+    body: Object = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+    if content.get("spec"):
+        body["spec"] = content["spec"]
+    return Blueprint(api_version, kind, body)
+
+
+@dataclass(frozen=True)
+class Clone:
+    """Makes, or brings up to date, the provider's object of a release, which owns it."""
+
+    release: Key
+    body: Object
+
+    def execute(self, clients: Clients) -> Object | None:
+        release = clients.management.get(CLUSTER_STACK_RELEASE, self.release)
+        if deleting(release):
+            return None
+        resource = self._resource(clients)
+        live = clients.management.find(resource, self.release)
+        if live is not None and deleting(live):
+            return live
+        if live is not None and dig(live, "metadata.ownerReferences") and not owned_by(live, release):
+            raise ApiError(f"{resource.kind} {self.release} exists and belongs to somebody else", status=409)
+        owner = {"ownerReferences": [owner_reference(release, controller=True)]}
+        body = self.body | {"metadata": self.body["metadata"] | owner}
+        return clients.management.apply(resource, body, manager=MANAGER)
+
+    def _resource(self, clients: Clients) -> Resource:
+        api_version, kind = self.body["apiVersion"], self.body["kind"]
+        served = clients.discovery.resource(api_version, kind)
+        if served is None:
+            raise ApiError(f"{kind} ({api_version}) is not served: is its CRD installed?")
+        return served

@@ -1,0 +1,48 @@
+"""What starts `cluster_stack`: its ClusterStack, the releases that it owns, and a Cluster that may have left one.
+
+The key of a Cluster is that of its class's release, since no Cluster knows which ClusterStack its class comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.kube import Key, key_of, owners
+from shared.releases.usage import release_of
+from shared.triggers import SPEC, Rule, Triggers, Watch
+
+
+def stack_of(release: Mapping[str, Any]) -> Key | None:
+    """The ClusterStack that owns a release; None for a bare reference, which tells no owners."""
+    for reference in owners(release, CLUSTER_STACK.kind, CLUSTER_STACK.group):
+        return Key(key_of(release).namespace, reference["name"])
+    return None
+
+
+TRIGGERS = Triggers(
+    name="cluster_stack",
+    watches=(
+        Watch(CLUSTER_STACK, fields=(*SPEC, "metadata.annotations", "metadata.labels"), changes=("add", "update")),
+        Watch(
+            CLUSTER_STACK_RELEASE,
+            key=stack_of,
+            fields=("status", "metadata.deletionTimestamp"),
+            changes=("update", "delete"),
+        ),
+        Watch(
+            CLUSTER,
+            key=release_of,
+            fields=("spec.topology.class", "spec.topology.classNamespace", "spec.topology.classRef"),
+            changes=("update", "delete"),
+        ),
+    ),
+    rules=(
+        Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("get", "patch")),
+        Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "create", "delete")),
+        Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
+        # The providers' templates and release objects; those of another group need a rule of their own.
+        Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "create", "patch")),
+    ),
+)

@@ -1,0 +1,33 @@
+"""`cluster_stack_release`, put together."""
+
+from __future__ import annotations
+
+from shared.api import cluster as contract
+from shared.api.conditions import get_condition, is_true
+from shared.event import Event
+from shared.kube import Object, deleting, dig
+from shared.runtime import Function
+from shared.runtime.verdict import PAUSED
+
+from .decide import FINALIZER, decide, report
+from .observe import observe
+from .triggers import TRIGGERS
+
+
+def settled(release: Object, _event: Event) -> bool:
+    """True once the class is there: a release never changes."""
+    if deleting(release):
+        return FINALIZER not in dig(release, "metadata.finalizers", [])
+    conditions = dig(release, "status.conditions", [])
+    if contract.is_paused(release):
+        return is_true(conditions, PAUSED)
+    return (
+        dig(release, "status.ready") is True
+        and is_true(conditions, "Ready")
+        and get_condition(conditions, PAUSED) is None
+        and FINALIZER in dig(release, "metadata.finalizers", [])
+    )
+
+
+FUNCTION = Function(TRIGGERS, observe, decide, settled, report)
+handle = FUNCTION.handle

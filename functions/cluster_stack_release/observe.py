@@ -1,0 +1,131 @@
+"""What is read for a decision about one ClusterStackRelease, in the order in which things must be there.
+
+The first obstacle ends the reading: what would come after it does not matter yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.api import cluster as contract
+from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
+from shared.charts import Identity
+from shared.clients import Clients, Found, Workload
+from shared.kube import Key, NotFound, Object, deleting, dig, key_of
+from shared.kube.resources import split_api_version
+from shared.releases.naming import ReleaseName
+from shared.releases.store import Corrupted
+from shared.releases.usage import Users, users
+from shared.storage import StorageError
+from shared.workload import inventory
+from shared.workload.reach import Reached
+
+_NOTHING = Found("unreferenced")
+
+
+@dataclass(frozen=True)
+class Assets:
+    """A release's class chart, by the name of its file, and the Kubernetes version that the release is made for."""
+
+    file: str
+    chart: bytes
+    kubernetes: str
+
+
+@dataclass(frozen=True)
+class MissingAssets:
+    """The release is not in storage (any more); `failure` says why the last fetch failed, if one did, and when."""
+
+    failure: str = ""
+    failed_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Management:
+    """The management cluster, as a place to apply a chart to, and its Kubernetes version."""
+
+    reached: Reached
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Observed:
+    release: Object | None
+    name: ReleaseName | None = None
+    """What the object is called; None for what is no release's name."""
+    assets: Assets | MissingAssets | None = None
+    provider: Found = _NOTHING
+    management: Management | None = None
+    claimed: frozenset[Identity] = frozenset()
+    """Objects that other releases brought, too: not to be deleted with this one."""
+    users: tuple[Key, ...] = ()
+    """The Clusters whose class comes from this release; read only while it is being deleted."""
+
+
+def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
+    if release is None or contract.is_paused(release):
+        return Observed(release)
+    name = ReleaseName.from_class_name(key.name)
+    if deleting(release):
+        return _leaving(clients, key, release, name)
+    if name is None or name.tag != key.name:
+        return Observed(release)
+    assets = _assets(clients, name)
+    if isinstance(assets, MissingAssets):
+        return Observed(release, name, assets)
+    provider = clients.look_up(dig(release, "spec.providerRef"), key.namespace)
+    if not provided(provider):
+        return Observed(release, name, assets, provider)
+    version = clients.management.request("GET", "/version", subject="version")["gitVersion"]
+    management = Management(_here(clients), version)
+    return Observed(release, name, assets, provider, management, _claimed(clients, key))
+
+
+def provided(provider: Found) -> bool:
+    """The provider has done what it has to do for the release, if anything."""
+    return provider.state == "unreferenced" or dig(provider.object, "status.ready") is True
+
+
+def _leaving(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:
+    reference = dig(release, "spec.providerRef", {})
+    provider = clients.look_up(reference, key.namespace)
+    group = split_api_version(reference.get("apiVersion") or "")[0]
+    if provider.state == "failed" and clients.discovery.preferred(group, provider.kind) is None:
+        provider = Found("absent", provider.kind)  # the kind is gone, and its objects with it
+    using = _users(clients)
+    claimed = _claimed(clients, key, using)
+    management = Management(_here(clients))
+    return Observed(release, name, provider=provider, management=management, claimed=claimed, users=using.get(key, ()))
+
+
+def _here(clients: Clients) -> Reached:
+    workload = Workload(clients.management)
+    workload.discovery = clients.discovery
+    return Reached(workload, clients.discovery.served())
+
+
+def _assets(clients: Clients, name: ReleaseName) -> Assets | MissingAssets:
+    """Any trouble with storage is a wait: the assets will come, or come again."""
+    store = clients.releases
+    try:
+        stored = store.load(name.tag)
+        if stored is None:
+            return MissingAssets(*(store.failure(name.tag) or ()))
+        return Assets(stored.class_chart, store.read(stored, stored.class_chart), stored.metadata.kubernetes)
+    except (Corrupted, StorageError) as error:
+        return MissingAssets(str(error))
+
+
+def _claimed(clients: Clients, key: Key, using: Users | None = None) -> frozenset[Identity]:
+    """By all other releases of the namespace; given `using`, not by those that are on their way out themselves."""
+    others = [r for r in clients.management.list(CLUSTER_STACK_RELEASE, key.namespace) if key_of(r) != key]
+    staying = [r for r in others if using is None or not deleting(r) or key_of(r) in using]
+    return frozenset(entry.identity for r in staying for entry in inventory.load(dig(r, "status.resources")))
+
+
+def _users(clients: Clients) -> Users:
+    try:
+        return users(clients.management.list(CLUSTER))
+    except NotFound:
+        return {}  # there is no such kind here

@@ -1,0 +1,39 @@
+"""What starts `cluster_stack_release`: its object, a release that was fetched, a Cluster that is gone.
+
+The provider's object is not watched, since it is of a kind that only the ClusterStack names: it is looked at again.
+"""
+
+from __future__ import annotations
+
+from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
+from shared.event import OWN, Event
+from shared.kube import Key
+from shared.releases.usage import release_of
+from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
+
+
+def asker(event: Event) -> Key | None:
+    return event.key if event.kind == CLUSTER_STACK_RELEASE.kind else None
+
+
+_WRITE = ("get", "list", "create", "patch", "delete")
+
+TRIGGERS = Triggers(
+    name="cluster_stack_release",
+    watches=(
+        Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
+        Watch(CLUSTER, key=release_of, changes=("delete",)),
+    ),
+    subscriptions=(Subscription(OWN + "release.fetched", asker),),
+    rules=(
+        Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "patch")),
+        Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
+        # What class charts consist of. One with objects of other groups needs a rule of its own.
+        Rule(CLUSTER.group, ("clusterclasses",), _WRITE),
+        Rule("infrastructure.cluster.x-k8s.io", ("*",), _WRITE),
+        Rule("controlplane.cluster.x-k8s.io", ("*",), _WRITE),
+        Rule("bootstrap.cluster.x-k8s.io", ("*",), _WRITE),
+        # The providers' objects for a release, whatever they are called.
+        Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "delete")),
+    ),
+)
