@@ -39,11 +39,12 @@ def write_release(
     addon_version: str = "",
     values: str = "",
     addon_chart: bytes | None = None,
+    class_templates: Mapping[str, str] | None = None,
 ) -> str:
     """A release folder below `root`; returns the class name that asks for it."""
     tag = f"{STACK}-{version}"
     addon = addon_version or version
-    folder = root / tag
+    folder = root / tag.replace(".", "-")
     folder.mkdir(parents=True, exist_ok=True)
     versions = {"clusterStack": version, "kubernetes": "v1.36.3", "components": {"clusterAddon": addon}}
     metadata = {"apiVersion": "metadata.clusterstack.x-k8s.io/v1alpha1", "versions": versions}
@@ -51,9 +52,34 @@ def write_release(
     rendered = templates or {"all.yaml": yaml.safe_dump_all(objects or [])}
     data = addon_chart if addon_chart is not None else chart("addons", rendered)
     (folder / f"{STACK}-cluster-addon-{addon}.tgz").write_bytes(data)
-    (folder / f"{STACK}-cluster-class-{version}.tgz").write_bytes(chart("class", {"none.yaml": ""}))
+    (folder / f"{STACK}-cluster-class-{version}.tgz").write_bytes(chart("class", class_templates or {"none.yaml": ""}))
     if values:
         (folder / "cluster-addon-values.yaml").write_text(values)
+    return tag
+
+
+def write_stages(
+    root: Path,
+    version: str,
+    config: str,
+    charts: Mapping[str, list[Object]],
+    *,
+    overwrite: Mapping[str, str] | None = None,
+    templates: Mapping[str, Mapping[str, str]] | None = None,
+) -> str:
+    """A release whose addons come in stages: `config` are the `addonStages`, `charts` the objects of each folder."""
+    files: dict[str, str] = {}
+    for name in {*charts, *(templates or {})}:
+        files[f"{name}/Chart.yaml"] = f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n"
+        files[f"{name}/templates/all.yaml"] = yaml.safe_dump_all(charts.get(name, []))
+        files |= {f"{name}/templates/{file}": text for file, text in (templates or {}).get(name, {}).items()}
+    files |= {f"{name}/overwrite.yaml": text for name, text in (overwrite or {}).items()}
+    tag = write_release(root, version, addon_chart=archive(files))
+    (root / tag / "clusteraddon.yaml").write_text(
+        "apiVersion: clusteraddonconfig.x-k8s.io/v1alpha1\n"
+        "clusterAddonVersion: clusteraddons.clusterstack.x-k8s.io/v1alpha1\n"
+        f"addonStages:\n{config}"
+    )
     return tag
 
 
