@@ -7,112 +7,18 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functions import catalog
-from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
-from shared.clients import Clients
 from shared.event import Event, change_event, own_event
-from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.runtime import Answer
-from shared.storage import ObjectStore
 from tests.support.releases import archive, config_map, write_release
-
-ADDON = "cluster-addon-demo"
-
-
-@dataclass
-class World:
-    """One Cluster with a kubeconfig, a folder of releases, and the functions called the way a broker would."""
-
-    client: Client
-    clients: Clients
-    namespace: str
-    releases: Path
-    kubeconfig: bytes
-    answers: list[tuple[str, Answer]] = field(default_factory=list)
-
-    def cluster(self, class_name: str = "", **spec: Any) -> Object:
-        topology: Object = {"topology": {"classRef": {"name": class_name}}} if class_name else {}
-        body: Object = {
-            "apiVersion": CLUSTER.api_version,
-            "kind": "Cluster",
-            "metadata": {"name": "demo", "namespace": self.namespace},
-            "spec": {**topology, **spec},
-        }
-        return self.client.apply(CLUSTER, body, manager="user")
-
-    def secret(self, value: bytes | None = None) -> None:
-        data = {"value": base64.b64encode(self.kubeconfig if value is None else value).decode()}
-        metadata = {"name": "demo-kubeconfig", "namespace": self.namespace}
-        self.client.apply(
-            SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}, manager="user"
-        )
-
-    def addon(self) -> Object:
-        return self.client.get(CLUSTER_ADDON, Key(self.namespace, ADDON))
-
-    def call(self, name: str, event: Event) -> Answer:
-        answer = catalog.handler(name)(self.clients, event)
-        self.answers.append((name, answer))
-        return answer
-
-    def settle(self) -> Answer:
-        """Cluster and addon events and the replies that they lead to; returns addon_apply's last word."""
-        cluster = self.client.get(CLUSTER, Key(self.namespace, "demo"))
-        self.call("addon_create", change_event(cluster, "update", source="/test"))
-        answer = self.call("addon_apply", change_event(cluster, "update", source="/test"))
-        for _ in range(3):
-            if answer.reply is None:
-                break
-            fetched = self.call("release_assets", answer.reply)
-            if fetched.reply is None:
-                break
-            answer = self.call("addon_apply", fetched.reply)
-        return answer
-
-    def condition(self, type_: str) -> Object:
-        found = get_condition(dig(self.addon(), "status.conditions", []), type_)
-        assert found is not None, f"{type_} is not among {dig(self.addon(), 'status.conditions')}"
-        return found
-
-    def names(self) -> list[str]:
-        """The test's own ConfigMaps; ours to see since each test has its namespace."""
-        found = self.client.list(CONFIG_MAP, self.namespace)
-        return sorted(o["metadata"]["name"] for o in found if o["metadata"]["name"] != "kube-root-ca.crt")
-
-    def map(self, name: str, value: str = "1") -> Object:
-        return config_map(name, value, self.namespace)
-
-    def read(self, name: str) -> Object:
-        return self.client.get(CONFIG_MAP, Key(self.namespace, name))
-
-
-@pytest.fixture
-def world(
-    management: Client,
-    clients: Clients,
-    namespace: str,
-    tmp_path: Path,
-    kubeconfig: Path,
-    object_store: ObjectStore,  # sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[World]:
-    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
-    world = World(management, clients, namespace, tmp_path, kubeconfig.read_bytes())
-    yield world
-    for resource, name in ((CLUSTER, "demo"), (CLUSTER_ADDON, ADDON)):
-        key = Key(namespace, name)
-        if management.find(resource, key):
-            management.patch(resource, key, {"metadata": {"finalizers": None}})
-            management.delete(resource, key)
+from tests.support.world import ADDON, World
 
 
 def test_first_apply(world: World) -> None:
@@ -562,13 +468,3 @@ def test_a_missing_helm_program_is_a_condition(world: World, monkeypatch: pytest
     world.secret()
     world.settle()
     assert "install the helm program" in world.condition("HelmChartTemplated")["message"]
-
-
-def test_releases_in_stages_say_that_they_cannot_be_applied_yet(world: World) -> None:
-    name = write_release(world.releases, "v1", [world.map("a")])
-    (world.releases / name / "clusteraddon.yaml").write_text("addonStages: {}\n")
-    world.cluster(name)
-    world.secret()
-    assert world.settle().retry_after == 60.0
-    assert "clusteraddon.yaml" in world.condition("ClusterAddonConfigValidated")["message"]
-    assert world.names() == []

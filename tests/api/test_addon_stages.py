@@ -1,0 +1,294 @@
+"""Releases whose addons come in stages: order, conditions, deletion, resuming, and ways out of a faulty one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
+from shared.kube import Key, dig
+from tests.support.releases import write_release, write_stages
+from tests.support.world import ADDON, World
+
+BOTH = """
+  AfterControlPlaneInitialized: &stages
+    - {name: cni, action: apply}
+    - {name: csi, action: apply}
+  BeforeClusterUpgrade: *stages
+"""
+
+
+def phases(world: World) -> dict[str, str]:
+    return {stage["name"]: stage["phase"] for stage in dig(world.addon(), "status.stages", [])}
+
+
+def test_stages_in_order(world: World) -> None:
+    charts = {"cni": [world.map("net")], "csi": [world.map("store")]}
+    world.cluster(write_stages(world.releases, "v1", BOTH, charts))
+    world.secret()
+    assert world.settle().retry_after is None
+    assert world.names() == ["net", "store"]
+    assert phases(world) == {"cni": "done", "csi": "done"}
+    stages = {entry["name"]: entry["stage"] for entry in dig(world.addon(), "status.resources")}
+    assert stages == {"net": "cni", "store": "csi"}
+    assert dig(world.addon(), "status.ready") is True
+    assert dig(world.addon(), "spec.hook") == ""
+
+
+def test_each_chart_has_its_own_values(world: World) -> None:
+    """Values of one chart once leaked into the next one without values of its own."""
+    template = {"all.yaml": 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Chart.Name }}", namespace: %s}\n'}
+    text = template["all.yaml"] % world.namespace + 'data: {k: "{{ .Values.k }}"}\n'
+    templates = {name: {"all.yaml": text} for name in ("cni", "csi")}
+    overwrite = {"cni": "k: {{ .Cluster.metadata.name }}"}
+    world.cluster(write_stages(world.releases, "v1", BOTH, {}, overwrite=overwrite, templates=templates))
+    world.secret()
+    world.settle()
+    assert (world.read("cni")["data"], world.read("csi")["data"]) == ({"k": "demo"}, {"k": ""})
+
+
+GATED = """
+  AfterControlPlaneInitialized: &stages
+    - name: cni
+      waitForPostCondition:
+        objects: [{key: net, apiVersion: v1, kind: ConfigMap, name: net, namespace: %(namespace)s}]
+        conditions: net.data.state == "up"
+      timeout: %(timeout)s
+    - name: csi
+      waitForPreCondition:
+        objects: [{key: go, apiVersion: v1, kind: ConfigMap, name: go, namespace: %(namespace)s}]
+        conditions: go.data.k == "1"
+  BeforeClusterUpgrade: *stages
+"""
+
+
+def gated(world: World, version: str = "v1", timeout: str = "10m") -> str:
+    config = GATED % {"namespace": world.namespace, "timeout": timeout}
+    charts = {"cni": [world.map("net", version)], "csi": [world.map("store", version)]}
+    return write_stages(world.releases, version, config, charts)
+
+
+def test_conditions_hold_the_stages_up(world: World) -> None:
+    world.cluster(gated(world))
+    world.secret()
+    assert world.settle().retry_after == 20.0
+    assert phases(world) == {"cni": "waitingForPostCondition", "csi": "Pending"}
+    found = world.condition("EvaluatedCEL")
+    assert found["reason"] == "FailedToEvaluatePostCondition"
+    assert 'net.data.state == "up"' in found["message"]
+    since = dig(world.addon(), "status.stages")[0]["since"]
+    # Looking again changes nothing but the time.
+    assert world.settle().retry_after == 20.0
+    assert dig(world.addon(), "status.stages")[0]["since"] == since
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "net"), {"data": {"state": "up"}})
+    assert world.settle().retry_after == 20.0
+    assert phases(world) == {"cni": "done", "csi": "waitingForPreCondition"}
+    assert f"ConfigMap {world.namespace}/go is not there" in world.condition("EvaluatedCEL")["message"]
+    assert world.names() == ["net"]
+    world.client.create(CONFIG_MAP, world.map("go"))
+    assert world.settle().retry_after is None
+    assert world.names() == ["go", "net", "store"]
+    assert dig(world.addon(), "status.ready") is True
+    assert "EvaluatedCEL" not in {c["type"] for c in dig(world.addon(), "status.conditions")}
+
+
+def test_a_condition_that_takes_too_long_is_told(world: World) -> None:
+    world.cluster(gated(world, timeout="1s"))
+    world.secret()
+    world.settle()
+    stages = dig(world.addon(), "status.stages")
+    stages[0]["since"] = "2020-01-01T00:00:00Z"
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"status": {"stages": stages}}, subresource="status")
+    assert world.settle().retry_after == 20.0
+    found = world.condition("EvaluatedCEL")
+    assert (found["reason"], found["severity"]) == ("PostConditionOverdue", "Warning")
+    assert "longer than 1 s" in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [("net.data.state ==", "Syntax error"), ("nett.x == 1", "the objects listed for it are: net"), ("1", "int")],
+)
+def test_a_wrong_condition_says_so(world: World, expression: str, words: str) -> None:
+    config = (
+        "\n  AfterControlPlaneInitialized:\n    - name: cni\n      waitForPostCondition:\n"
+        f"        objects: [{{key: net, apiVersion: v1, kind: ConfigMap, name: net, namespace: {world.namespace}}}]\n"
+        f"        conditions: {expression}\n"
+    )
+    world.cluster(write_stages(world.releases, "v1", config, {"cni": [world.map("net")]}))
+    world.secret()
+    assert world.settle().retry_after == 20.0
+    found = world.condition("EvaluatedCEL")
+    assert found["severity"] == "Error"
+    assert words in found["message"]
+
+
+def test_a_faulty_stack_is_left_for_a_fixed_one(world: World) -> None:
+    """Once the hook of the faulty one stayed set for ever."""
+    world.cluster(gated(world))
+    world.secret()
+    assert world.settle().retry_after == 20.0
+    charts = {"cni": [world.map("net", "fixed")], "csi": [world.map("store")]}
+    world.cluster(write_stages(world.releases, "v2", BOTH, charts))
+    assert world.settle().retry_after is None
+    assert world.read("net")["data"]["k"] == "fixed"
+    assert dig(world.addon(), "spec.clusterStack") == "test-stack-1-36-v2"
+    assert dig(world.addon(), "spec.hook") == ""
+
+
+def test_missing_chart_stops_the_stages(world: World) -> None:
+    """Once a missing chart read as done, and the later stages ran."""
+    config = "\n  AfterControlPlaneInitialized: [{name: nothing}, {name: csi}]\n"
+    world.cluster(write_stages(world.releases, "v1", config, {"csi": [world.map("store")]}))
+    world.secret()
+    assert world.settle().retry_after == 60.0
+    assert "no chart 'nothing'" in world.condition("HelmChartTemplated")["message"]
+    assert world.names() == []
+    assert dig(world.addon(), "status.ready") is False
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("\n  SomeHook: []\n", "SomeHook: no such hook"),
+        ("\n  AfterControlPlaneInitialized: [{name: a, action: drop}]\n", "want apply or delete"),
+        (" [", "not YAML"),
+    ],
+)
+def test_wrong_config_is_a_condition(world: World, config: str, words: str) -> None:
+    world.cluster(write_stages(world.releases, "v1", config, {"a": [world.map("a")]}))
+    world.secret()
+    assert world.settle().retry_after == 60.0
+    found = world.condition("ClusterAddonConfigValidated")
+    assert found["reason"] == "ParsingClusterAddonConfigFailed"
+    assert words in found["message"]
+
+
+UPGRADE = """
+  AfterControlPlaneInitialized:
+    - {name: cni}
+    - {name: old}
+  BeforeClusterUpgrade:
+    - {name: old, action: delete}
+    - {name: cni}
+"""
+
+
+def test_upgrade_deletes_updates_and_prunes(world: World) -> None:
+    charts = {"cni": [world.map("net"), world.map("dropped")], "old": [world.map("legacy")]}
+    world.cluster(write_stages(world.releases, "v1", UPGRADE, charts))
+    world.secret()
+    world.settle()
+    assert world.names() == ["dropped", "legacy", "net"]
+    charts = {"cni": [world.map("net", "2")], "old": [world.map("legacy")]}
+    world.cluster(write_stages(world.releases, "v2", UPGRADE, charts))
+    assert world.settle().retry_after is None
+    assert world.names() == ["net"]
+    assert world.read("net")["data"]["k"] == "2"
+    assert world.addon()["metadata"]["annotations"]["ClusterAddonStage"] == "upgraded"
+
+
+def test_an_object_that_moves_to_another_stage_is_not_deleted(world: World) -> None:
+    charts = {"cni": [world.map("shared")], "csi": [world.map("store")]}
+    world.cluster(write_stages(world.releases, "v1", BOTH, charts))
+    world.secret()
+    world.settle()
+    uid = world.read("shared")["metadata"]["uid"]
+    charts = {"cni": [world.map("net")], "csi": [world.map("store"), world.map("shared")]}
+    world.cluster(write_stages(world.releases, "v2", BOTH, charts))
+    world.settle()
+    assert world.read("shared")["metadata"]["uid"] == uid
+    assert world.names() == ["net", "shared", "store"]
+
+
+def test_from_the_umbrella_chart_to_stages_and_back(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b")]))
+    world.secret()
+    world.settle()
+    charts = {"cni": [world.map("a", "2")], "csi": [world.map("c")]}
+    world.cluster(write_stages(world.releases, "v2", BOTH, charts))
+    world.settle()
+    assert world.names() == ["a", "c"]
+    world.cluster(write_release(world.releases, "v3", [world.map("b")]))
+    world.settle()
+    assert world.names() == ["b"]
+    assert dig(world.addon(), "status.stages") is None
+
+
+def test_every_interruption_is_resumed(world: World) -> None:
+    """A failing object in the second stage: the first is not repeated, nothing is pruned, then it goes on."""
+    world.cluster(write_stages(world.releases, "v1", BOTH, {"cni": [world.map("net")], "csi": [world.map("gone")]}))
+    world.secret()
+    world.settle()
+    bad = {**world.map("bad"), "data": {"k": 1}}
+    charts = {"cni": [world.map("net", "2")], "csi": [world.map("store"), bad]}
+    name = write_stages(world.releases, "v2", BOTH, charts)
+    world.cluster(name)
+    assert world.settle().retry_after == 20.0
+    assert phases(world) == {"cni": "done", "csi": "applyingOrDeleting"}
+    assert world.names() == ["gone", "net", "store"]
+    # Somebody mends what was in the way; nothing was marked ready half-way.
+    assert dig(world.addon(), "spec.clusterStack") == "test-stack-1-36-v1"
+    assert dig(world.addon(), "spec.version") == "v1"
+    version = world.read("net")["metadata"]["resourceVersion"]
+    world.cluster(
+        write_stages(world.releases, "v3", BOTH, {"cni": [world.map("net", "2")], "csi": [world.map("store")]})
+    )
+    assert world.settle().retry_after is None
+    assert world.names() == ["net", "store"]
+    assert world.read("net")["metadata"]["resourceVersion"] == version
+
+
+AFTER = """
+  AfterControlPlaneInitialized: &stages
+    - {name: cni}
+  BeforeClusterUpgrade: *stages
+  AfterClusterUpgrade:
+    - {name: last}
+"""
+
+
+def test_stages_after_the_upgrade_of_the_cluster(world: World) -> None:
+    charts = {"cni": [world.map("net")], "last": [world.map("late")]}
+    world.cluster(write_stages(world.releases, "v1", AFTER, charts))
+    world.secret()
+    world.settle()
+    assert world.names() == ["net"]
+    key = Key(world.namespace, ADDON)
+    world.client.patch(CLUSTER_ADDON, key, {"spec": {"hook": "AfterClusterUpgrade"}})
+    assert world.settle().retry_after is None
+    assert world.names() == ["late", "net"]
+    assert dig(world.addon(), "spec.hook") == ""
+    # A later look takes nothing of it away.
+    world.cluster("test-stack-1-36-v1", policy={"drift": "repair"})
+    world.client.delete(CONFIG_MAP, Key(world.namespace, "late"))
+    world.resync()
+    assert world.names() == ["late", "net"]
+
+
+TOLD = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: told, namespace: "%s"}
+data: {version: "{{ .Capabilities.KubeVersion.Version }}"}
+"""
+
+
+def test_second_apply_once_the_new_kubernetes_is_live(
+    world: World, helm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+    world.cluster(write_release(world.releases, "v1", templates={"told.yaml": TOLD % world.namespace}))
+    world.secret()
+    world.settle()
+    live = world.client.request("GET", "/version")["gitVersion"]
+    assert dig(world.addon(), "status.kubernetesVersion") == live
+    # As it is when the control plane was upgraded since: the addon tells of an older version.
+    key = Key(world.namespace, ADDON)
+    old = {"status": {"kubernetesVersion": "v1.35.0", "digest": "sha256:of-then"}}
+    world.client.patch(CLUSTER_ADDON, key, old, subresource="status")
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "told"), {"data": {"version": "v1.35.0"}})
+    assert world.resync().retry_after is None
+    assert world.read("told")["data"] == {"version": live}
+    assert dig(world.addon(), "status.kubernetesVersion") == live
