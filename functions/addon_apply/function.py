@@ -13,7 +13,7 @@ from shared.runtime import Answer, Function
 
 from . import history
 from .decide import FINALIZER, decide
-from .observe import applied, is_anothers, observe
+from .observe import at_rest, is_anothers, observe
 from .report import report
 from .triggers import TRIGGERS
 
@@ -26,7 +26,7 @@ def settled(addon: Object, event: Event) -> bool:
         cluster = event.object
         if cluster is None or event.change == "delete" or contract.is_paused(cluster):
             return False
-        return (applied(addon, cluster) or history.holds(addon, cluster)) and not is_anothers(addon, cluster)
+        return at_rest(addon, cluster) and not is_anothers(addon, cluster)
     # Any other event leaves the wanted class as it is, and a Cluster that changed sends one of its own.
     return _at_rest(addon)
 

@@ -77,7 +77,7 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
         return Observed(addon, cluster, error)
     release = ReleaseName.from_class_name(contract.class_name(cluster) or "")
     observed = Observed(addon, cluster, policy, release)
-    done = applied(addon, cluster) or history.holds(addon, cluster)
+    done = at_rest(addon, cluster)
     if release is None or (done and not (resync and _may_differ(addon, policy))):
         return replace(observed, settled=done)
     return _further(clients, observed, release, done=done)
@@ -87,7 +87,7 @@ def _further(clients: Clients, observed: Observed, release: ReleaseName, *, done
     addon, cluster, policy = observed.addon or {}, observed.cluster or {}, observed.policy
     reached = reach(clients, key_of(cluster))
     observed = replace(observed, reach=reached)
-    if isinstance(reached, Unreachable) or awaits_readiness(addon, cluster):
+    if isinstance(reached, Unreachable) or (awaits_readiness(addon, cluster) and not history.asked(addon, cluster)):
         return replace(observed, awaited=isinstance(reached, Reached))
     if done and isinstance(policy, Policy) and policy.drift == "ignore":
         version = _version(reached)
@@ -117,6 +117,11 @@ def _further(clients: Clients, observed: Observed, release: ReleaseName, *, done
 def applied(addon: Object, cluster: Object) -> bool:
     """True once the addons of the Cluster's class are in the workload cluster and ready: nothing is left to do."""
     return _at_class(addon, cluster) and dig(addon, "status.ready") is True
+
+
+def at_rest(addon: Object, cluster: Object) -> bool:
+    """True where what is asked for is done: the addons of the class, or a rollback from it."""
+    return history.holds(addon, cluster) if history.asked(addon, cluster) else applied(addon, cluster)
 
 
 def awaits_readiness(addon: Object, cluster: Object) -> bool:

@@ -235,13 +235,17 @@ class Rollout:
         return found
 
     def _list(self, resource: Resource, steps: Sequence[Step]) -> dict[Identity, _Live]:
-        wanted = {identity(step.obj) for step in steps}
+        """One list for all of them, and a look at each that has lost our label."""
         selector = f"{OWNED_LABEL}={OWNED}"
         try:
             listed = {identity(obj): obj for obj in self.workload.client.list(resource, selector=selector)}
         except ApiError as error:
-            return dict.fromkeys(wanted, error)
-        return {who: listed.get(who) for who in wanted}
+            return {identity(step.obj): error for step in steps}
+        found: dict[Identity, _Live] = {}
+        for step in steps:
+            who = identity(step.obj)
+            found |= {who: listed[who]} if who in listed else self._get(resource, step)
+        return found
 
     def _get(self, resource: Resource, step: Step) -> dict[Identity, _Live]:
         who = identity(step.obj)

@@ -1,0 +1,397 @@
+"""What a cluster's owner may choose: conflicts, drift, making anew, pruning of CRDs, waiting, and going back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.kube import Key, Object, Resource, dig
+from shared.kube.crds import CRD
+from tests.support.releases import write_release
+from tests.support.world import ADDON, World
+
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
+JOB = Resource("batch", "v1", "Job", "jobs")
+EVENT = Resource("", "v1", "Event", "events")
+
+
+def reasons(world: World) -> dict[str, str]:
+    return {event["reason"]: event["message"] for event in world.client.list(EVENT, world.namespace)}
+
+
+# -- conflicts ---------------------------------------------------------------------------------------------------
+
+
+def held_by_somebody(world: World, conflicts: str) -> Any:
+    world.client.apply(CONFIG_MAP, {**world.map("a", "theirs")}, manager="somebody")
+    name = write_release(world.releases, "v1", [{**world.map("a", "ours"), "data": {"k": "ours", "more": "1"}}])
+    world.cluster(name, policy={"conflicts": conflicts} if conflicts else None)
+    world.secret()
+    return world.settle()
+
+
+@pytest.mark.parametrize("conflicts", ["", "force"])
+def test_force_takes_the_field_and_tells(world: World, conflicts: str) -> None:
+    assert held_by_somebody(world, conflicts).retry_after is None
+    assert world.read("a")["data"] == {"k": "ours", "more": "1"}
+    assert "ConfigMap" in reasons(world)["FieldConflicts"]
+    assert ".data.k (somebody)" in reasons(world)["FieldConflicts"]
+
+
+def test_fail_names_the_manager(world: World) -> None:
+    assert held_by_somebody(world, "fail").retry_after == 20.0
+    assert world.read("a")["data"] == {"k": "theirs"}
+    message = world.condition("HelmChartApplied")["message"]
+    assert ".data.k (somebody)" in message
+    assert "conflicts: force or yield" in message
+
+
+def test_yield_leaves_the_field_and_applies_the_rest(world: World) -> None:
+    assert held_by_somebody(world, "yield").retry_after is None
+    assert world.read("a")["data"] == {"k": "theirs", "more": "1"}
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_a_policy_that_says_nothing_known(world: World) -> None:
+    assert held_by_somebody(world, "perhaps").retry_after == 60.0
+    found = world.condition("ClusterAddonConfigValidated")
+    assert found["reason"] == "InvalidAnnotation"
+    assert "force, fail, yield" in found["message"]
+
+
+# -- immutable fields --------------------------------------------------------------------------------------------
+
+
+def frozen(world: World, value: str, **annotations: str) -> Object:
+    obj = {**world.map("frozen", value), "immutable": True}
+    obj["metadata"] = {**obj["metadata"], "annotations": annotations}
+    return obj
+
+
+def test_immutable_change_fails_and_says_the_way_out(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [frozen(world, "1")]))
+    world.secret()
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", [frozen(world, "2")]))
+    assert world.settle().retry_after == 20.0
+    assert "capi-functions.dev/recreate: true" in world.condition("HelmChartApplied")["message"]
+    assert world.read("frozen")["data"] == {"k": "1"}
+
+
+@pytest.mark.parametrize("where", ["cluster", "object"])
+def test_immutable_object_is_made_anew_where_that_is_wanted(world: World, where: str) -> None:
+    policy = {"recreate": "true"} if where == "cluster" else None
+    annotations = {"capi-functions.dev/recreate": "true"} if where == "object" else {}
+    world.cluster(write_release(world.releases, "v1", [frozen(world, "1", **annotations)]), policy=policy)
+    world.secret()
+    world.settle()
+    uid = world.read("frozen")["metadata"]["uid"]
+    world.cluster(write_release(world.releases, "v2", [frozen(world, "2", **annotations)]), policy=policy)
+    assert world.settle().retry_after is None
+    assert world.read("frozen")["data"] == {"k": "2"}
+    assert world.read("frozen")["metadata"]["uid"] != uid
+
+
+def test_what_is_not_ours_is_not_made_anew(world: World) -> None:
+    world.client.create(CONFIG_MAP, frozen(world, "theirs"))
+    world.cluster(write_release(world.releases, "v1", [frozen(world, "ours")]), policy={"recreate": "true"})
+    world.secret()
+    assert world.settle().retry_after == 20.0
+    assert world.read("frozen")["data"] == {"k": "theirs"}
+    assert "not ours to delete" in world.condition("HelmChartApplied")["message"]
+
+
+# -- pruning -----------------------------------------------------------------------------------------------------
+
+
+def crd(group: str) -> Object:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [version],
+        },
+    }
+
+
+def test_a_crd_with_other_peoples_objects_stays(world: World) -> None:
+    group = f"{world.namespace}.example.com"
+    widgets = Resource(group, "v1", "Widget", "widgets")
+    ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": world.namespace}}
+    world.cluster(write_release(world.releases, "v1", [crd(group), ours]))
+    world.secret()
+    assert world.settle().retry_after is None
+    theirs = {**ours, "metadata": {"name": "theirs", "namespace": world.namespace}}
+    world.client.create(widgets, theirs)
+    world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+    assert world.settle().retry_after is None
+    name = Key("", f"widgets.{group}")
+    assert world.client.find(CRD, name) is not None
+    assert world.client.find(widgets, Key(world.namespace, "w")) is None
+    kept = next(entry for entry in dig(world.addon(), "status.resources") if entry["status"] == "kept")
+    assert f"Widget {world.namespace}/theirs" in kept["error"]
+    assert dig(world.addon(), "status.ready") is True
+    # With consent it goes, and so it does once the others are gone.
+    world.cluster(write_release(world.releases, "v3", [world.map("b")]), policy={"prune-crds": "true"})
+    world.settle()
+    assert world.client.find(CRD, name) is None or dig(world.client.get(CRD, name), "metadata.deletionTimestamp")
+
+
+def test_a_custom_resource_that_its_finalizer_holds(world: World) -> None:
+    group = f"{world.namespace}.example.com"
+    widgets = Resource(group, "v1", "Widget", "widgets")
+    metadata = {"name": "w", "namespace": world.namespace, "finalizers": ["example.com/hold"]}
+    ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata}
+    world.cluster(write_release(world.releases, "v1", [crd(group), ours, world.map("controller")]))
+    world.secret()
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+    assert world.settle().retry_after == 20.0
+    assert "its finalizers hold it: example.com/hold" in world.condition("HelmChartApplied")["message"]
+    assert world.names() == ["a", "controller"]  # what might let go of it is still there
+    world.client.patch(widgets, Key(world.namespace, "w"), {"metadata": {"finalizers": None}})
+    assert world.settle().retry_after is None
+    assert world.names() == ["a"]
+
+
+# -- drift -------------------------------------------------------------------------------------------------------
+
+
+def drifted(world: World, **policy: str) -> None:
+    """Three objects applied; then one is changed and one deleted, and somebody adds a field of his own."""
+    objects = [{**world.map(name), "data": {"k": "1", "other": "1"}} for name in ("a", "b", "c")]
+    world.cluster(write_release(world.releases, "v1", objects), policy=policy)
+    world.secret()
+    world.settle()
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"k": "changed"}})
+    world.client.delete(CONFIG_MAP, Key(world.namespace, "b"))
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "c"), {"data": {"theirs": "x"}})
+
+
+def test_drift_is_left_alone_unless_asked_for(world: World) -> None:
+    drifted(world)
+    requests = world.client.requests
+    world.resync()
+    assert world.client.requests - requests == 1 + 2  # the test's own, then the addon and its Cluster
+    assert world.names() == ["a", "c"]
+
+
+def test_drift_is_repaired_within_one_resync(world: World) -> None:
+    drifted(world, drift="repair")
+    assert world.resync().retry_after is None
+    assert world.read("a")["data"] == {"k": "1", "other": "1"}
+    assert world.names() == ["a", "b", "c"]
+    assert world.read("c")["data"]["theirs"] == "x"
+    assert dig(world.addon(), "status.ready") is True
+    told = reasons(world)["DriftFound"]
+    assert f"ConfigMap {world.namespace}/a (data.k)" in told
+    assert f"ConfigMap {world.namespace}/b (missing)" in told
+    assert "/c" not in told
+    uid = next(entry["uid"] for entry in dig(world.addon(), "status.resources") if entry["name"] == "b")
+    assert uid == world.read("b")["metadata"]["uid"]
+    # A look that finds nothing writes nothing.
+    before = world.addon()["metadata"]["resourceVersion"]
+    world.resync()
+    assert world.addon()["metadata"]["resourceVersion"] == before
+
+
+def test_drift_is_reported(world: World) -> None:
+    drifted(world, drift="report")
+    world.resync()
+    assert world.read("a")["data"]["k"] == "changed"
+    assert world.names() == ["a", "c"]
+    assert len(dig(world.addon(), "status.drift")) == 2
+    assert dig(world.addon(), "status.ready") is True
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"k": "1"}})
+    world.client.create(CONFIG_MAP, {**world.map("b"), "data": {"k": "1", "other": "1"}})
+    world.resync()
+    assert dig(world.addon(), "status.drift") == [f"ConfigMap {world.namespace}/b (metadata.labels)"]
+
+
+def test_what_may_differ_stays_as_it_is(world: World) -> None:
+    path = f"ConfigMap/{world.namespace}/a:data.k"
+    drifted(world, drift="repair", **{"drift-ignore": path})
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"other": "changed"}})
+    world.resync()
+    assert world.read("a")["data"] == {"k": "changed", "other": "1"}
+    assert world.names() == ["a", "b", "c"]
+
+
+def test_an_upgrade_repairs_what_both_releases_have(world: World) -> None:
+    drifted(world)
+    objects = [{**world.map(name), "data": {"k": "1", "other": "1"}} for name in ("a", "b", "c")]
+    world.cluster(write_release(world.releases, "v2", objects))
+    assert world.settle().retry_after is None
+    assert world.read("a")["data"]["k"] == "1"
+    assert world.names() == ["a", "b", "c"]
+
+
+# -- readiness ---------------------------------------------------------------------------------------------------
+
+
+def deployment(world: World, name: str = "web") -> Object:
+    labels = {"app": name}
+    container = {"name": "c", "image": "example.com/image:1"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": world.namespace},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def become(world: World, resource: Resource, name: str, status: Object) -> None:
+    """Plays the controller."""
+    world.client.patch(resource, Key(world.namespace, name), {"status": status}, subresource="status")
+
+
+AVAILABLE = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
+
+
+def test_ready_only_when_the_objects_are(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [deployment(world), world.map("a")]))
+    world.secret()
+    assert world.settle().retry_after == 5.0
+    found = world.condition("ObjectsReady")
+    assert (found["status"], found["reason"]) == ("False", "WaitingForObjects")
+    assert f"Deployment {world.namespace}/web not seen by its controller yet" in found["message"]
+    assert dig(world.addon(), "spec.clusterStack") == "test-stack-1-36-v1"
+    assert dig(world.addon(), "status.ready") is False
+    become(world, DEPLOYMENT, "web", {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
+    assert world.settle().retry_after == 5.0
+    assert "0 of 1 replicas available" in world.condition("ObjectsReady")["message"]
+    become(world, DEPLOYMENT, "web", AVAILABLE)
+    assert world.settle().retry_after is None
+    assert dig(world.addon(), "status.ready") is True
+    assert "AddonsReady" in reasons(world)
+
+
+def test_not_ready_for_too_long_is_told(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [deployment(world)]), policy={"wait-timeout": "1"})
+    world.secret()
+    world.settle()
+    conditions = dig(world.addon(), "status.conditions")
+    for condition in conditions:
+        condition["lastTransitionTime"] = "2020-01-01T00:00:00Z"
+    patch = {"status": {"conditions": conditions}}
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch, subresource="status")
+    assert world.settle().retry_after == 60.0
+    assert world.condition("ObjectsReady")["reason"] == "ObjectsNotReady"
+    assert "not ready after 1 s" in reasons(world)["ObjectsNotReady"]
+    become(world, DEPLOYMENT, "web", AVAILABLE)
+    assert world.settle().retry_after is None
+
+
+def test_without_waiting(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [deployment(world)]), policy={"wait": "false"})
+    world.secret()
+    assert world.settle().retry_after is None
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_hook_jobs_are_over_before_the_rest_comes(world: World) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "example.com/image:1"}]}}
+    metadata = {
+        "name": "before",
+        "namespace": world.namespace,
+        "annotations": {"helm.sh/hook": "pre-install,pre-upgrade"},
+    }
+    job: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), job]))
+    world.secret()
+    assert world.settle().retry_after == 5.0
+    assert world.names() == []
+    assert f"waiting for Job {world.namespace}/before" in world.condition("HelmChartApplied")["message"]
+    stamp = "2026-01-01T00:00:00Z"
+    conditions = [{"type": name, "status": "True"} for name in ("SuccessCriteriaMet", "Complete")]
+    done = {"conditions": conditions, "startTime": stamp, "completionTime": stamp, "succeeded": 1}
+    become(world, JOB, "before", done)
+    assert world.settle().retry_after is None
+    assert world.names() == ["a"]
+    # Another job of the same name cannot be had by changing this one: hooks are made anew.
+    uid = world.client.get(JOB, Key(world.namespace, "before"))["metadata"]["uid"]
+    job["spec"] = {"template": {"spec": {**template["spec"], "terminationGracePeriodSeconds": 5}}}
+    world.cluster(write_release(world.releases, "v2", [world.map("a"), job]))
+    assert world.settle().retry_after == 5.0
+    assert world.client.get(JOB, Key(world.namespace, "before"))["metadata"]["uid"] != uid
+
+
+# -- going back --------------------------------------------------------------------------------------------------
+
+
+def test_rollback_needs_no_release(world: World) -> None:
+    secret: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": world.namespace},
+        "stringData": {"password": "hunter2"},
+    }
+    good = write_release(world.releases, "v1", [world.map("a"), world.map("b"), secret])
+    world.cluster(good)
+    world.secret()
+    world.settle()
+    bad = write_release(world.releases, "v2", [world.map("a", "2"), world.map("c")])
+    world.cluster(bad)
+    world.settle()
+    assert [entry["clusterStack"] for entry in dig(world.addon(), "status.history")] == [bad, good]
+    world.clients.releases.delete(good)
+    annotation = {"metadata": {"annotations": {"capi-functions.dev/rollback-from": bad}}}
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), annotation)
+    assert world.settle().retry_after is None
+    assert world.names() == ["a", "b"]
+    assert world.read("a")["data"]["k"] == "1"
+    assert world.client.find(SECRET, Key(world.namespace, "s")) is not None
+    assert dig(world.addon(), "spec.clusterStack") == good
+    found = world.condition("HelmChartApplied")
+    assert (found["status"], found["reason"]) == ("False", "RolledBack")
+    assert "hunter2" not in str(world.addon())
+    # It holds, whatever comes, and ends with a class that is fixed.
+    before = world.addon()["metadata"]["resourceVersion"]
+    world.settle()
+    world.resync()
+    assert world.addon()["metadata"]["resourceVersion"] == before
+    world.cluster(write_release(world.releases, "v3", [world.map("d")]))
+    world.settle()
+    assert world.names() == ["d"]
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_rollback_with_nothing_to_go_back_to(world: World) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.cluster(name)
+    world.secret()
+    world.settle()
+    annotation = {"metadata": {"annotations": {"capi-functions.dev/rollback-from": name}}}
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), annotation)
+    assert world.settle().retry_after == 60.0
+    assert world.condition("HelmChartApplied")["reason"] == "RollbackFailed"
+    assert world.names() == ["a"]
+
+
+# -- clusters that come and go -----------------------------------------------------------------------------------
+
+
+def test_a_cluster_made_anew_under_the_same_name(world: World) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.cluster(name)
+    world.secret()
+    world.settle()
+    old = world.addon()["metadata"]["uid"]
+    world.client.delete(CLUSTER, Key(world.namespace, "demo"))
+    world.client.delete(CONFIG_MAP, Key(world.namespace, "a"))
+    world.cluster(name)
+    for _ in range(3):  # the addon of the old one goes, and that of the new one comes
+        world.settle()
+    assert world.addon()["metadata"]["uid"] != old
+    assert world.names() == ["a"]
+    assert dig(world.addon(), "status.ready") is True
