@@ -1,0 +1,438 @@
+"""Which releases a ClusterStack should have, and what follows for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from functions.cluster_stack.decide import FINALIZER, decide, report
+from functions.cluster_stack.observe import Observed, Remote
+from functions.cluster_stack.provider import Blueprint, Clone, blueprint
+from functions.cluster_stack.selection import Selection, in_order, select
+from functions.cluster_stack.triggers import TRIGGERS, stack_of
+from shared.api.conditions import get_condition
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.clients import Found
+from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results
+from shared.event import change_event
+from shared.kube import ApiError, Conflict, Key, Object
+from shared.releases.usage import release_of, users
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SPEC: Object = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27", "noProvider": True}
+F = "docker-ferrol-1-27-"
+
+
+# -- selection ---------------------------------------------------------------------------------------------------
+
+
+def tags(*versions: str) -> tuple[str, ...]:
+    return tuple(F + version for version in versions)
+
+
+@pytest.mark.parametrize(
+    ("spec", "owned", "offered", "wanted", "superfluous"),
+    [
+        pytest.param({}, {}, [], (), (), id="nothing anywhere"),
+        pytest.param({}, {}, ["v1"], ("v1",), (), id="first"),
+        pytest.param({}, {}, ["v9", "v10", "v2"], ("v10",), (), id="numbers, not words"),
+        pytest.param({}, {"v1": True}, ["v1", "v2"], ("v2",), (), id="the newest ready stays until the new one is"),
+        pytest.param({}, {"v1": True, "v2": False}, ["v2"], ("v2",), (), id="new one on its way"),
+        pytest.param({}, {"v1": True, "v2": True}, ["v2"], ("v2",), ("v1",), id="new one ready"),
+        pytest.param({}, {"v9": True, "v10": True}, ["v10"], ("v10",), ("v9",), id="v10 is newer than v9"),
+        pytest.param({}, {"v1": False, "v2": False}, ["v3"], ("v3",), ("v1", "v2"), id="overtaken, never ready"),
+        pytest.param({}, {"v3": True}, ["v2"], ("v2",), (), id="withdrawn, but the newest ready"),
+        pytest.param({}, {"v1": True, "v2": False}, None, (), (), id="not knowing deletes nothing"),
+        pytest.param({"versions": ["v1"]}, {}, None, ("v1",), (), id="not knowing still makes what is named"),
+        pytest.param({"versions": ["v1"]}, {"v1": True, "v3": True}, ["v3"], ("v1", "v3"), (), id="named"),
+        pytest.param({"autoSubscribe": False}, {"v1": True, "v2": True}, None, (), ("v1",), id="no subscription"),
+        pytest.param(
+            {"autoSubscribe": False, "versions": ["v1"]}, {"v3": False}, None, ("v1",), ("v3",), id="only what is named"
+        ),
+        pytest.param({}, {}, ["v0-sha-abc", "v1"], ("v1",), (), id="stable only"),
+        pytest.param({"channel": "custom"}, {}, ["v0-sha-abc", "v1"], ("v0-sha-abc",), (), id="all but stable"),
+        pytest.param({"channel": "custom"}, {}, ["v0-sha.abc"], ("v0-sha-abc",), (), id="in dots"),
+        pytest.param(
+            {"channel": "custom"},
+            {},
+            ["v0-sha-b", "v1-sha-a", "v0-git-9", "v0-git-10"],
+            ("v0-git-10", "v1-sha-a"),
+            (),
+            id="the newest of each channel",
+        ),
+        pytest.param(
+            {"channel": "custom", "versions": ["v0-sha.abc"]},
+            {"v0-sha-abc": True},
+            [],
+            ("v0-sha-abc",),
+            (),
+            id="dots in the spec, dashes in names",
+        ),
+        pytest.param({"versions": ["v0-sha.a"]}, {}, ["v1"], ("v0-sha-a", "v1"), (), id="named of another channel"),
+        pytest.param({}, {"v0-sha-a": True, "v1": True}, ["v1"], ("v1",), ("v0-sha-a",), id="no longer named"),
+    ],
+)
+def test_selection(
+    spec: Object,
+    owned: dict[str, bool],
+    offered: list[str] | None,
+    wanted: tuple[str, ...],
+    superfluous: tuple[str, ...],
+) -> None:
+    found = select(
+        SPEC | spec,
+        {F + version: ready for version, ready in owned.items()},
+        None if offered is None else [F + version for version in offered],
+    )
+    assert found == Selection(tags(*wanted), tags(*superfluous))
+
+
+@pytest.mark.parametrize(
+    "foreign", ["docker-ferrol-1-28-v9", "docker-other-1-27-v9", "aws-ferrol-1-27-v9", "v9", "", "../..", F + "v9x"]
+)
+def test_names_of_others_are_passed_over(foreign: str) -> None:
+    assert select(SPEC, {}, [foreign, F + "v1"]).wanted == tags("v1")
+
+
+def test_order_of_versions() -> None:
+    assert in_order(tags("v10", "v2", "v0-sha-b", "v0-sha-a")) == tags("v0-sha-a", "v0-sha-b", "v2", "v10")
+
+
+# -- usage -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        ({"class": F + "v1"}, Key("ns", F + "v1")),
+        ({"classRef": {"name": F + "v0-sha.abc"}}, Key("ns", F + "v0-sha-abc")),
+        ({"classRef": {"name": F + "v1", "namespace": "other"}}, Key("other", F + "v1")),
+        ({"class": F + "v1", "classNamespace": "other"}, Key("other", F + "v1")),
+        ({"class": "quick-start"}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_release_of_a_cluster(topology: Any, expected: Key | None) -> None:
+    assert release_of({"metadata": {"namespace": "ns", "name": "c"}, "spec": {"topology": topology}}) == expected
+
+
+def test_users() -> None:
+    def cluster(name: str, class_name: str) -> Object:
+        return {"metadata": {"namespace": "ns", "name": name}, "spec": {"topology": {"class": class_name}}}
+
+    clusters = [cluster("a", F + "v1"), cluster("b", "other"), cluster("c", F + "v1"), cluster("d", F + "v2")]
+    assert users(clusters) == {
+        Key("ns", F + "v1"): (Key("ns", "a"), Key("ns", "c")),
+        Key("ns", F + "v2"): (Key("ns", "d"),),
+    }
+
+
+# -- decisions ---------------------------------------------------------------------------------------------------
+
+
+def stack(spec: Object | None = None, *, conditions: Any = (), **metadata: Any) -> Object:
+    return {
+        "apiVersion": CLUSTER_STACK.api_version,
+        "kind": "ClusterStack",
+        "metadata": {"namespace": "ns", "name": "stack", "uid": "u", "resourceVersion": "1", "finalizers": [FINALIZER]}
+        | metadata,
+        "spec": SPEC | (spec or {}),
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def release(version: str, *conditions: Object, ready: bool = False, **metadata: Any) -> Object:
+    return {
+        "apiVersion": CLUSTER_STACK_RELEASE.api_version,
+        "kind": "ClusterStackRelease",
+        "metadata": {"namespace": "ns", "name": F + version, "uid": version, "resourceVersion": "1"} | metadata,
+        "spec": {},
+        "status": {"ready": ready, "kubernetesVersion": "v1.27.3", "conditions": list(conditions)},
+    }
+
+
+def observed(obj: Object, *releases: Object, offered: list[str] | None = None, **more: Any) -> Observed:
+    names = None if offered is None else [F + version for version in offered]
+    owned = {r["metadata"]["name"]: r["status"]["ready"] for r in releases}
+    base = Observed(obj, releases, Remote(names), select(obj["spec"], owned, names))
+    return replace(base, **more)
+
+
+def condition(status: Object | None, type_: str) -> tuple[str, str]:
+    found = get_condition((status or {})["conditions"], type_) or {}
+    return found.get("status", ""), found.get("reason", "")
+
+
+def said(type_: str, status: str, reason: str = "") -> Object:
+    return {"type": type_, "status": status, "reason": reason, "message": f"{reason}!", "lastTransitionTime": "x"}
+
+
+def test_gone() -> None:
+    assert decide(Observed(None), NOW).effects == ()
+
+
+def test_a_new_release_is_created_for_its_stack() -> None:
+    decision = decide(observed(stack(), offered=["v1"]), NOW)
+    [create] = decision.effects
+    assert isinstance(create, Create)
+    assert create.body["metadata"] == {
+        "namespace": "ns",
+        "name": F + "v1",
+        "ownerReferences": [
+            {"apiVersion": "clusterstack.x-k8s.io/v1alpha1", "kind": "ClusterStack", "name": "stack", "uid": "u"}
+        ],
+    }
+    assert create.body["spec"] == {}
+    assert (decision.status or {})["summary"] == [{"name": "v1", "ready": False, "phase": ""}]
+    assert condition(decision.status, "ClusterStackReleaseAvailable") == ("False", "NoReleaseReady")
+    assert decision.requeue == 300.0
+
+
+def test_the_finalizer_comes_first() -> None:
+    first, *_ = decide(observed(stack(finalizers=["x"]), offered=["v1"]), NOW).effects
+    assert isinstance(first, Patch)
+    assert first.patch == {"metadata": {"finalizers": ["x", FINALIZER]}}
+
+
+@pytest.mark.parametrize(
+    ("using", "deleted"),
+    [
+        ({}, [F + "v1"]),
+        ({Key("ns", F + "v1"): (Key("ns", "c"),)}, []),
+        ({Key("other", F + "v1"): (Key("other", "c"),)}, [F + "v1"]),
+    ],
+)
+def test_what_is_superfluous_goes_unless_it_is_used(using: Any, deleted: list[str]) -> None:
+    old, new = release("v1", ready=True), release("v2", ready=True)
+    decision = decide(observed(stack(), old, new, offered=["v2"], users=using), NOW)
+    found = [e.target["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)]
+    assert found == deleted
+    status = decision.status or {}
+    assert status["latestRelease"] == f"{F}v2 | v1.27.3"
+    assert status["usableVersions"] == ("v2" if deleted else "v1, v2")
+
+
+def test_what_is_being_deleted_is_not_deleted_again() -> None:
+    old, new = release("v1", ready=True, deletionTimestamp="x"), release("v2", ready=True)
+    decision = decide(observed(stack(), old, new, offered=["v2"]), NOW)
+    assert decision.effects == ()
+    assert (decision.status or {})["summary"][0]["message"] == "being deleted"
+
+
+DOWNLOADED, PROVIDED = "ClusterStackReleaseDownloaded", "ProviderClusterStackReleaseReady"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready", "phase", "message"),
+    [
+        ([], False, "", None),
+        ([said(DOWNLOADED, "False"), said("Ready", "False", "X")], False, "downloading release assets", "X!"),
+        ([said(DOWNLOADED, "True"), said(PROVIDED, "False")], False, "provider-specific work", None),
+        ([said(DOWNLOADED, "True"), said(PROVIDED, "True")], False, "applying objects", None),
+        ([said(DOWNLOADED, "True"), said(PROVIDED, "True"), said("Ready", "True")], True, "done", None),
+        ([said(DOWNLOADED, "False"), said("Ready", "False", "X")], True, "done", "X!"),
+    ],
+)
+def test_summary(conditions: list[Object], ready: bool, phase: str, message: str | None) -> None:
+    decision = decide(observed(stack(), release("v1", *conditions, ready=ready), offered=["v1"]), NOW)
+    [line] = (decision.status or {})["summary"]
+    assert (line["name"], line["ready"], line["phase"], line.get("message")) == ("v1", ready, phase, message)
+
+
+@pytest.mark.parametrize(
+    ("remote", "failing", "reason"),
+    [
+        (Remote(unusable="no such scheme"), "AssetsClientAPIAvailable", "FailedCreateAssetsClient"),
+        (Remote(failure="HTTP 500"), "ReleasesSynced", "FailedToSync"),
+    ],
+)
+def test_a_failing_source(remote: Remote, failing: str, reason: str) -> None:
+    obj = stack()
+    decision = decide(observed(obj, release("v1", ready=True), remote=remote), NOW)
+    assert decision.effects == ()
+    assert condition(decision.status, failing) == ("False", reason)
+    assert decision.requeue == 60.0
+    assert [notice.reason for notice in decision.notices] == [reason]
+    again = decide(observed(obj | {"status": decision.status}, release("v1", ready=True), remote=remote), NOW)
+    assert again.notices == ()
+    assert (again.status or {})["conditions"] == (decision.status or {})["conditions"]
+    soon = decide(observed(obj, remote=remote, poll=5.0), NOW)
+    assert soon.requeue == 5.0
+
+
+def test_two_channels_have_a_latest_each() -> None:
+    releases = [release(version, ready=True) for version in ("v0-sha-a", "v0-sha-b", "v3-git-x")]
+    offered = ["v0-sha-b", "v3-git-x"]
+    status = decide(observed(stack({"channel": "custom"}), *releases, offered=offered), NOW).status or {}
+    assert status["latestRelease"] == f"{F}v3-git.x | v1.27.3, {F}v0-sha.b | v1.27.3"
+
+
+def test_versions_that_do_not_parse() -> None:
+    """Only in objects that came past the schema."""
+    decision = decide(observed(stack({"versions": ["v1", "1.2"]}), offered=[]), NOW)
+    assert [e.body["metadata"]["name"] for e in decision.effects if isinstance(e, Create)] == [F + "v1"]
+    assert condition(decision.status, "ClusterStackReleasesSynced") == ("False", "FailedToCreateOrUpdate")
+
+
+def test_releases_with_other_names_are_left_alone() -> None:
+    mine = release("v1", ready=True)
+    odd = release("v2", ready=True)
+    odd["metadata"]["name"] = "odd"
+    base = observed(stack(), mine, offered=["v1"])
+    assert decide(replace(base, releases=(mine, odd)), NOW).effects == ()
+
+
+def test_deletion_waits_for_the_releases() -> None:
+    held = release("v1", said("HelmChartDeleted", "False", "in use"), deletionTimestamp="x")
+    other = release("v2")
+    decision = decide(observed(stack(deletionTimestamp="x"), held, other), NOW)
+    assert [e.target["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)] == [F + "v2"]
+    assert decision.requeue == 20.0
+    told = get_condition((decision.status or {})["conditions"], "ClusterStackReleasesSynced") or {}
+    assert told["message"] == f"waiting for releases to go: {F}v1 (in use!); {F}v2"
+    [last] = decide(observed(stack(deletionTimestamp="x")), NOW).effects
+    assert isinstance(last, RemoveFinalizer)
+    assert decide(observed(stack(deletionTimestamp="x", finalizers=[])), NOW).effects == ()
+
+
+def test_paused_is_left_alone() -> None:
+    ready = said("Ready", "True")
+    obj = stack(annotations={"cluster.x-k8s.io/paused": ""}, deletionTimestamp="x", conditions=[ready])
+    decision = decide(Observed(obj), NOW)
+    assert decision.effects == ()
+    assert condition(decision.status, "Paused") == ("True", "")
+    assert get_condition((decision.status or {})["conditions"], "Ready") == ready
+
+
+# -- providers ---------------------------------------------------------------------------------------------------
+
+
+def template(content: Any = None, kind: str = "ToyClusterStackReleaseTemplate", **metadata: Any) -> Found:
+    obj = {
+        "apiVersion": "toys/v1",
+        "kind": kind,
+        "metadata": {"namespace": "ns", "name": "toys"} | metadata,
+        "spec": {"template": {"spec": {"a": 1}}} if content is None else content,
+    }
+    return Found("present", kind, obj)
+
+
+def test_blueprint_and_clone() -> None:
+    content = {"metadata": {"labels": {"a": "template", "b": "template"}}, "spec": {"images": []}}
+    obj = stack(
+        labels={"a": "stack"},
+        annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "stack"},
+    )
+    plan = blueprint(template({"template": content}), obj)
+    assert isinstance(plan, Blueprint)
+    assert plan.clone(Key("ns", F + "v1")).body == {
+        "apiVersion": "toys/v1",
+        "kind": "ToyClusterStackRelease",
+        "metadata": {
+            "namespace": "ns",
+            "name": F + "v1",
+            "labels": {"a": "stack", "b": "template"},
+            "annotations": {"note": "stack"},
+        },
+        "spec": {"images": []},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "words"),
+    [
+        (Found("unreferenced"), "ProviderTemplateNotFound", "spec.providerRef is needed"),
+        (Found("absent", "ToyTemplate"), "ProviderTemplateNotFound", "ToyTemplate toys that spec.providerRef"),
+        (Found("failed", "X", error="not served"), "FailedToCreateOrUpdate", "not served"),
+        (template(kind="PodTemplate"), "ProviderTemplateNotFound", "PodTemplate is no <Provider>"),
+        (template(kind="ClusterStackReleaseTemplate"), "ProviderTemplateNotFound", "is no <Provider>"),
+        (template(kind="ToyClusterStackRelease"), "ProviderTemplateNotFound", "is no <Provider>"),
+        (template({}), "ProviderTemplateNotFound", "no spec.template"),
+        (template({"template": []}), "ProviderTemplateNotFound", "no spec.template"),
+    ],
+)
+def test_without_a_template_nothing_is_made(found: Found, reason: str, words: str) -> None:
+    obj = stack({"noProvider": False, "providerRef": {"kind": "X", "name": "toys"}})
+    present = release("v1", ready=True)
+    decision = decide(observed(obj, present, offered=["v2"], template=found), NOW)
+    assert decision.effects == ()
+    assert condition(decision.status, "ProviderClusterStackReleasesSynced") == ("False", reason)
+    told = get_condition((decision.status or {})["conditions"], "ProviderClusterStackReleasesSynced") or {}
+    assert words in told["message"]
+    assert decision.requeue == 60.0
+    assert (decision.status or {})["usableVersions"] == "v1"
+
+
+def test_provider_objects_are_made_and_kept_up_to_date() -> None:
+    obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
+    mine, without, leaving = release("v1", ready=True), release("v2"), release("v3", deletionTimestamp="x")
+    for one in (mine, leaving):
+        one["spec"] = {"providerRef": {"kind": "ToyClusterStackRelease"}}
+    decision = decide(observed(obj, mine, without, leaving, offered=["v4"], template=template()), NOW)
+    clones = [effect.release.name for effect in decision.effects if isinstance(effect, Clone)]
+    assert clones == [F + "v4", F + "v1"]
+    [create] = [effect for effect in decision.effects if isinstance(effect, Create)]
+    assert create.body["spec"]["providerRef"] == {
+        "apiVersion": "toys/v1",
+        "kind": "ToyClusterStackRelease",
+        "namespace": "ns",
+        "name": F + "v4",
+    }
+
+
+# -- report ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("position", "failing"), [(0, "ClusterStackReleasesSynced"), (1, "ProviderClusterStackReleasesSynced")]
+)
+def test_a_refused_write_is_a_condition(position: int, failing: str) -> None:
+    obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
+    seen = observed(obj, offered=["v1"], template=template())
+    decision = decide(seen, NOW)
+    results = Results(values=[{}] * position, error=ApiError("forbidden", status=403))
+    told = report(seen, decision, results, NOW)
+    assert results.error is None
+    assert condition(told.status, failing) == ("False", "FailedToCreateOrUpdate")
+    assert "FailedToCreateOrUpdate" in [notice.reason for notice in told.notices]
+    assert told.requeue == 60.0
+    # The same again moves no time stamp.
+    later = replace(seen, stack=obj | {"status": told.status})
+    results = Results(values=[{}] * position, error=ApiError("forbidden", status=403))
+    again = report(later, decide(later, NOW), results, datetime(2027, 1, 1, tzinfo=UTC))
+    assert (again.status or {})["conditions"] == (told.status or {})["conditions"]
+
+
+@pytest.mark.parametrize("error", [None, Conflict("race"), ValueError("a bug")])
+def test_what_a_retry_may_mend_stays_an_error(error: Exception | None) -> None:
+    seen = observed(stack(), offered=["v1"])
+    decision, results = decide(seen, NOW), Results(error=error)
+    assert report(seen, decision, results, NOW) is decision
+    assert results.error is error
+
+
+# -- triggers ----------------------------------------------------------------------------------------------------
+
+
+def test_owner_of_a_release() -> None:
+    owner = {"apiVersion": "clusterstack.x-k8s.io/v1alpha1", "kind": "ClusterStack", "name": "stack", "uid": "u"}
+    owned = release("v1", ownerReferences=[owner])
+    assert stack_of(owned) == Key("ns", "stack")
+    assert TRIGGERS.key(change_event(owned, "update", source="/test")) == Key("ns", "stack")
+    assert TRIGGERS.key(change_event(owned, "add", source="/test")) is None
+    assert TRIGGERS.key(change_event(owned, "update", source="/test", reference=True)) is None
+    assert stack_of(release("v1", ownerReferences=[owner | {"apiVersion": "other/v1"}])) is None
+
+
+def test_a_cluster_is_known_by_the_release_behind_its_class() -> None:
+    obj: Object = {
+        "apiVersion": CLUSTER.api_version,
+        "kind": "Cluster",
+        "metadata": {"namespace": "ns", "name": "c"},
+        "spec": {"topology": {"class": F + "v0-sha.abc"}},
+    }
+    assert TRIGGERS.key(change_event(obj, "delete", source="/test")) == Key("ns", F + "v0-sha-abc")

@@ -1,0 +1,319 @@
+"""What follows for a ClusterStackRelease, on the way up and on the way down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from functions.cluster_stack_release.decide import FINALIZER, Rediscover, decide, report
+from functions.cluster_stack_release.function import settled
+from functions.cluster_stack_release.observe import Assets, Management, MissingAssets, Observed
+from functions.cluster_stack_release.triggers import TRIGGERS, asker
+from shared.api.conditions import get_condition
+from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
+from shared.clients import Found, Workload
+from shared.effects import Delete, Patch, RemoveFinalizer, Results
+from shared.event import change_event, own_event
+from shared.kube import Key, Object, Resource
+from shared.releases.naming import ReleaseName
+from shared.workload.inventory import Entry, content_hash
+from shared.workload.reach import Reached
+from shared.workload.rollout import Incomplete, Outcome, Rollout
+from tests.support.releases import chart
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TAG = "docker-ferrol-1-27-v1"
+NAME = ReleaseName.parse(TAG)
+CLASS = Resource("cluster.x-k8s.io", "v1beta1", "ClusterClass", "clusterclasses")
+HERE = Management(Reached(cast(Workload, None), {(CLASS.api_version, CLASS.kind): CLASS}), "v1.36.3")
+TEMPLATE = "apiVersion: cluster.x-k8s.io/v1beta1\nkind: ClusterClass\nmetadata: {name: '{{ .Release.Name }}-v1'}\n"
+
+
+def release(*conditions: Object, resources: Any = (), ready: bool = False, **metadata: Any) -> Object:
+    return {
+        "apiVersion": CLUSTER_STACK_RELEASE.api_version,
+        "kind": "ClusterStackRelease",
+        "metadata": {"namespace": "ns", "name": TAG, "uid": "u", "resourceVersion": "1", "finalizers": [FINALIZER]}
+        | metadata,
+        "spec": {"providerRef": {"apiVersion": "toys/v1", "kind": "Toy", "name": TAG}},
+        "status": {"conditions": list(conditions), "resources": list(resources), "ready": ready},
+    }
+
+
+def assets(template: str = TEMPLATE) -> Assets:
+    return Assets("class.tgz", chart("class", {"class.yaml": template}), "v1.27.3")
+
+
+def toy(ready: Any = None, **metadata: Any) -> Found:
+    status = {} if ready is None else {"status": {"ready": ready}}
+    return Found(
+        "present", "Toy", {"metadata": {"namespace": "ns", "name": TAG, "uid": "t"} | metadata} | status, CLASS
+    )
+
+
+def up(**more: Any) -> Observed:
+    """A release with everything there."""
+    return replace(Observed(release(), NAME, assets(), toy(True), HERE), **more)
+
+
+def condition(status: Object | None, type_: str) -> tuple[str, str, str]:
+    found = get_condition((status or {})["conditions"], type_) or {}
+    return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+
+def said(type_: str, status: str = "True", reason: str = "") -> Object:
+    return {"type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "x"}
+
+
+def test_gone() -> None:
+    assert decide(Observed(None), NOW).effects == ()
+
+
+# -- on the way up -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason", "asks", "requeue"),
+    [
+        (MissingAssets(), "ReleaseAssetsNotDownloadedYet", True, 10.0),
+        (MissingAssets("no such release"), "IssueWithReleaseAssets", True, 60.0),
+        (MissingAssets("no such release", NOW - timedelta(seconds=5)), "IssueWithReleaseAssets", False, 60.0),
+        (MissingAssets("no such release", NOW - timedelta(seconds=60)), "IssueWithReleaseAssets", True, 60.0),
+    ],
+)
+def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks: bool, requeue: float) -> None:
+    decision = decide(up(assets=missing), NOW)
+    assert condition(decision.status, "ClusterStackReleaseDownloaded")[:2] == ("False", reason)
+    assert decision.requeue == requeue
+    assert (decision.reply is not None) is asks
+    if decision.reply is not None:
+        assert (decision.reply.type, decision.reply.data) == ("dev.capi-functions.release.wanted", {"release": TAG})
+        assert decision.reply.key == Key("ns", TAG)
+
+
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        (Found("absent", "Toy"), f"Toy {TAG} does not exist yet"),
+        (Found("failed", "Toy", error="not served"), f"Toy {TAG}: not served"),
+        (toy(), f"Toy {TAG} is not ready yet"),
+        (toy(False), f"Toy {TAG} is not ready yet"),
+        (toy("true"), f"Toy {TAG} is not ready yet"),
+    ],
+)
+def test_the_provider_is_waited_for(provider: Found, words: str) -> None:
+    decision = decide(up(provider=provider, management=None), NOW)
+    assert condition(decision.status, "ProviderClusterStackReleaseReady") == ("False", "ProcessOngoing", words)
+    assert (decision.status or {})["kubernetesVersion"] == "v1.27.3"
+    assert "ready" not in (decision.status or {})
+    assert decision.requeue == 10.0
+    assert decision.effects == ()
+
+
+@pytest.mark.parametrize("provider", [toy(True), Found("unreferenced")])
+def test_the_intent_is_written_before_the_rollout(provider: Found) -> None:
+    first, second, third = decide(up(release=release(finalizers=[]), provider=provider), NOW).effects
+    assert isinstance(first, Patch)
+    assert first.patch == {"metadata": {"finalizers": [FINALIZER]}}
+    assert isinstance(second, Patch)
+    status = second.patch["status"]
+    assert [(entry["kind"], entry["namespace"], entry["name"]) for entry in status["resources"]] == [
+        ("ClusterClass", "ns", "docker-ferrol-1-27-v1")
+    ]
+    assert condition(status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
+    assert isinstance(third, Rollout)
+    assert third.plan.steps[0].obj["metadata"]["labels"] == {"clusterstack.x-k8s.io/instance": "owned"}
+
+
+def applied() -> Object:
+    """The release as it is after a rollout of `TEMPLATE`."""
+    seen = up()
+    decision = decide(seen, NOW)
+    rollout = decision.effects[-1]
+    assert isinstance(rollout, Rollout)
+    [step] = rollout.plan.steps
+    entry = replace(step.entry, uid="c", hash=content_hash(step.obj), status="synced")
+    results = Results([{}, Outcome(entries=(entry,), written=[entry])])
+    told = report(seen, decision, results, NOW)
+    assert [notice.reason for notice in told.notices] == ["ClusterStackReleaseReady"]
+    return release() | {"status": told.status}
+
+
+def test_ready_after_the_rollout() -> None:
+    status = applied()["status"]
+    assert (status["ready"], status["kubernetesVersion"]) == (True, "v1.27.3")
+    assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "ClusterStackReleaseDownloaded": "True",
+        "ProviderClusterStackReleaseReady": "True",
+        "HelmChartApplied": "True",
+        "Ready": "True",
+    }
+
+
+def test_looking_again_writes_no_intent() -> None:
+    seen = up(release=applied())
+    decision = decide(seen, NOW)
+    [rollout] = decision.effects
+    assert isinstance(rollout, Rollout)
+    assert [step.action for step in rollout.plan.steps] == ["verify"]
+    outcome = Outcome(entries=tuple(step.entry for step in rollout.plan.steps))
+    told = report(seen, decision, Results([outcome]), datetime(2027, 1, 1, tzinfo=UTC))
+    assert told.status == applied()["status"]
+    assert told.notices == ()
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{{ nope }}", "nope"),
+        ("", "renders no objects"),
+        (TEMPLATE.replace("{name:", "{namespace: other, name:"), "only ns is allowed"),
+        (TEMPLATE.replace("ClusterClass", "Nothing"), "the management cluster does not serve Nothing"),
+    ],
+)
+def test_a_chart_that_cannot_be_applied(template: str, words: str) -> None:
+    decision = decide(up(assets=assets(template), release=release(ready=True)), NOW)
+    status, reason, message = condition(decision.status, "HelmChartApplied")
+    assert (status, reason) == ("False", "FailedToApplyObjects")
+    assert words in message
+    assert [type(effect) for effect in decision.effects] in ([], [Rediscover])
+    assert [notice.type for notice in decision.notices] == ["Warning"]
+    assert decision.requeue in (20.0, 60.0)
+    assert "ready" not in (decision.status or {}), "what was ready stays usable"
+    again = decide(up(assets=assets(template), release=release() | {"status": decision.status}), NOW)
+    assert again.notices == ()
+
+
+def test_a_partial_rollout() -> None:
+    seen = up()
+    failed = Entry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
+    results = Results(error=Incomplete(Outcome(entries=(failed,))))
+    told = report(seen, decide(seen, NOW), results, NOW)
+    assert results.error is None
+    assert condition(told.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
+    assert (told.status or {})["resources"] == [failed.dump()]
+    assert told.requeue == 20.0
+
+
+def test_other_failures_are_not_taken_over() -> None:
+    seen = up()
+    decision, results = decide(seen, NOW), Results(error=ValueError("a bug"))
+    assert report(seen, decision, results, NOW) is decision
+    assert results.error is not None
+
+
+def test_a_name_that_is_none() -> None:
+    decision = decide(Observed(release()), NOW)
+    assert condition(decision.status, "ClusterStackReleaseDownloaded")[:2] == ("False", "IssueWithReleaseAssets")
+    assert decision.requeue is None
+
+
+# -- on the way down ---------------------------------------------------------------------------------------------
+
+ENTRY = Entry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", TAG, uid="c", hash="h", status="synced")
+
+
+def down(**more: Any) -> Observed:
+    leaving = release(resources=[ENTRY.dump()], deletionTimestamp="x")
+    return replace(Observed(leaving, NAME, provider=Found("absent"), management=HERE), **more)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(1, "its ClusterClass is used by Cluster ns/c0"), (7, "ns/c0, ns/c1, ns/c2, ns/c3, ns/c4 and 2 more")],
+)
+def test_not_while_a_cluster_uses_it(count: int, words: str) -> None:
+    decision = decide(down(users=tuple(Key("ns", f"c{n}") for n in range(count))), NOW)
+    assert decision.effects == ()
+    status, reason, message = condition(decision.status, "HelmChartDeleted")
+    assert (status, reason) == ("False", "ClusterClassInUse")
+    assert words in message
+    assert decision.requeue == 60.0
+
+
+OWNED = {"ownerReferences": [{"uid": "u"}]}
+
+
+@pytest.mark.parametrize(
+    ("provider", "effects", "waits"),
+    [
+        (Found("unreferenced"), [Rollout, RemoveFinalizer], False),
+        (Found("absent", "Toy"), [Rollout, RemoveFinalizer], False),
+        (toy(), [Rollout, RemoveFinalizer], False),
+        (toy(**OWNED), [Rollout, Delete], True),
+        (toy(**OWNED, deletionTimestamp="x"), [Rollout], True),
+        (Found("failed", "Toy", error="HTTP 500"), [Rollout], True),
+    ],
+)
+def test_objects_then_the_provider_then_the_finalizer(provider: Found, effects: list[type], waits: bool) -> None:
+    decision = decide(down(provider=provider), NOW)
+    assert [type(effect) for effect in decision.effects] == effects
+    rollout = decision.effects[0]
+    assert isinstance(rollout, Rollout)
+    assert (rollout.plan.steps, rollout.plan.prune) == ((), (ENTRY,))
+    assert (decision.requeue is not None) is waits
+    if waits:
+        assert condition(decision.status, "ProviderClusterStackReleaseReady")[:2] == ("False", "Deleting")
+
+
+def test_what_others_claim_stays() -> None:
+    [only] = decide(down(claimed=frozenset({ENTRY.identity})), NOW).effects
+    assert isinstance(only, RemoveFinalizer)
+
+
+def test_removed_objects_leave_the_inventory() -> None:
+    seen = down(provider=toy(**OWNED))
+    decision = decide(seen, NOW)
+    told = report(seen, decision, Results([Outcome(pruned=(ENTRY,)), None]), NOW)
+    assert (told.status or {})["resources"] == []
+    assert condition(told.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
+
+
+def test_an_object_that_does_not_go() -> None:
+    seen = down()
+    stuck = replace(ENTRY, status="not-synced", error="not pruned: forbidden")
+    results = Results(error=Incomplete(Outcome(entries=(stuck,))))
+    told = report(seen, decide(seen, NOW), results, NOW)
+    status, reason, message = condition(told.status, "HelmChartDeleted")
+    assert (status, reason) == ("False", "FailedToDeleteObjects")
+    assert "forbidden" in message
+    assert told.requeue == 20.0
+
+
+def test_without_our_finalizer_it_is_none_of_ours() -> None:
+    assert decide(down(release=release(deletionTimestamp="x", finalizers=["other"])), NOW).effects == ()
+
+
+# -- what needs no look ------------------------------------------------------------------------------------------
+
+PAUSED = {"annotations": {"cluster.x-k8s.io/paused": "true"}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        (release(said("Ready"), ready=True), True),
+        (release(said("Ready"), ready=True, finalizers=[]), False),
+        (release(said("Ready", "False"), ready=True), False),
+        (release(said("Ready")), False),
+        (release(), False),
+        (release(said("Ready"), ready=True, deletionTimestamp="x"), False),
+        (release(deletionTimestamp="x", finalizers=[]), True),
+        (release(said("Ready"), ready=True, **PAUSED), False),
+        (release(said("Paused"), **PAUSED), True),
+        (release(said("Ready"), said("Paused"), ready=True), False),
+    ],
+)
+def test_settled(obj: Object, expected: bool) -> None:
+    assert settled(obj, change_event(obj, "update", source="/test")) is expected
+
+
+def test_answers_are_for_those_who_asked() -> None:
+    for about, expected in ((release(), Key("ns", TAG)), ({"kind": "ClusterAddon"}, None)):
+        event = own_event("release.fetched", source="/test", subject=TAG, about=about, data={"release": TAG})
+        assert asker(event) == expected
+    other: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": {"name": "x"}}
+    assert TRIGGERS.key(change_event(other, "update", source="/test")) is None
