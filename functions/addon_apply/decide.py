@@ -81,10 +81,11 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision((Delete(CLUSTER_ADDON, addon),), message="this addon is of an earlier Cluster of that name")
     verdict = Verdict(addon, now)
     if contract.is_paused(cluster):
-        verdict.false("ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are")
-        return Decision(status=verdict.status(ready=dig(addon, "status.ready") is True), message="paused")
+        verdict.false("ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", tell="Normal")
+        status = verdict.status(ready=dig(addon, "status.ready") is True)
+        return Decision(status=status, notices=tuple(verdict.notices), message="paused")
     if not isinstance(observed.policy, Policy):
-        verdict.false("ClusterAddonConfigValidated", "InvalidAnnotation", str(observed.policy), "Error", warn=True)
+        verdict.false("ClusterAddonConfigValidated", "InvalidAnnotation", str(observed.policy), "Error", tell="Warning")
         return _waiting(verdict, BROKEN_RETRY, str(observed.policy))
     if observed.release is None:
         name = contract.class_name(cluster)
@@ -118,7 +119,7 @@ def _let_go(addon: Object) -> Decision:
 
 def _not_reached(verdict: Verdict, reach: Unreachable | None) -> Decision:
     problem = reach or Unreachable("the workload cluster was not looked at")
-    verdict.false("ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity)
+    verdict.false("ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Normal")
     return _waiting(verdict, CLUSTER_RETRY, problem.message)
 
 
@@ -126,10 +127,10 @@ def _not_downloaded(verdict: Verdict, observed: Observed, missing: MissingAssets
     tag = missing.tag if missing else "-"
     if missing and missing.failure:
         message = missing.failure
-        verdict.false("ClusterStackReleaseDownloaded", "IssueWithReleaseAssets", message, "Error", warn=True)
+        verdict.false("ClusterStackReleaseDownloaded", "IssueWithReleaseAssets", message, "Error", tell="Warning")
     else:
         message = f"release {tag} is not in storage yet; its fetch has been asked for"
-        verdict.false("ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", message)
+        verdict.false("ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", message, tell="Normal")
     wanted = None
     if missing is None or missing.failed_at is None or verdict.now - missing.failed_at >= ASSETS_INTERVAL:
         # After a failure once each interval, or question and answer would chase each other.
@@ -172,7 +173,7 @@ def _bring_to(verdict: Verdict, observed: Observed, reach: Reached, assets: Asse
         return Decision(effects, verdict.status(ready=True, digest=goal.digest), message="addons unchanged")
     if assets.problem:
         verdict.false(
-            "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed", assets.problem, "Error", warn=True
+            "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed", assets.problem, "Error", tell="Warning"
         )
         return _waiting(verdict, BROKEN_RETRY, assets.problem)
     verdict.drop("ClusterAddonConfigValidated")
@@ -254,13 +255,13 @@ def _obstacle(verdict: Verdict, observed: Observed, at: Position) -> str | None:
         message = f"{stage}: waiting until {condition.expression}: {error}"
     except ExpressionError as error:
         message = f"{stage}: {error}"
-        verdict.false("EvaluatedCEL", reason, message, "Error", warn=True)
+        verdict.false("EvaluatedCEL", reason, message, "Error", tell="Warning")
         return message
     if at.overdue(verdict.now):
         message += f"; this has taken longer than {at.stage.timeout:g} s"
-        verdict.false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", warn=True)
+        verdict.false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", tell="Warning")
     else:
-        verdict.false("EvaluatedCEL", reason, message)
+        verdict.false("EvaluatedCEL", reason, message, tell="Normal")
     return message
 
 
@@ -306,7 +307,7 @@ def _whole(
 
 def _roll_back(verdict: Verdict, observed: Observed, reach: Reached, kept: history.Kept) -> Decision:
     if kept.problem:
-        verdict.false("HelmChartApplied", "RollbackFailed", kept.problem, "Error", warn=True)
+        verdict.false("HelmChartApplied", "RollbackFailed", kept.problem, "Error", tell="Warning")
         return _waiting(verdict, BROKEN_RETRY, kept.problem)
     goal = Target(
         kept.class_name, kept.version, hook="rollback", cluster_uid=(observed.cluster or {})["metadata"]["uid"]
@@ -343,10 +344,10 @@ def _render(
         return [(stage, desired(part, served, default_namespace=DEFAULT_NAMESPACE)) for stage, part in parts]
     except charts.ChartError as error:
         message = str(error)
-        verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", message, "Error", warn=True)
+        verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", message, "Error", tell="Warning")
         return _waiting(verdict, BROKEN_RETRY, f"{observed.release}: {message}")
     except UnknownKinds as error:
-        verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error", warn=True)
+        verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error", tell="Warning")
         waiting = _waiting(verdict, PARTIAL_RETRY, str(error))
         return replace(waiting, effects=(*waiting.effects, Refresh(reach)))
 

@@ -57,7 +57,7 @@ def _incomplete(decision: Decision, verdict: Verdict, incomplete: Incomplete) ->
         verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message)
         seconds = READY_RETRY
     else:
-        verdict.false("HelmChartApplied", "FailedToApplyObjects", message, warn=True)
+        verdict.false("HelmChartApplied", "FailedToApplyObjects", message, tell="Warning")
         seconds = CLUSTER_RETRY if incomplete.unavailable else PARTIAL_RETRY
     return replace(
         decision,
@@ -116,11 +116,11 @@ def _ready_or_not(
     message = decision.message or "all objects are ready"
     if waiting and policy.wait:
         message = "waiting for " + told_waiting(waiting)
-        verdict.false("ObjectsReady", "WaitingForObjects", message)
+        verdict.false("ObjectsReady", "WaitingForObjects", message, tell="Normal")
         requeue = READY_RETRY
         if verdict.since("ObjectsReady") > policy.wait_timeout:
             message = f"not ready after {policy.wait_timeout:g} s: {told_waiting(waiting)}"
-            verdict.false("ObjectsReady", "ObjectsNotReady", message, "Warning", warn=True)
+            verdict.false("ObjectsReady", "ObjectsNotReady", message, "Warning", tell="Warning")
             requeue = BROKEN_RETRY
     elif policy.wait:
         verdict.true("ObjectsReady")
@@ -137,7 +137,7 @@ def _rolled_back(decision: Decision, verdict: Verdict, kept: history.Kept, outco
         f"rolled back to {kept.class_name} {kept.version}; remove annotation {history.ROLLBACK} "
         "or give the Cluster another class to go on"
     )
-    verdict.false("HelmChartApplied", history.ROLLED_BACK, message, "Warning", warn=True)
+    verdict.false("HelmChartApplied", history.ROLLED_BACK, message, "Warning", tell="Warning")
     verdict.drop("ObjectsReady", "ClusterStackReleaseDownloaded")
     status = verdict.status(ready=False, resources=_dump(outcome.entries), stages=None)
     return replace(decision, status=status, notices=tuple(verdict.notices), message=message)

@@ -25,7 +25,7 @@ def asker(event: Event) -> Key | None:
 TRIGGERS = Triggers(
     name="addon_apply",
     watches=(
-        Watch(CLUSTER_ADDON, fields=SPEC, changes=("add", "update")),
+        Watch(CLUSTER_ADDON, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
         Watch(
             CLUSTER,
             key=addon_of,
@@ -47,9 +47,9 @@ TRIGGERS = Triggers(
     ),
     subscriptions=(Subscription(OWN + "release.fetched", asker),),
     rules=(
-        Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch")),
+        Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
-        Rule("", ("secrets",), ("get",)),
+        Rule("", ("secrets",), ("get", "create", "patch")),  # kubeconfigs; the manifests to go back to
         # Values templates look at what the Cluster refers to, of whatever provider.
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get",)),
         Rule("infrastructure.cluster-k8s.io", ("*",), ("get",)),

@@ -23,10 +23,10 @@ class Verdict:
     def true(self, type_: str) -> None:
         self.conditions = set_condition(self.conditions, type_, "True", "", "", now=self.now)
 
-    def false(self, type_: str, reason: str, message: str, severity: str = "Info", *, warn: bool = False) -> None:
-        """With `warn`, an event tells of it once: not again while the reason stays the same."""
-        if warn and not self._said(type_, reason):
-            self.notices.append(Notice(reason, message, "Warning"))
+    def false(self, type_: str, reason: str, message: str, severity: str = "Info", *, tell: str = "") -> None:
+        """With `tell`, an event of that type says so once: not again while the reason stays the same."""
+        if tell and not self._said(type_, reason):
+            self.notices.append(Notice(reason, message, tell))
         self.conditions = set_condition(
             self.conditions, type_, "False", reason, message, now=self.now, severity=severity
         )
