@@ -95,7 +95,6 @@ class Lane:
 
     def deliver(self, name: str, event: Event) -> Answer:
         answer = self._http(name, event)
-        assert answer.status != 500, answer
         if self.fuse.lit.is_set():
             assert self.fuse.blown.wait(10)
             self.fuse.lit.clear()

@@ -218,7 +218,10 @@ class Proxy:
 
     def close(self) -> None:
         """Gone: no new connection, and the present ones are cut."""
-        self.closing.set()
+        with self._lock:
+            if self.closing.is_set():
+                return
+            self.closing.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -231,8 +234,7 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.closing.is_set():
-            self.close()
+        self.close()
 
     def send(self, request: Request, *, stream: bool) -> Any:
         import urllib3

@@ -1,0 +1,228 @@
+"""A workload API server that does everything wrong: each fault ends in a condition, and is over when the server is.
+
+The server is a real one; what is wrong with it happens on the way to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+
+from events.delivery import InProcessDelivery
+from functions import catalog
+from shared.api.resources import CLUSTER, CONFIG_MAP, SECRET
+from shared.clients import Clients
+from shared.kube import Client, Object, Resource
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.support.addons import Addons, owned
+from tests.support.api_proxy import (
+    Cut,
+    Exchange,
+    Fault,
+    Proxy,
+    Request,
+    answering,
+    api_server,
+    cut_after,
+    cut_before,
+    half_body,
+    hanging,
+    slow,
+)
+from tests.support.receiver import Receiver
+from tests.support.releases import config_map, write_release
+
+EVENT = Resource("", "v1", "Event", "events")
+SECRETS = {"password": "hunter2-of-the-addons", "token": "tok-5f4dcc3b5aa7"}
+LONGEST_WAIT = 60.0
+LONGEST_MESSAGE = 4096
+
+
+@pytest.fixture
+def workload(kubeconfig: Path) -> Iterator[Proxy]:
+    with Proxy(api_server(kubeconfig)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def addons(
+    management: Client,
+    clients: Clients,
+    namespace: str,
+    workload: Proxy,
+    object_store: ObjectStore,  # sets the environment
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> Addons:
+    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
+    # A tenth of the patience that clients have otherwise: what hangs is given up by the same path, sooner.
+    monkeypatch.setitem(Client.__init__.__kwdefaults__ or {}, "timeout", (0.5, 1.0))
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(logging.getLogger("capi-functions"), "propagate", True)
+    return Addons(management, InProcessDelivery(catalog.handler, clients), namespace, workload.kubeconfig)
+
+
+def chart(namespace: str, value: str = "1") -> list[Object]:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "login", "namespace": namespace},
+        "stringData": SECRETS,
+    }
+    return [*(config_map(f"m{number}", value, namespace) for number in range(12)), secret]
+
+
+def complete(addons: Addons, value: str = "1") -> None:
+    """Everything is there and known, and the values are nowhere else."""
+    maps = owned(addons.client, CONFIG_MAP, addons.namespace)
+    assert {name: obj["data"]["k"] for name, obj in maps.items()} == {f"m{number}": value for number in range(12)}
+    live = {("ConfigMap", name): obj for name, obj in maps.items()} | {
+        ("Secret", name): obj for name, obj in owned(addons.client, SECRET, addons.namespace).items()
+    }
+    uids = {who: obj["metadata"]["uid"] for who, obj in live.items()}
+    assert {who: entry["uid"] for who, entry in addons.inventory().items()} == uids
+    assert {entry["status"] for entry in addons.inventory().values()} == {"synced"}
+
+
+def waiting(addons: Addons, answer: Answer | None) -> str:
+    """It will be looked at again, in a while, and a person can read why; returns what is told."""
+    assert answer is not None
+    assert answer.status in (202, 503)
+    assert answer.retry_after is not None
+    assert 0 < answer.retry_after <= LONGEST_WAIT
+    problem = addons.condition("Ready")
+    assert problem["status"] == "False"
+    assert problem["reason"] != "ObjectsApplyingOngoing"
+    assert 20 < len(problem["message"]) < LONGEST_MESSAGE
+    return str(problem["message"])
+
+
+def no_secret_told(addons: Addons, log: str) -> None:
+    events = list(addons.client.list(EVENT, addons.namespace))
+    told = "\n".join([log, json.dumps([addons.addon(), events]), *(answer.message for answer in addons.answers)])
+    for value in SECRETS.values():
+        for form in (value, base64.b64encode(value.encode()).decode()):
+            assert form not in told
+
+
+# -- what can be wrong, and where ------------------------------------------------------------------------------
+
+STATUS: Object = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+
+
+def quoting(status: int, words: Callable[[bytes], bytes | Object]) -> Fault:
+    return lambda exchange: answering(status, words(exchange.request.body))(exchange)
+
+
+FAULTS: dict[str, Fault] = {
+    "throttles": answering(429, STATUS | {"message": "too many requests"}, Retry_After="1"),
+    "throttles for an hour": answering(429, STATUS | {"message": "too many requests"}, Retry_After="3600"),
+    "throttles for nonsense": answering(429, b"slow down", Retry_After="soon"),
+    "fails inside": answering(500, STATUS | {"message": "etcdserver: request timed out"}),
+    "is down behind a load balancer": answering(503, b"no healthy upstream", Content_Type="text/plain"),
+    "quotes in a refusal": quoting(400, lambda body: STATUS | {"message": f"cannot take {body!r}"}),
+    "hangs": hanging(Flag()),
+    "hangs up": cut_before,
+    "hangs up when done": cut_after,
+    "sends half an answer": half_body,
+    "forbids": answering(403, STATUS | {"message": "user proxy cannot do this", "reason": "Forbidden"}),
+    "no longer knows us": answering(401, STATUS | {"message": "Unauthorized", "reason": "Unauthorized"}),
+}
+
+PHASES: dict[str, Callable[[Request], bool]] = {
+    "from the start": lambda _request: True,
+    "when asked for kinds": lambda request: request.path in ("/api", "/apis"),
+    "when written to": lambda request: request.writes,
+    "for some objects": lambda request: request.writes and request.path.endswith(("1", "3", "6", "/login")),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault(
+    addons: Addons, workload: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, phase: str
+) -> None:
+    name = write_release(tmp_path, "v1", chart(addons.namespace))
+    workload.fail(FAULTS[fault], PHASES[phase])
+    addons.want(name)
+    answer = addons.tell(CLUSTER, addons.cluster_key)
+    assert not addons.ready(name)
+    assert answer is not None
+    assert len(workload.seen) <= 4 * len(chart(addons.namespace))
+    waiting(addons, answer)
+    no_secret_told(addons, caplog.text)
+    workload.heal()
+    addons.until(lambda: addons.ready(name), "Ready")
+    complete(addons)
+    no_secret_told(addons, caplog.text)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirects_are_not_followed(addons: Addons, workload: Proxy, tmp_path: Path, status: int) -> None:
+    """They could lead our credentials, or a Secret, anywhere."""
+    name = write_release(tmp_path, "v1", chart(addons.namespace))
+    with Receiver() as elsewhere:
+        workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"))
+        addons.want(name)
+        waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+        workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"), PHASES["when written to"])
+        waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+        assert elsewhere.received == []
+    workload.heal()
+    addons.until(lambda: addons.ready(name), "Ready")
+    complete(addons)
+
+
+def test_slow_but_well(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+    name = write_release(tmp_path, "v1", chart(addons.namespace))
+    workload.fail(slow(0.3))
+    addons.want(name)
+    addons.until(lambda: addons.ready(name), "Ready")
+    complete(addons)
+
+
+def test_another_release_while_it_fails(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+    """What the first one had applied before it got stuck is pruned with the second, applied or not."""
+    extra = config_map("extra3", namespace=addons.namespace)
+    first = write_release(tmp_path, "v1", [*chart(addons.namespace), extra])
+    workload.fail(cut_after, PHASES["for some objects"])
+    addons.want(first)
+    waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+    assert "extra3" in owned(addons.client, CONFIG_MAP, addons.namespace)
+    workload.heal()
+    second = write_release(tmp_path, "v2", chart(addons.namespace, "2"))
+    addons.want(second)
+    addons.until(lambda: addons.ready(second), "Ready")
+    complete(addons, "2")
+
+
+@pytest.mark.parametrize("when", ["at rest", "in the middle of an upgrade"])
+def test_gone_for_good(addons: Addons, workload: Proxy, tmp_path: Path, when: str) -> None:
+    """A Cluster whose API server never comes back can be deleted all the same."""
+    addons.want(write_release(tmp_path, "v1", chart(addons.namespace)))
+    addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
+    if when == "at rest":
+        workload.close()
+    else:
+        last = len(workload.writes()) + 4
+        workload.fail(lambda exchange: vanish(exchange, workload), lambda _request: len(workload.writes()) >= last)
+    addons.want(write_release(tmp_path, "v2", chart(addons.namespace, "2")[3:]))
+    waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+    message = str(addons.addon()["status"]["conditions"])
+    assert "does not answer" in message
+    assert f"127.0.0.1:{workload.port}" in message
+    addons.remove()
+    addons.until(addons.gone, "the end of the addon", within=20)
+
+
+def vanish(_exchange: Exchange, server: Proxy) -> None:
+    server.close()
+    raise Cut
