@@ -114,7 +114,8 @@ def _let_go(addon: Object) -> Decision:
     """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
     if not deleting(addon) or FINALIZER not in dig(addon, "metadata.finalizers", []):
         return Decision(message="the Cluster is going away")
-    return Decision(effects=(RemoveFinalizer(CLUSTER_ADDON, addon, FINALIZER),), message="let go")
+    forget = (history.Forget(addon),) if dig(addon, "status.history") else ()
+    return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, FINALIZER)), message="let go")
 
 
 def _not_reached(verdict: Verdict, reach: Unreachable | None) -> Decision:

@@ -122,6 +122,16 @@ class Remember:
         clients.management.apply(SECRET, body, manager=MANAGER)
 
 
+@dataclass(frozen=True)
+class Forget:
+    """Deletes the Secret, also where no garbage collector runs."""
+
+    addon: Mapping[str, Any]
+
+    def execute(self, clients: Clients) -> None:
+        clients.management.delete(SECRET, _key(self.addon))
+
+
 def _key(addon: Mapping[str, Any]) -> Key:
     namespace, name = key_of(addon)
     return Key(namespace, f"{name}-manifests")

@@ -88,7 +88,7 @@ def test_replay(empty: Client) -> None:
         secret = empty.get(SECRET, Key("default", "demo-kubeconfig"))
         workload = Workload(connect.workload(base64.b64decode(secret["data"]["value"])))
         before = everything(empty, workload)
-        assert len(before) == 3 + 3 + 14
+        assert len(before) == 3 + 4 + 14
         for seed in (1, 2):
             assert replay(recording.events, dispatcher, double=True, shuffle_seed=seed, timeout=60, settle_below=9)
         assert replay(recording.events, dispatcher, double=True, shuffle_seed=3, pace=0.0, timeout=60, settle_below=9)
