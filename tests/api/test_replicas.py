@@ -1,0 +1,106 @@
+"""The same event in two server processes at once, eight times: as if it had been delivered once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from events.delivery import HttpDelivery
+from infra.local.functions_server import FunctionsServer
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.event import Event, change_event
+from shared.kube import Client, Object
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.support.addons import Addons, owned
+from tests.support.api_proxy import Proxy, api_server
+from tests.support.releases import config_map, write_release
+
+DELIVERIES = 8
+
+
+@pytest.fixture
+def proxy(kubeconfig: Path) -> Iterator[Proxy]:
+    with Proxy(api_server(kubeconfig)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def replicas(
+    proxy: Proxy,
+    object_store: ObjectStore,  # sets the environment
+    tmp_path: Path,
+) -> Iterator[list[HttpDelivery]]:
+    """The ways to two servers that share nothing but the clusters and the object store."""
+    (tmp_path / "kubeconfig").write_bytes(proxy.kubeconfig)
+    environment = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig"), "RELEASE_SOURCE": str(tmp_path)}
+    with ExitStack() as stack:
+        ways = []
+        for number in range(2):
+            server = FunctionsServer(environment, tmp_path / f"functions-{number}.log")
+            stack.callback(server.close)
+            server.start()
+            ways.append(HttpDelivery(server.url, timeout=(2.0, 30.0)))
+            stack.callback(ways[-1].close)
+        yield ways
+
+
+@pytest.fixture
+def addons(management: Client, namespace: str, proxy: Proxy, replicas: list[HttpDelivery]) -> Addons:
+    return Addons(management, replicas[0], namespace, proxy.kubeconfig)
+
+
+def at_once(replicas: list[HttpDelivery], name: str, event: Event) -> list[Answer]:
+    """What each of the deliveries of one event is answered, by turns of one server and the other."""
+    with ThreadPoolExecutor(DELIVERIES) as pool:
+        return list(pool.map(lambda number: replicas[number % 2](name, event), range(DELIVERIES)))
+
+
+def objects(namespace: str, value: str, numbers: range) -> list[Object]:
+    return [config_map(f"m{number}", value, namespace) for number in numbers]
+
+
+def check(addons: Addons, value: str, numbers: range) -> None:
+    maps = owned(addons.client, CONFIG_MAP, addons.namespace)
+    assert {name: obj["data"]["k"] for name, obj in maps.items()} == {f"m{number}": value for number in numbers}
+    uids = {("ConfigMap", name): obj["metadata"]["uid"] for name, obj in maps.items()}
+    assert {who: entry["uid"] for who, entry in addons.inventory().items()} == uids
+    assert {entry["status"] for entry in addons.inventory().values()} == {"synced"}
+
+
+def test_the_same_event_in_two_replicas(
+    addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+) -> None:
+    first, second = range(20), range(5, 25)
+    addons.want(write_release(tmp_path, "v1", objects(addons.namespace, "1", first)))
+    cluster = addons.client.get(CLUSTER, addons.cluster_key)
+    created = at_once(replicas, "addon_create", change_event(cluster, "add", source="/test"))
+    assert {answer.status for answer in created} <= {204, 503}
+    assert len(list(addons.client.list(CLUSTER_ADDON, addons.namespace))) == 1
+    addons.until(lambda: addons.ready("test-stack-1-36-v1"), "v1")
+    check(addons, "1", first)
+
+    name = write_release(tmp_path, "v2", objects(addons.namespace, "2", second))
+    addons.want(name)
+    event = change_event(addons.client.get(CLUSTER, addons.cluster_key), "update", source="/test")
+    wishes = [answer.reply for answer in at_once(replicas, "addon_apply", event)]
+    assert any(wishes)
+    for wish in filter(None, wishes[:1]):
+        assert {answer.status for answer in at_once(replicas, "release_assets", wish)} <= {200, 503}
+    before = len(proxy.writes())
+    answers = at_once(replicas, "addon_apply", event)
+    assert {answer.status for answer in answers} <= {202, 204, 503}
+    # At worst each does all of it: what is applied and pruned, and a handful for the records.
+    assert len(proxy.writes()) - before <= DELIVERIES * (len({*first, *second}) + 8)
+    addons.until(lambda: addons.ready(name), "v2")
+    check(addons, "2", second)
+
+    before = len(proxy.writes())
+    at_once(replicas, "addon_apply", event)
+    at_once(replicas, "addon_create", event)
+    assert len(proxy.writes()) == before
