@@ -1,0 +1,148 @@
+"""ClusterStacks driven by real events only, and with the functions dying after every single write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from events.forwarder import Forwarder
+from functions import catalog
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.clients import Clients
+from shared.kube import Key, connect, dig
+from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_after, cut_before
+from tests.support.releases import STACK
+from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks
+
+NAMES = ("cluster_stack", "cluster_stack_release", "release_assets")
+
+
+@pytest.fixture
+def forwarded(stacks: Stacks) -> Iterator[Stacks]:
+    """The forwarder calls the functions; the test does nothing but what a user would."""
+    triggers = {name: declared for name, declared in catalog.triggers().items() if name in NAMES}
+    forwarder = Forwarder(
+        stacks.client,
+        triggers,
+        lambda name, event: catalog.handler(name)(stacks.clients, event),
+        namespace=stacks.namespace,
+    )
+    forwarder.start()
+    try:
+        yield stacks
+    finally:
+        forwarder.stop()
+
+
+def test_a_life_of_events(forwarded: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
+    stacks = forwarded
+    monkeypatch.setenv("RELEASE_POLL_SECONDS", "0.3")
+
+    def usable(versions: str) -> Callable[[], bool]:
+        return lambda: dig(stacks.find(CLUSTER_STACK, "stack"), "status.usableVersions") == versions
+
+    stacks.publish("v1")
+    stacks.stack()
+    stacks.until(usable("v1"), "the first release")
+    stacks.cluster(f"{STACK}-v1")
+    stacks.publish("v2")
+    stacks.until(usable("v1, v2"), "the second release, found by asking again")
+    monkeypatch.setenv("RELEASE_POLL_SECONDS", "3600")
+    stacks.until(lambda: stacks.names(CLASS) == [f"{STACK}-v1", f"{STACK}-v2"], "both classes")
+    stacks.cluster(f"{STACK}-v2")
+    stacks.until(lambda: stacks.names(CLASS) == [f"{STACK}-v2"], "the first class to go, for its Cluster has moved")
+    stacks.delete(CLUSTER_STACK, "stack")
+    stacks.until(
+        lambda: "ClusterClassInUse" in str(dig(stacks.find(CLUSTER_STACK_RELEASE, f"{STACK}-v2"), "status")),
+        "the refusal",
+    )
+    stacks.delete(CLUSTER, "demo")
+    stacks.until(lambda: stacks.find(CLUSTER_STACK, "stack") is None, "the end")
+    assert (stacks.names(CLUSTER_STACK_RELEASE), stacks.names(CLASS), stacks.names(TEMPLATE)) == ([], [], [])
+
+
+class Fuse:
+    """Ends the connection after so many writes (None: never), and everything that would follow."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self.writes = 0
+
+    def __call__(self, request: Request) -> Fault | None:
+        with self._lock:
+            dead = self._limit is not None and self.writes >= self._limit
+            self.writes += request.writes and not dead
+            last = self._limit is not None and self.writes == self._limit and request.writes and not dead
+        if last:
+            return cut_after
+        return cut_before if dead else None
+
+
+@pytest.fixture
+def proxy(kubeconfig: Path) -> Iterator[Proxy]:
+    with Proxy(api_server(kubeconfig)) as proxy:
+        yield proxy
+
+
+def _stable(stacks: Stacks) -> list[object]:
+    """What is there, but for what differs each time: uids and times."""
+    found: list[object] = []
+    for resource in (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS, TEMPLATE, TOY):
+        for obj in stacks.client.list(resource, stacks.namespace):
+            conditions = {c["type"]: (c["status"], c.get("reason")) for c in dig(obj, "status.conditions", [])}
+            entries = [entry | {"uid": "", "namespace": ""} for entry in dig(obj, "status.resources", [])]
+            owners = [owner["name"] for owner in obj["metadata"].get("ownerReferences", [])]
+            name, spec = obj["metadata"]["name"], {**obj.get("spec", {}), "providerRef": None}
+            found.append((obj["kind"], name, owners, spec, conditions, entries, dig(obj, "status.ready")))
+    return found
+
+
+@pytest.mark.parametrize("leaving", [False, True], ids=["arriving", "leaving"])
+def test_killed_after_every_write(stacks: Stacks, proxy: Proxy, leaving: bool) -> None:
+    """One release comes and another goes, or the stack goes with all it has; the end is always the same."""
+    stacks.apply(TOY_TEMPLATE, "toys", spec={"template": {"spec": {"images": ["a"]}}})
+    toys = {"apiVersion": TOY_TEMPLATE.api_version, "kind": TOY_TEMPLATE.kind, "name": "toys"}
+    for version in ("v1", "v2"):
+        stacks.publish(version)
+    direct, through = stacks.clients, connect.workload(proxy.kubeconfig)
+
+    def proceed() -> None:
+        """The functions, then the provider, then the functions."""
+        stacks.settle()
+        for toy in list(stacks.client.list(TOY, stacks.namespace)):
+            key = Key(stacks.namespace, toy["metadata"]["name"])
+            stacks.client.patch(TOY, key, {"status": {"ready": True}}, subresource="status")
+        stacks.settle()
+
+    def finish() -> None:
+        stacks.clients = direct
+        proceed()
+        proceed()
+
+    def once(limit: int | None) -> tuple[int, list[object]]:
+        stacks.stack(noProvider=False, providerRef=toys, autoSubscribe=False, versions=["v1"])
+        finish()
+        if leaving:
+            stacks.delete(CLUSTER_STACK, "stack")
+        else:
+            stacks.stack(noProvider=False, providerRef=toys, autoSubscribe=False, versions=["v2"])
+        proxy.fault = fuse = Fuse(limit)
+        stacks.clients = Clients(through)
+        proceed()
+        proxy.heal()
+        finish()
+        end = _stable(stacks)
+        if not leaving:
+            stacks.delete(CLUSTER_STACK, "stack")
+            finish()
+        assert [stacks.names(resource) for resource in (CLUSTER_STACK, CLASS, TEMPLATE, TOY)] == [[], [], [], []]
+        return fuse.writes, end
+
+    writes, expected = once(None)
+    assert writes > 5
+    for limit in range(writes):
+        assert once(limit)[1] == expected, f"killed after write {limit} of {writes}"
