@@ -1,0 +1,195 @@
+"""A release that changes between its fetch and its rollout: what is applied is one version of it as a whole, never
+parts of two, and whatever is damaged heals by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from events.delivery import InProcessDelivery
+from functions import catalog
+from shared.api.resources import CLUSTER, CONFIG_MAP
+from shared.clients import Clients
+from shared.kube import Client
+from shared.releases.source import from_env
+from shared.releases.store import ReleaseStore
+from shared.storage import ObjectStore
+from tests.support.addons import Addons, owned
+from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_before, object_store_server
+from tests.support.releases import STACK, write_release
+
+COUNT = 6
+V1, V2 = f"{STACK}-v1", f"{STACK}-v2"
+
+
+@pytest.fixture
+def storage(object_store: ObjectStore, object_store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """The object store as the functions see it; the fixture `object_store` goes straight there."""
+    with Proxy(object_store_server(object_store_url)) as proxy:
+        monkeypatch.setenv("S3_ENDPOINT_URL", proxy.url)
+        yield proxy
+
+
+@pytest.fixture
+def workload(kubeconfig: Path) -> Iterator[Proxy]:
+    with Proxy(api_server(kubeconfig)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def addons(
+    management: Client,
+    clients: Clients,
+    namespace: str,
+    storage: Proxy,
+    workload: Proxy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Addons:
+    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
+    return Addons(management, InProcessDelivery(catalog.handler, clients), namespace, workload.kubeconfig)
+
+
+def write(root: Path, version: str, namespace: str, mark: str) -> None:
+    """A release whose objects say which chart and which values they were made of."""
+    template = (
+        "apiVersion: v1\nkind: ConfigMap\n"
+        'metadata: {name: m%d, namespace: "%s"}\n'
+        'data: {chart: "%s", values: "{{ .Values.mark }}"}\n'
+    )
+    templates = {f"m{number}.yaml": template % (number, namespace, mark) for number in range(COUNT)}
+    write_release(root, version, templates=templates, values=f'mark: "{mark}"\n')
+
+
+def applied(addons: Addons) -> set[tuple[str, str]]:
+    """The (chart, values) that the objects in the cluster were made of."""
+    maps = owned(addons.client, CONFIG_MAP, addons.namespace)
+    assert len(maps) in (0, COUNT)
+    return {(obj["data"]["chart"], obj["data"]["values"]) for obj in maps.values()}
+
+
+# -- what happens to it ----------------------------------------------------------------------------------------
+
+Mishap = Callable[[ObjectStore], None]
+
+
+def manifest_key(tag: str) -> str:
+    return f"releases/{tag}.json"
+
+
+def each_blob(store: ObjectStore, change: Callable[[str], object]) -> None:
+    for key in store.list("blobs/"):
+        change(key)
+
+
+def blob_of(store: ObjectStore, word: bytes) -> str:
+    [key] = [key for key in store.list("blobs/") if word in (store.get(key) or b"")]
+    return key
+
+
+def wipe(store: ObjectStore) -> None:
+    for key in store.list():
+        store.delete(key)
+
+
+MISHAPS: dict[str, Mishap] = {
+    "its files are other bytes": lambda store: each_blob(store, lambda key: store.put(key, b"x", if_absent=False)),
+    "its files are empty": lambda store: each_blob(store, lambda key: store.put(key, b"", if_absent=False)),
+    "its files are gone": lambda store: each_blob(store, store.delete),
+    "its values are gone": lambda store: store.delete(blob_of(store, b'mark: "2"')),
+    "its values are another's": lambda store: put(store, blob_of(store, b'mark: "2"'), b'mark: "1"\n'),
+    "its manifest is gone": lambda store: store.delete(manifest_key(V2)),
+    "its manifest is no JSON": lambda store: put(store, manifest_key(V2), b'{"files": {"metadata.ya'),
+    "its manifest is another kind of JSON": lambda store: put(store, manifest_key(V2), b"[]"),
+    "its manifest is another's": lambda store: put(store, manifest_key(V2), store.get(manifest_key(V1)) or b""),
+    "all is gone": wipe,
+}
+
+MOMENTS: dict[str, Callable[[Request], bool]] = {
+    "before its manifest is read": lambda request: manifest_key(V2) in request.path,
+    "before its files are read": lambda request: "/blobs/" in request.path and request.method == "GET",
+}
+
+
+def put(store: ObjectStore, key: str, data: bytes) -> None:
+    store.put(key, data, if_absent=False)
+
+
+class Once:
+    """Lets something happen in the store just before the first request that matches."""
+
+    def __init__(self, when: Callable[[Request], bool], happens: Callable[[], None]) -> None:
+        self._when, self._happens = when, happens
+        self._lock = Lock()
+        self.happened = False
+
+    def __call__(self, request: Request) -> Fault | None:
+        with self._lock:
+            if not self.happened and self._when(request):
+                self.happened = True
+                self._happens()
+        return None
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_mishap(
+    addons: Addons, storage: Proxy, object_store: ObjectStore, tmp_path: Path, mishap: str, moment: str
+) -> None:
+    for version in ("1", "2"):
+        write(tmp_path, f"v{version}", addons.namespace, version)
+    addons.want(V1)
+    addons.until(lambda: addons.ready(V1), "v1")
+    ReleaseStore(object_store).save(V2, from_env())
+    once = Once(MOMENTS[moment], lambda: MISHAPS[mishap](object_store))
+    storage.fault = once
+    addons.want(V2)
+    for _ in range(3):
+        addons.tell(CLUSTER, addons.cluster_key)
+        assert applied(addons) in ({("1", "1")}, {("2", "2")})
+    assert once.happened
+    addons.until(lambda: addons.ready(V2), "v2")
+    assert applied(addons) == {("2", "2")}
+
+
+def test_source_that_changes_under_the_same_tag(addons: Addons, object_store: ObjectStore, tmp_path: Path) -> None:
+    """What was published first is what the tag means, for as long as it is stored."""
+    write(tmp_path, "v1", addons.namespace, "first")
+    ReleaseStore(object_store).save(V1, from_env())
+    write(tmp_path, "v1", addons.namespace, "second")
+    addons.want(V1)
+    addons.until(lambda: addons.ready(V1), "v1")
+    assert applied(addons) == {("first", "first")}
+
+
+def test_another_content_under_the_same_tag_in_the_middle_of_a_rollout(
+    addons: Addons, workload: Proxy, object_store: ObjectStore, tmp_path: Path
+) -> None:
+    """Half of it is applied, then it is lost and fetched again as something else: then all of it is that."""
+    write(tmp_path, "v1", addons.namespace, "first")
+    workload.fail(cut_before, lambda request: request.writes and request.path.endswith(("/m1", "/m4")))
+    addons.want(V1)
+    addons.tell(CLUSTER, addons.cluster_key)
+    assert 0 < len(owned(addons.client, CONFIG_MAP, addons.namespace)) < COUNT
+    wipe(object_store)
+    write(tmp_path, "v1", addons.namespace, "second")
+    workload.heal()
+    addons.until(lambda: addons.ready(V1), "v1")
+    assert applied(addons) == {("second", "second")}
+
+
+def test_released_again_with_the_old_one_gone(addons: Addons, object_store: ObjectStore, tmp_path: Path) -> None:
+    """An upgrade needs nothing of the release that it leaves, wherever that was."""
+    write(tmp_path, "v1", addons.namespace, "1")
+    addons.want(V1)
+    addons.until(lambda: addons.ready(V1), "v1")
+    wipe(object_store)
+    (tmp_path / V1).rename(tmp_path / "elsewhere")
+    write(tmp_path, "v2", addons.namespace, "2")
+    addons.want(V2)
+    addons.until(lambda: addons.ready(V2), "v2")
+    assert applied(addons) == {("2", "2")}
