@@ -21,6 +21,7 @@ from shared.kube import (
     key_of,
     owner_reference,
 )
+from shared.releases import usage
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import PAUSED, Verdict
@@ -107,7 +108,12 @@ def _create(stack: Object, tags: list[str], plan: Blueprint | str) -> list[Effec
         release: Object = {
             "apiVersion": CLUSTER_STACK_RELEASE.api_version,
             "kind": CLUSTER_STACK_RELEASE.kind,
-            "metadata": {**key._asdict(), "ownerReferences": [owner_reference(stack)]},
+            "metadata": {
+                **key._asdict(),
+                "ownerReferences": [owner_reference(stack)],
+                # From the start: what it owns is never without somebody to clear it away.
+                "finalizers": [usage.FINALIZER],
+            },
             "spec": {"providerRef": plan.reference(key)} if isinstance(plan, Blueprint) else {},
         }
         effects.append(Create(CLUSTER_STACK_RELEASE, release))

@@ -16,6 +16,7 @@ from shared.effects import Delete, Effect, Patch, RemoveFinalizer, Results, add_
 from shared.event import own_event
 from shared.kube import Object, deleting, dig, key_of, owned_by
 from shared.releases.naming import ReleaseName
+from shared.releases.usage import FINALIZER
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import PAUSED, Verdict
 from shared.workload import inventory
@@ -25,7 +26,6 @@ from shared.workload.rollout import Incomplete, Outcome, Rollout
 
 from .observe import Assets, Management, MissingAssets, Observed, provided
 
-FINALIZER = "clusterstackrelease.clusterstack.x-k8s.io"
 POLICY = Policy(wait=False)
 """What a class consists of is only used later: there is nothing to wait for."""
 DOWNLOADED, PROVIDER = "ClusterStackReleaseDownloaded", "ProviderClusterStackReleaseReady"

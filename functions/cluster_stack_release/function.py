@@ -6,10 +6,11 @@ from shared.api import cluster as contract
 from shared.api.conditions import get_condition, is_true
 from shared.event import Event
 from shared.kube import Object, deleting, dig
+from shared.releases.usage import FINALIZER
 from shared.runtime import Function
 from shared.runtime.verdict import PAUSED
 
-from .decide import FINALIZER, decide, report
+from .decide import decide, report
 from .observe import observe
 from .triggers import TRIGGERS
 

@@ -10,6 +10,9 @@ from shared.kube.resources import Key, key_of
 
 from .naming import ReleaseName
 
+FINALIZER = "clusterstackrelease.clusterstack.x-k8s.io"
+"""Keeps a ClusterStackRelease while it is used, and until what it brought is gone."""
+
 Users = Mapping[Key, tuple[Key, ...]]
 """ClusterStackRelease -> the Clusters whose class comes from it."""
 

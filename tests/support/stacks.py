@@ -148,15 +148,17 @@ class Stacks:
 
     def settle(self) -> None:
         """Events about the stack and its releases until nothing changes any more."""
+        after = self.versions()
         for _ in range(12):
-            before = self.versions()
+            before = after
             if self.find(CLUSTER_STACK, "stack"):
                 self.look_at_stack()
             for release in list(self.client.list(CLUSTER_STACK_RELEASE, self.namespace)):
                 self.look_at(release)
-            if self.versions() == before:
+            after = self.versions()
+            if after == before:
                 return
-        raise AssertionError(f"does not come to rest: {self.versions()}")
+        raise AssertionError(f"does not come to rest: {after}")
 
     def until(self, reached: Callable[[], bool], what: str, *, within: float = 30.0) -> None:
         deadline = time.monotonic() + within

@@ -185,6 +185,7 @@ def test_a_new_release_is_created_for_its_stack() -> None:
         "ownerReferences": [
             {"apiVersion": "clusterstack.x-k8s.io/v1alpha1", "kind": "ClusterStack", "name": "stack", "uid": "u"}
         ],
+        "finalizers": ["clusterstackrelease.clusterstack.x-k8s.io"],
     }
     assert create.body["spec"] == {}
     assert (decision.status or {})["summary"] == [{"name": "v1", "ready": False, "phase": ""}]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from functions.cluster_stack_release.decide import FINALIZER, Rediscover, decide, report
+from functions.cluster_stack_release.decide import Rediscover, decide, report
 from functions.cluster_stack_release.function import settled
 from functions.cluster_stack_release.observe import Assets, Management, MissingAssets, Observed
 from functions.cluster_stack_release.triggers import TRIGGERS, asker
@@ -19,6 +19,7 @@ from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
 from shared.releases.naming import ReleaseName
+from shared.releases.usage import FINALIZER
 from shared.workload.inventory import Entry, content_hash
 from shared.workload.reach import Reached
 from shared.workload.rollout import Incomplete, Outcome, Rollout
