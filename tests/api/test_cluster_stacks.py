@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from functions.cluster_stack_release.decide import decide
 from functions.cluster_stack_release.observe import observe
+from infra.generate.__main__ import PROJECT
 from infra.local import crds
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.clients import Clients
 from shared.effects import perform
 from shared.event import change_event
-from shared.kube import ApiError, Key, Object, Resource, dig
+from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD
+from shared.kube.credentials import Credentials
 from shared.runtime import Answer
 from shared.workload.rollout import Rollout
 from tests.conftest import NAMESPACE
+from tests.support.api_proxy import api_server
 from tests.support.releases import STACK
 from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks, classes, definition
+
+_RBAC = ("rbac.authorization.k8s.io", "v1")
+RESOURCES = {
+    "Namespace": NAMESPACE,
+    "ServiceAccount": Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+    "ClusterRole": Resource(*_RBAC, "ClusterRole", "clusterroles", namespaced=False),
+    "ClusterRoleBinding": Resource(*_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+}
 
 # -- subscribing -------------------------------------------------------------------------------------------------
 
@@ -612,6 +626,53 @@ def test_a_name_that_is_no_release(stacks: Stacks) -> None:
     stacks.delete(CLUSTER_STACK_RELEASE, "whatever")
     stacks.settle()
     assert stacks.names(CLUSTER_STACK_RELEASE) == []
+
+
+# -- rights ------------------------------------------------------------------------------------------------------
+
+
+def as_account(management: Client, kubeconfig: Path, function: str) -> Clients:
+    """With the rights that the generated manifests give to a function, and no others."""
+    name = function.replace("_", "-")
+    for path in ("namespace.yaml", f"function-{name}.yaml"):
+        for obj in yaml.safe_load_all((PROJECT / "infra/knative" / path).read_text()):
+            if obj["kind"] in RESOURCES:
+                management.apply(RESOURCES[obj["kind"]], obj, manager="user")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/capi-functions/serviceaccounts/{name}/token"
+    token = management.request("POST", path, body=request)["status"]["token"]
+    admin = api_server(kubeconfig)
+    return Clients(Client(Credentials(admin.host, admin.authority, token=lambda: token)))
+
+
+def test_with_the_rights_of_the_generated_roles(stacks: Stacks, kubeconfig: Path) -> None:
+    for function in ("cluster_stack", "cluster_stack_release"):
+        stacks.accounts[function] = as_account(stacks.client, kubeconfig, function)
+    tag = with_provider(stacks)
+    stacks.until(lambda: stacks.look_at_stack().status == 202, "the authorizer to know the roles")
+    stacks.settle()
+    stacks.client.patch(TOY, Key(stacks.namespace, tag), {"status": {"ready": True}}, subresource="status")
+    stacks.settle()
+    assert stacks.names(CLASS) == [tag]
+    stacks.look_at(stacks.release("v1"), resync=True)
+    stacks.publish("v2")
+    stacks.settle()
+    stacks.delete(CLUSTER_STACK, "stack")
+    stacks.settle()
+    assert [stacks.names(kind) for kind in (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS, TOY)] == [[], [], [], []]
+
+
+def test_an_object_without_a_rule_is_refused_by_name(stacks: Stacks, kubeconfig: Path) -> None:
+    secret = 'apiVersion: v1\nkind: Secret\nmetadata: {name: planted}\nstringData: {a: "hunter2"}'
+    stacks.publish("v1", class_templates=classes("v1", extra=secret))
+    stacks.stack()
+    stacks.look_at_stack()
+    stacks.accounts["cluster_stack_release"] = as_account(stacks.client, kubeconfig, "cluster_stack_release")
+    stacks.until(lambda: stacks.look_at(stacks.release("v1")).status == 202, "the authorizer to know the role")
+    release = stacks.release("v1")
+    assert f"Secret {stacks.namespace}/planted" in stacks.condition(release, "HelmChartApplied")["message"]
+    assert "hunter2" not in str(release)
+    assert release["status"]["ready"] is False
 
 
 # -- what the API server refuses ---------------------------------------------------------------------------------

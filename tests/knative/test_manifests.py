@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from infra.control_plane import kubeconfig, remove, start
+from shared.api.models import CUSTOM_RESOURCES
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
@@ -242,7 +243,7 @@ def test_kustomize_builds(folder: str, kubectl: Path) -> None:
     objects = list(yaml.safe_load_all(built.stdout))
     images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
     assert all(image.startswith("capi-functions:") for image in images)
-    assert len(objects) == (len(manifests()) if folder == "knative" else 2)
+    assert len(objects) == (len(manifests()) if folder == "knative" else len(CUSTOM_RESOURCES) - 1)
 
 
 def test_a_server_with_knatives_kinds_takes_everything(client: Client, knative: list[Object]) -> None:

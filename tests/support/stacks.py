@@ -94,6 +94,8 @@ class Stacks:
     namespace: str
     folder: Path
     answers: list[Answer] = field(default_factory=list)
+    accounts: dict[str, Clients] = field(default_factory=dict)
+    """Clients for single functions, instead of `clients`."""
 
     def publish(self, version: str, **options: Any) -> str:
         """The class name of a release that is in the folder now."""
@@ -130,7 +132,7 @@ class Stacks:
         return self.get(CLUSTER_STACK_RELEASE, f"{STACK}-{version}")
 
     def call(self, function: str, event: Event) -> Answer:
-        answer = catalog.handler(function)(self.clients, event)
+        answer = catalog.handler(function)(self.accounts.get(function, self.clients), event)
         self.answers.append(answer)
         return answer
 
