@@ -305,6 +305,12 @@ def test_14_a_cluster_without_a_class(world: World, topology: Object | None) -> 
     assert list(world.client.list(CLUSTER_ADDON, world.namespace)) == []
 
 
+def paused(how: str, value: bool | None) -> Object:
+    if how == "field":
+        return {"spec": {"paused": value}}
+    return {"metadata": {"annotations": {"cluster.x-k8s.io/paused": value and "true"}}}
+
+
 @pytest.mark.parametrize("how", ["field", "annotation"])
 def test_14_a_paused_cluster_is_left_alone(world: World, workload: Proxy, how: str) -> None:
     """Paused Clusters were worked on like any other."""
@@ -320,100 +326,6 @@ def test_14_a_paused_cluster_is_left_alone(world: World, workload: Proxy, how: s
     world.client.patch(CLUSTER, key, paused(how, None))
     world.settle()
     assert world.names() == ["b"]
-    assert dig(world.addon(), "status.ready") is True
-
-
-def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as file:
-        for info, data in members:
-            info.size = len(data)
-            file.addfile(info, io.BytesIO(data))
-    return buffer.getvalue()
-
-
-def member(name: str, **fields: Any) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    for field, value in fields.items():
-        setattr(info, field, value)
-    return info
-
-
-CHART = (member("addons/Chart.yaml"), b"apiVersion: v2\nname: addons\nversion: 1.0.0\n")
-HOSTILE: dict[str, Callable[[], bytes]] = {
-    "a way out": lambda: tar(CHART, (member("addons/../../../../tmp/owned-by-a-chart"), b"x")),
-    "an absolute path": lambda: tar(CHART, (member("/tmp/owned-by-a-chart"), b"x")),
-    "a link": lambda: tar(
-        CHART, (member("addons/templates/x.yaml", type=tarfile.SYMTYPE, linkname="/etc/hostname"), b"")
-    ),
-    "a bomb": lambda: tar(CHART, (member("addons/templates/x.yaml"), bytes(300_000_000))),
-    "very many files": lambda: tar(CHART, *((member(f"addons/files/{number}"), b"") for number in range(50_000))),
-}
-
-
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_13_a_hostile_archive_harms_nothing(world: World, hostile: str) -> None:
-    """Archives were unpacked wherever their paths led, whatever their size."""
-    world.secret()
-    world.cluster(write_release(world.releases, "v1", addon_chart=HOSTILE[hostile]()))
-    assert world.settle().retry_after is not None
-    assert dig(world.addon(), "status.ready") is False
-    assert f"{STACK}-cluster-addon-v1.tgz" in world.condition("Ready")["message"]
-    assert world.names() == []
-    assert not Path("/tmp/owned-by-a-chart").exists()
-
-
-def test_13_clusters_at_once_do_not_mix_their_charts(management: Client, world: World, kubeconfig: Path) -> None:
-    """Charts were unpacked into one folder for all, and one cluster was given what another's had written there."""
-    worlds = []
-    for number in range(1, 7):
-        name = f"{world.namespace}-{number}"
-        management.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        one = World(management, world.clients, name, world.releases, kubeconfig.read_bytes())
-        one.cluster(write_release(world.releases, f"v{number}", [one.map("m", str(number))]))
-        one.secret()
-        worlds.append(one)
-    with ThreadPoolExecutor(len(worlds)) as pool:
-        list(pool.map(World.settle, worlds))
-    for number, one in enumerate(worlds, 1):
-        assert dig(one.addon(), "status.ready") is True
-        assert one.names() == ["m"]
-        assert one.read("m")["data"] == {"k": str(number)}
-
-
-@pytest.mark.parametrize("topology", [None, {}, {"classRef": None}, {"classRef": {}}, {"class": ""}])
-def test_14_a_cluster_without_a_class(world: World, topology: Object | None) -> None:
-    """A Cluster without topology brought the manager down."""
-    cluster = world.cluster()
-    for spec in ({"topology": topology}, {}):
-        event = change_event({**cluster, "spec": spec}, "update", source="/test")
-        for name in ("cluster", "kubeconfig", "addon_create", "addon_apply"):
-            assert world.call(name, event).status == 204
-    assert list(world.client.list(CLUSTER_ADDON, world.namespace)) == []
-
-
-@pytest.mark.parametrize("how", ["field", "annotation"])
-def test_14_a_paused_cluster_is_left_alone(world: World, workload: Proxy, how: str) -> None:
-    """Paused Clusters were worked on like any other."""
-    world.secret(workload.kubeconfig)
-    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
-    world.settle()
-    world.cluster(write_release(world.releases, "v2", [world.map("b")]))
-    key = Key(world.namespace, "demo")
-    world.client.patch(CLUSTER, key, paused(how, True))
-    before = len(workload.seen)
-    assert world.settle().status == 204
-    assert len(workload.seen) == before
-    resume = {"field": {"spec": {"paused": None}}, "annotation": {"metadata": {"annotations": {PAUSED: None}}}}
-    world.client.patch(CLUSTER, Key(world.namespace, "demo"), resume[how])
-    world.settle()
-    assert world.names() == ["b"]
-
-
-def paused(how: str, value: bool | None) -> Object:
-    if how == "field":
-        return {"spec": {"paused": value}}
-    return {"metadata": {"annotations": {"cluster.x-k8s.io/paused": value and "true"}}}
 
 
 def test_14_a_class_in_another_namespace(world: World) -> None:
