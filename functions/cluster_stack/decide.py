@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from shared.api import cluster as contract
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, RemoveFinalizer, Results, add_finalizer
 from shared.kube import (
     ApiError,
@@ -26,8 +28,8 @@ from shared.releases.naming import ReleaseName
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import PAUSED, Verdict
 
-from .observe import Failure, Observed
-from .provider import Blueprint, Clone, blueprint
+from .observe import Observed, Refusal, usable
+from .provider import Blueprint, blueprint
 from .selection import explicit, in_order, newest, subscribes
 
 FINALIZER = "clusterstack.clusterstack.x-k8s.io"
@@ -36,6 +38,23 @@ FINALIZER = "clusterstack.clusterstack.x-k8s.io"
 CLIENT, SYNCED = "AssetsClientAPIAvailable", "ReleasesSynced"
 PROVIDER, RELEASES = "ProviderClusterStackReleasesSynced", "ClusterStackReleasesSynced"
 AVAILABLE = "ClusterStackReleaseAvailable"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One of several writes that do not need each other: a refusal is its result, so that the others go on."""
+
+    effect: Effect
+    condition: str
+
+    def execute(self, clients: Clients) -> Any:
+        try:
+            return self.effect.execute(clients)
+        except (Unavailable, Conflict, NotFound):
+            raise  # a retry may mend it
+        except ApiError as error:
+            return Refusal(self.condition, str(error))
+
 
 # Seconds until the next look.
 RETRY = 60.0
@@ -65,7 +84,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         effects.append(add_finalizer(CLUSTER_STACK, stack, FINALIZER))
     effects += [Delete(CLUSTER_STACK_RELEASE, release) for release in delete]
     effects += _create(stack, create, plan)
-    effects += _update(keep, plan)
+    effects += _update(stack, keep, plan)
     created = (Notice("ClusterStackReleaseCreated", f"release {tag} is made available") for tag in create)
     deleted = (Notice("ClusterStackReleaseDeleted", f"release {_tag(release)} is not used") for release in delete)
     present = {_tag(release): release for release in keep}
@@ -116,18 +135,18 @@ def _create(stack: Object, tags: list[str], plan: Blueprint | str) -> list[Effec
             },
             "spec": {"providerRef": plan.reference(key)} if isinstance(plan, Blueprint) else {},
         }
-        effects.append(Create(CLUSTER_STACK_RELEASE, release))
+        effects.append(Attempt(Create(CLUSTER_STACK_RELEASE, release), RELEASES))
         if isinstance(plan, Blueprint):
-            effects.append(plan.clone(key))
+            effects.append(Attempt(plan.clone(key, stack), PROVIDER))
     return effects
 
 
-def _update(releases: list[Object], plan: Blueprint | str) -> list[Effect]:
+def _update(stack: Object, releases: list[Object], plan: Blueprint | str) -> list[Effect]:
     """The template may have changed, or an earlier attempt have ended half-way."""
     if not isinstance(plan, Blueprint):
         return []
     having = (release for release in releases if dig(release, "spec.providerRef.kind") == plan.kind)
-    return [plan.clone(key_of(release)) for release in having if not deleting(release)]
+    return [Attempt(plan.clone(key_of(release), stack), PROVIDER) for release in having if not deleting(release)]
 
 
 # -- conditions ------------------------------------------------------------------------------------------------
@@ -148,11 +167,11 @@ def _judge_source(verdict: Verdict, observed: Observed) -> None:
 
 
 def _judge_provider(verdict: Verdict, observed: Observed, plan: Blueprint | str) -> None:
-    failure = observed.failure
+    refused = _refused(observed, PROVIDER)
     if dig(verdict.obj, "spec.noProvider") is True:
         verdict.drop(PROVIDER)
-    elif failure and failure.condition == PROVIDER:
-        verdict.false(PROVIDER, "FailedToCreateOrUpdate", failure.message, "Warning", warn=True)
+    elif refused:
+        verdict.false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(refused), "Warning", warn=True)
     elif isinstance(plan, Blueprint):
         verdict.true(PROVIDER)
     elif observed.template.state == "failed":
@@ -163,16 +182,19 @@ def _judge_provider(verdict: Verdict, observed: Observed, plan: Blueprint | str)
 
 def _judge_releases(verdict: Verdict, observed: Observed) -> None:
     problems = [f"spec.versions: {problem}" for problem in explicit(dig(verdict.obj, "spec", {}))[1]]
-    if observed.failure and observed.failure.condition == RELEASES:
-        problems.append(observed.failure.message)
+    problems += _refused(observed, RELEASES)
     if problems:
         verdict.false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", warn=True)
     else:
         verdict.true(RELEASES)
 
 
+def _refused(observed: Observed, condition: str) -> list[str]:
+    return [refusal.message for refusal in observed.refusals if refusal.condition == condition]
+
+
 def _judge_availability(verdict: Verdict, releases: list[Object]) -> None:
-    if any(map(_ready, releases)):
+    if any(map(usable, releases)):
         verdict.true(AVAILABLE)
     else:
         verdict.false(AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary says how far each is")
@@ -184,20 +206,16 @@ def _next_look(verdict: Verdict, observed: Observed) -> float:
         (get_condition(verdict.conditions, condition) or {}).get("status") == "False"
         for condition in (CLIENT, SYNCED, PROVIDER)
     )
-    return min(RETRY, observed.poll) if failed else observed.poll
+    return min(RETRY, observed.poll) if failed or observed.refusals else observed.poll
 
 
 # -- status ----------------------------------------------------------------------------------------------------
 
 
-def _ready(release: Object) -> bool:
-    return dig(release, "status.ready") is True
-
-
 def _usable(releases: list[Object]) -> Object:
     """The texts about releases that are ready."""
     kubernetes = {
-        _tag(release): dig(release, "status.kubernetesVersion", "-") for release in releases if _ready(release)
+        _tag(release): dig(release, "status.kubernetesVersion", "-") for release in releases if usable(release)
     }
     names = [ReleaseName.parse(tag) for tag in in_order(kubernetes)]
     latest = ", ".join(f"{name.class_name} | {kubernetes[name.tag]}" for name in newest(names))
@@ -207,7 +225,7 @@ def _usable(releases: list[Object]) -> Object:
 def _summary(tag: str, release: Object | None) -> Object:
     """One line about a release, under its version."""
     conditions = dig(release, "status.conditions", [])
-    ready = release is not None and _ready(release)
+    ready = dig(release, "status.ready") is True
     line: Object = {"name": ReleaseName.parse(tag).version.tag, "ready": ready, "phase": _phase(ready, conditions)}
     told = get_condition(conditions, "Ready") or {}
     message = told.get("message") if told.get("status") == "False" else ""
@@ -255,15 +273,10 @@ def _why(release: Object) -> str:
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """A release that could not be made becomes a condition; what a retry may mend stays an error."""
-    error = results.error
-    transient = isinstance(error, (Unavailable, Conflict, NotFound))
-    if observed.stack is None or not isinstance(error, ApiError) or transient or decision.status is None:
+    """Once more, knowing what was refused."""
+    refusals = tuple(value for value in results.values if isinstance(value, Refusal))
+    if not refusals or results.error is not None:
         return decision
-    failed = decision.effects[len(results.values)]
-    if not isinstance(failed, (Create, Clone)):
-        return decision
-    results.error = None
-    failure = Failure(PROVIDER if isinstance(failed, Clone) else RELEASES, str(error))
-    told = decide(replace(observed, failure=failure), now)
-    return replace(told, requeue=min(RETRY, observed.poll), message=str(error))
+    told = decide(replace(observed, refusals=refusals), now)
+    notices = tuple(notice for notice in told.notices if notice.type == "Warning")
+    return replace(told, notices=notices, message="; ".join(refusal.message for refusal in refusals))

@@ -30,8 +30,8 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """An effect that was refused, as the condition that tells of it."""
+class Refusal:
+    """A write that the server refused, and the condition that tells of it."""
 
     condition: str
     message: str
@@ -49,7 +49,7 @@ class Observed:
     template: Found = _NOTHING
     poll: float = 300.0
     """Seconds until the source is asked again."""
-    failure: Failure | None = None
+    refusals: tuple[Refusal, ...] = ()
     """Found out when the decision was carried out."""
 
 
@@ -63,7 +63,7 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
     spec = stack.get("spec") or {}
     remote = _remote() if subscribes(spec) else Remote()
     owned = {
-        tag: dig(release, "status.ready") is True
+        tag: usable(release)
         for release in releases
         if ReleaseName.from_class_name(tag := key_of(release).name)  # another's name is left alone
     }
@@ -77,6 +77,10 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
         clients.look_up(None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
         float(os.environ.get("RELEASE_POLL_SECONDS") or 300),
     )
+
+
+def usable(release: Object) -> bool:
+    return dig(release, "status.ready") is True and not deleting(release)
 
 
 def _remote() -> Remote:

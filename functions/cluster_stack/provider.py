@@ -31,10 +31,10 @@ class Blueprint:
             "name": release.name,
         }
 
-    def clone(self, release: Key) -> Clone:
+    def clone(self, release: Key, stack: Object) -> Clone:
         body = deepcopy(self.body)
         body["metadata"] |= {"namespace": release.namespace, "name": release.name}
-        return Clone(release, body)
+        return Clone(stack, release, body)
 
 
 def blueprint(template: Found, stack: Object) -> Blueprint | str:
@@ -68,14 +68,15 @@ def blueprint(template: Found, stack: Object) -> Blueprint | str:
 
 @dataclass(frozen=True)
 class Clone:
-    """Makes, or brings up to date, the provider's object of a release, which owns it."""
+    """Makes, or brings up to date, the provider's object of a release of the stack; the release owns it."""
 
+    stack: Object
     release: Key
     body: Object
 
     def execute(self, clients: Clients) -> Object | None:
         release = clients.management.get(CLUSTER_STACK_RELEASE, self.release)
-        if deleting(release):
+        if deleting(release) or not owned_by(release, self.stack):
             return None
         resource = self._resource(clients)
         live = clients.management.find(resource, self.release)

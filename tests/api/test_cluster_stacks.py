@@ -498,11 +498,11 @@ def test_paused(stacks: Stacks) -> None:
 REFERENCE = {"apiVersion": TOY_TEMPLATE.api_version, "kind": TOY_TEMPLATE.kind, "name": "toys"}
 
 
-def with_provider(stacks: Stacks, **template: Any) -> str:
+def with_provider(stacks: Stacks, **spec: Any) -> str:
     tag = stacks.publish("v1")
-    content = {"metadata": {"labels": {"from": "template"}}, "spec": {"images": ["a"]}} | template
+    content = {"metadata": {"labels": {"from": "template"}}, "spec": {"images": ["a"]}}
     stacks.apply(TOY_TEMPLATE, "toys", spec={"template": content})
-    stacks.stack(noProvider=False, providerRef=REFERENCE)
+    stacks.stack(noProvider=False, providerRef=REFERENCE, **spec)
     return tag
 
 
@@ -586,6 +586,12 @@ def test_a_release_of_somebody_else(stacks: Stacks) -> None:
     told = stacks.of_stack("ClusterStackReleasesSynced")
     assert told["reason"] == "FailedToCreateOrUpdate"
     assert "belongs to somebody else" in told["message"]
+    # It keeps nothing else from being made, and gets nothing of ours.
+    stacks.publish("v2")
+    with_provider(stacks, versions=["v1", "v2"])
+    stacks.look_at_stack()
+    assert stacks.names(CLUSTER_STACK_RELEASE) == [f"{STACK}-v1", f"{STACK}-v2"]
+    assert stacks.names(TOY) == [f"{STACK}-v2"]
 
 
 def test_the_provider_object_goes_before_the_finalizer(stacks: Stacks) -> None:

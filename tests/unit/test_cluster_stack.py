@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from functions.cluster_stack.decide import FINALIZER, decide, report
-from functions.cluster_stack.observe import Observed, Remote
+from functions.cluster_stack.decide import FINALIZER, Attempt, decide, report
+from functions.cluster_stack.observe import Observed, Refusal, Remote
 from functions.cluster_stack.provider import Blueprint, Clone, blueprint
 from functions.cluster_stack.selection import Selection, in_order, select
 from functions.cluster_stack.triggers import TRIGGERS, stack_of
@@ -18,8 +18,9 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Found
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event
-from shared.kube import ApiError, Conflict, Key, Object
+from shared.kube import Conflict, Key, Object
 from shared.releases.usage import release_of, users
+from shared.runtime import Decision
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPEC: Object = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27", "noProvider": True}
@@ -167,6 +168,11 @@ def condition(status: Object | None, type_: str) -> tuple[str, str]:
     return found.get("status", ""), found.get("reason", "")
 
 
+def created(decision: Decision) -> list[Create]:
+    attempts = [effect.effect for effect in decision.effects if isinstance(effect, Attempt)]
+    return [effect for effect in attempts if isinstance(effect, Create)]
+
+
 def said(type_: str, status: str, reason: str = "") -> Object:
     return {"type": type_, "status": status, "reason": reason, "message": f"{reason}!", "lastTransitionTime": "x"}
 
@@ -177,8 +183,7 @@ def test_gone() -> None:
 
 def test_a_new_release_is_created_for_its_stack() -> None:
     decision = decide(observed(stack(), offered=["v1"]), NOW)
-    [create] = decision.effects
-    assert isinstance(create, Create)
+    [create] = created(decision)
     assert create.body["metadata"] == {
         "namespace": "ns",
         "name": F + "v1",
@@ -222,6 +227,7 @@ def test_what_is_being_deleted_is_not_deleted_again() -> None:
     decision = decide(observed(stack(), old, new, offered=["v2"]), NOW)
     assert decision.effects == ()
     assert (decision.status or {})["summary"][0]["message"] == "being deleted"
+    assert (decision.status or {})["usableVersions"] == "v2"
 
 
 DOWNLOADED, PROVIDED = "ClusterStackReleaseDownloaded", "ProviderClusterStackReleaseReady"
@@ -275,7 +281,7 @@ def test_two_channels_have_a_latest_each() -> None:
 def test_versions_that_do_not_parse() -> None:
     """Only in objects that came past the schema."""
     decision = decide(observed(stack({"versions": ["v1", "1.2"]}), offered=[]), NOW)
-    assert [e.body["metadata"]["name"] for e in decision.effects if isinstance(e, Create)] == [F + "v1"]
+    assert [create.body["metadata"]["name"] for create in created(decision)] == [F + "v1"]
     assert condition(decision.status, "ClusterStackReleasesSynced") == ("False", "FailedToCreateOrUpdate")
 
 
@@ -330,7 +336,7 @@ def test_blueprint_and_clone() -> None:
     )
     plan = blueprint(template({"template": content}), obj)
     assert isinstance(plan, Blueprint)
-    assert plan.clone(Key("ns", F + "v1")).body == {
+    assert plan.clone(Key("ns", F + "v1"), obj).body == {
         "apiVersion": "toys/v1",
         "kind": "ToyClusterStackRelease",
         "metadata": {
@@ -374,9 +380,10 @@ def test_provider_objects_are_made_and_kept_up_to_date() -> None:
     for one in (mine, leaving):
         one["spec"] = {"providerRef": {"kind": "ToyClusterStackRelease"}}
     decision = decide(observed(obj, mine, without, leaving, offered=["v4"], template=template()), NOW)
-    clones = [effect.release.name for effect in decision.effects if isinstance(effect, Clone)]
+    attempts = [effect.effect for effect in decision.effects if isinstance(effect, Attempt)]
+    clones = [effect.release.name for effect in attempts if isinstance(effect, Clone)]
     assert clones == [F + "v4", F + "v1"]
-    [create] = [effect for effect in decision.effects if isinstance(effect, Create)]
+    [create] = created(decision)
     assert create.body["spec"]["providerRef"] == {
         "apiVersion": "toys/v1",
         "kind": "ToyClusterStackRelease",
@@ -388,30 +395,29 @@ def test_provider_objects_are_made_and_kept_up_to_date() -> None:
 # -- report ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("position", "failing"), [(0, "ClusterStackReleasesSynced"), (1, "ProviderClusterStackReleasesSynced")]
-)
-def test_a_refused_write_is_a_condition(position: int, failing: str) -> None:
+@pytest.mark.parametrize("failing", ["ClusterStackReleasesSynced", "ProviderClusterStackReleasesSynced"])
+def test_a_refused_write_is_a_condition(failing: str) -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
     seen = observed(obj, offered=["v1"], template=template())
-    decision = decide(seen, NOW)
-    results = Results(values=[{}] * position, error=ApiError("forbidden", status=403))
-    told = report(seen, decision, results, NOW)
-    assert results.error is None
+    refused = [Refusal(failing, "forbidden"), {}, Refusal(failing, "taken")]
+    told = report(seen, decide(seen, NOW), Results(refused), NOW)
     assert condition(told.status, failing) == ("False", "FailedToCreateOrUpdate")
-    assert "FailedToCreateOrUpdate" in [notice.reason for notice in told.notices]
+    assert (get_condition((told.status or {})["conditions"], failing) or {})["message"] == "forbidden; taken"
+    assert [notice.reason for notice in told.notices] == ["FailedToCreateOrUpdate"]
     assert told.requeue == 60.0
     # The same again moves no time stamp.
     later = replace(seen, stack=obj | {"status": told.status})
-    results = Results(values=[{}] * position, error=ApiError("forbidden", status=403))
-    again = report(later, decide(later, NOW), results, datetime(2027, 1, 1, tzinfo=UTC))
+    again = report(later, decide(later, NOW), Results(refused), datetime(2027, 1, 1, tzinfo=UTC))
     assert (again.status or {})["conditions"] == (told.status or {})["conditions"]
+    assert again.notices == ()
 
 
-@pytest.mark.parametrize("error", [None, Conflict("race"), ValueError("a bug")])
-def test_what_a_retry_may_mend_stays_an_error(error: Exception | None) -> None:
+@pytest.mark.parametrize(
+    "results", [Results([{}]), Results([Refusal("ClusterStackReleasesSynced", "x")], Conflict("race"))]
+)
+def test_what_a_retry_may_mend_stays_an_error(results: Results) -> None:
     seen = observed(stack(), offered=["v1"])
-    decision, results = decide(seen, NOW), Results(error=error)
+    decision, error = decide(seen, NOW), results.error
     assert report(seen, decision, results, NOW) is decision
     assert results.error is error
 
