@@ -154,10 +154,10 @@ def _update(stack: Object, releases: list[Object], plan: Blueprint | str) -> lis
 
 def _judge_source(verdict: Verdict, observed: Observed) -> None:
     remote = observed.remote
-    if not subscribes(dig(verdict.obj, "spec", {})):
-        verdict.drop(CLIENT, SYNCED)
-    elif remote.unusable:
+    if remote.unusable:
         verdict.false(CLIENT, "FailedCreateAssetsClient", remote.unusable, "Error", warn=True)
+    elif not subscribes(dig(verdict.obj, "spec", {})):
+        verdict.drop(CLIENT, SYNCED)
     elif remote.failure:
         verdict.true(CLIENT)
         verdict.false(SYNCED, "FailedToSync", remote.failure, "Warning", warn=True)

@@ -16,6 +16,7 @@ from shared.releases.usage import Users, users
 
 from .selection import Selection, select, subscribes
 
+POLL = 300.0
 _NOTHING = Found("unreferenced")
 
 
@@ -47,7 +48,7 @@ class Observed:
     users: Users = field(default_factory=dict)
     """Read only where something may have to go."""
     template: Found = _NOTHING
-    poll: float = 300.0
+    poll: float = POLL
     """Seconds until the source is asked again."""
     refusals: tuple[Refusal, ...] = ()
     """Found out when the decision was carried out."""
@@ -61,13 +62,14 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
     if deleting(stack):
         return Observed(stack, releases)
     spec = stack.get("spec") or {}
-    remote = _remote() if subscribes(spec) else Remote()
+    remote = _remote(spec)
     owned = {
         tag: usable(release)
         for release in releases
         if ReleaseName.from_class_name(tag := key_of(release).name)  # another's name is left alone
     }
-    selection = select(spec, owned, remote.names)
+    # With sources of its own, its releases are not to be taken from another place.
+    selection = Selection() if spec.get("sources") else select(spec, owned, remote.names)
     return Observed(
         stack,
         releases,
@@ -75,7 +77,7 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
         selection,
         _users(clients) if selection.superfluous else {},
         clients.look_up(None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
-        float(os.environ.get("RELEASE_POLL_SECONDS") or 300),
+        _poll(),
     )
 
 
@@ -83,7 +85,18 @@ def usable(release: Object) -> bool:
     return dig(release, "status.ready") is True and not deleting(release)
 
 
-def _remote() -> Remote:
+def _poll() -> float:
+    try:
+        return max(0.1, float(os.environ.get("RELEASE_POLL_SECONDS") or POLL))
+    except ValueError:
+        return POLL
+
+
+def _remote(spec: Object) -> Remote:
+    if spec.get("sources"):
+        return Remote(unusable="spec.sources: a ClusterStack cannot have sources of its own yet; remove them")
+    if not subscribes(spec):
+        return Remote()
     try:
         source: Source = from_env()
     except SourceError as error:

@@ -200,6 +200,24 @@ def test_a_source_that_fails_costs_nothing(stacks: Stacks, monkeypatch: pytest.M
     assert stacks.of_stack("Ready")["status"] == "True"
 
 
+@pytest.mark.parametrize("auto", [True, False])
+def test_sources_of_its_own_are_not_passed_over(stacks: Stacks, auto: bool) -> None:
+    stacks.publish("v1")
+    stacks.stack(sources=[{"url": "https://example.com"}], autoSubscribe=auto, versions=["v1"])
+    assert stacks.look_at_stack().retry_after == 60.0
+    assert "spec.sources" in stacks.of_stack("AssetsClientAPIAvailable")["message"]
+    assert stacks.names(CLUSTER_STACK_RELEASE) == []
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("x", 300.0), ("", 300.0), ("-5", 0.1), ("nan", 0.1), ("9", 9.0)])
+def test_setting_of_the_interval(
+    stacks: Stacks, monkeypatch: pytest.MonkeyPatch, setting: str, expected: float
+) -> None:
+    monkeypatch.setenv("RELEASE_POLL_SECONDS", setting)
+    stacks.stack()
+    assert stacks.look_at_stack().retry_after == expected
+
+
 def test_a_release_that_cannot_be_fetched_says_why(stacks: Stacks) -> None:
     stacks.stack(autoSubscribe=False, versions=["v7"])
     stacks.look_at_stack()
