@@ -17,7 +17,9 @@ import typer
 import yaml
 from rich.markup import escape
 
+from . import clusters
 from .failures import Failure, failures
+from .options import DEFAULT_DIR, Dir
 from .output import Timeline, WaitTimeout, err, out
 from .runs import detach as start_detached
 from .runs import end, kubeconfig_of, refuse_second, settings_of, until_signal
@@ -33,8 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run: data, logs, kubeconfig.")]
-DEFAULT_DIR = Path(".capi-functions")
 LONGEST_WAIT = 31.0
 """Seconds: waits up to this are part of the way somewhere, a longer one is for what a person has to mend."""
 
@@ -235,6 +235,9 @@ def doctor() -> None:
         out.print(f"{mark} {finding.what:<16} {escape(finding.detail)}")
         missing += finding.state == "missing"
     raise typer.Exit(1 if missing else 0)
+
+
+clusters.register(app)
 
 
 def _demo_releases() -> Path:

@@ -1,0 +1,87 @@
+"""A plan for people: one line for an object that would change, and one for each field below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.markup import escape
+
+from shared.workload.diff import ABSENT, WITHHELD, Field
+from shared.workload.preview import Change
+
+from .plan import Forecast, Part
+from .text import plain, value
+
+_MARKS = {
+    "create": ("+", "green"),
+    "update": ("~", "yellow"),
+    "recreate": ("±", "red"),
+    "delete": ("-", "red"),
+    "keep": ("=", "cyan"),
+    "refuse": ("!", "bold red"),
+    "unknown": ("?", "bold red"),
+}
+_WORDS = {
+    "create": "to create",
+    "update": "to update",
+    "recreate": "to make anew",
+    "delete": "to delete",
+    "keep": "kept",
+    "refuse": "refused",
+    "unknown": "of unknown kinds",
+    "unchanged": "unchanged",
+    "conflicts": "with conflicts",
+}
+
+
+def lines(forecast: Forecast) -> Iterator[str]:
+    """In rich's markup."""
+    change = f"{forecast.present or 'nothing'} -> {forecast.wanted}"
+    yield f"[bold]Cluster {forecast.cluster}[/bold]  {escape(plain(change))}"
+    yield "  " + escape(plain(f"addons {forecast.addon_version}, rendered for Kubernetes {forecast.kubernetes}"))
+    for note in forecast.notes:
+        yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
+    for part in forecast.parts:
+        yield from _part(part)
+    yield ""
+    yield "[bold]" + ", ".join(_summary(forecast.counts)) + "[/bold]"
+
+
+def _summary(counts: dict[str, int]) -> Iterable[str]:
+    told = [f"{counts[action]} {words}" for action, words in _WORDS.items() if counts[action]]
+    return told or ["no objects at all"]
+
+
+def _part(part: Part) -> Iterator[str]:
+    stage, shown = part.stage, [change for change in part.changes if change.action in _MARKS or change.held]
+    if stage.name:
+        yield ""
+        yield f"[bold]stage {escape(plain(stage.name))}[/bold] ({stage.action})"
+        for when, condition in (("before", stage.before), ("after", stage.after)):
+            if condition:
+                yield "  " + escape(plain(f"waits {when} it until {condition.expression}"))
+        if not shown:
+            yield "  nothing to do"
+    elif shown:
+        yield ""
+    for change in shown:
+        yield from _change(change)
+
+
+def _change(change: Change) -> Iterator[str]:
+    mark, colour = _MARKS.get(change.action, (" ", "default"))
+    reason = f"  ({change.reason})" if change.reason else ""
+    named = f"{change.entry}  [{change.entry.api_version}]" if change.action == "unknown" else str(change.entry)
+    yield f"  [{colour}]{mark} {change.action:<9}[/{colour}] {escape(plain(named + reason, most=1000))}"
+    for field in change.fields:
+        yield "      " + escape(f"{plain(field.path)}: {_difference(field)}")
+    for held in change.held:
+        yield "      " + escape(plain(f"conflict: {held.field} is held by {held.manager}"))
+
+
+def _difference(field: Field) -> str:
+    if WITHHELD in (field.old, field.new):
+        return "(a Secret's: not shown)"
+    if field.old is ABSENT:
+        return f"+ {value(field.new)}"
+    return f"- {value(field.old)}" if field.new is ABSENT else f"{value(field.old)} -> {value(field.new)}"

@@ -1,0 +1,40 @@
+"""Words of other programs on a terminal, and times as people say them."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+
+def plain(text: object, *, most: int = 500) -> str:
+    """One line of printable characters: what comes from a cluster may hold escape sequences."""
+    line = " ".join(str(text).split())
+    line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def value(data: Any, *, most: int = 100) -> str:
+    """A JSON value in one line."""
+    return plain(json.dumps(data, ensure_ascii=False), most=most)
+
+
+def age(since: object, now: datetime) -> str:
+    """How long ago a Kubernetes time was, such as 3m12s; empty for what is no time."""
+    try:
+        passed = now - datetime.fromisoformat(str(since))
+    except (ValueError, TypeError):
+        return ""
+    return duration(passed.total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """The two largest units: 12s, 3m12s, 4h10m, 6d3h."""
+    left = max(0, int(seconds))
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        parts.append((count, unit))
+    while len(parts) > 1 and not parts[0][0]:
+        parts.pop(0)
+    return "".join(f"{count}{unit}" for count, unit in parts[:2])

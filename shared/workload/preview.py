@@ -1,0 +1,178 @@
+"""What a rollout would do to each object. The rollout's own steps run on a client that only supposes, so that nothing
+is decided here a second time; what is left is to say what became of an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar, get_args
+
+from ..charts.manifests import Identity, identity, waves
+from ..clients import Workload
+from ..kube import ApiError, Key, Object, Resource, Unavailable, dig
+from ..kube.crds import CRD
+from ..kube.dry_run import DryRun
+from .apply import Applied, Held, apply
+from .diff import Field, compare
+from .fields import with_live
+from .inventory import Entry, Plan, Step, is_owned
+from .policy import Policy
+from .prune import KEEP, KEPT, backwards, prune
+from .rollout import THREADS, told
+
+Action = Literal["create", "update", "recreate", "delete", "keep", "refuse", "unknown", "unchanged"]
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What would become of one object. `reason` says why it stays, is refused, or what more is to be known."""
+
+    entry: Entry
+    action: Action
+    fields: tuple[Field, ...] = ()
+    held: tuple[Held, ...] = ()
+    """Fields that other managers hold."""
+    reason: str = ""
+
+    def dump(self) -> Object:
+        entry = self.entry
+        found: Object = {
+            "action": self.action,
+            "apiVersion": entry.api_version,
+            "kind": entry.kind,
+            "namespace": entry.namespace,
+            "name": entry.name,
+            "reason": self.reason,
+            "fields": [field.dump() for field in self.fields],
+            "conflicts": [{"manager": held.manager, "field": held.field} for held in self.held],
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def preview(
+    workload: Workload, plan: Plan, resources: Mapping[tuple[str, str], Resource], policy: Policy
+) -> dict[Identity, Change]:
+    """What carrying out `plan` would do, object by object. Raises `Unavailable` where the server stops answering.
+
+    What would hold a rollout up (a wave that fails, a Job that has to be over) does not hold this up.
+    """
+    dry = _dry(workload)
+    changes: dict[Identity, Change] = {}
+
+    def run(pool: ThreadPoolExecutor, one: Callable[[_Item], Change | None], items: Iterable[_Item]) -> None:
+        changes.update({change.entry.identity: change for change in pool.map(one, items) if change is not None})
+
+    steps = {identity(step.obj): step for step in plan.steps}
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="preview") as pool:
+        for wave in waves(step.obj for step in plan.steps):
+            members = [steps[identity(obj)] for obj in wave.objects]
+            run(
+                pool,
+                lambda step: _apply(dry, step, resources[step.obj["apiVersion"], step.obj["kind"]], policy),
+                members,
+            )
+        for entries in backwards(plan.prune):
+            run(pool, lambda entry: _prune(dry, entry, policy), entries)
+    redefined = {_defines(step.obj) for who, step in steps.items() if changes[who].action == "update"}
+    return {who: _with_hint(change, redefined) for who, change in changes.items()}
+
+
+def _dry(workload: Workload) -> Workload:
+    dry = Workload(DryRun(workload.client))
+    dry.discovery = workload.discovery
+    return dry
+
+
+# -- objects that are wanted -------------------------------------------------------------------------------------
+
+
+def _apply(dry: Workload, step: Step, resource: Resource, policy: Policy) -> Change:
+    obj = step.obj
+    try:
+        live = dry.client.find(resource, Key(step.entry.namespace, step.entry.name))
+        if live is not None and step.action == "verify":
+            for ignored in policy.ignored:
+                obj = with_live(obj, live, ignored.path) if ignored.covers(obj) else obj
+        # What `fail` would refuse is told field by field, with all else that would change.
+        applied = apply(
+            dry, resource, obj, replace(policy, conflicts="force") if policy.conflicts == "fail" else policy
+        )
+    except (ApiError, TimeoutError) as error:
+        return Change(step.entry, "refuse", reason=_refusal(step.entry, error))
+    return judged(step.entry, live, applied, policy)
+
+
+def judged(entry: Entry, live: Object | None, applied: Applied, policy: Policy) -> Change:
+    """What applying did to `live`. An answer without a uid was not the server's."""
+    unseen = not dig(applied.live, "metadata.uid")
+    if live is None:
+        if unseen and entry.uid:
+            return Change(entry, "update", reason="this version is not served yet, so what changes in it is not known")
+        return Change(entry, "create", reason="it was applied before, and is missing" if entry.uid else "")
+    fields = compare(live, applied.live, whole=not unseen)
+    if unseen:
+        return Change(entry, "recreate", fields, reason="what changes in it is immutable: it is deleted and made anew")
+    if applied.held and policy.conflicts == "fail":
+        return Change(entry, "refuse", fields, applied.held, "other managers hold fields of it (conflicts: fail)")
+    told = f"other managers hold fields of it (conflicts: {policy.conflicts})" if applied.held else ""
+    return Change(entry, "update" if fields else "unchanged", fields, applied.held, told)
+
+
+def _refusal(entry: Entry, error: Exception) -> str:
+    """Raises the error where it is not about the object."""
+    if isinstance(error, Unavailable) and error.status != 500:
+        raise error
+    return told(entry, error)
+
+
+def _defines(obj: Object) -> tuple[str, str] | None:
+    """The kind that a CRD defines."""
+    return (dig(obj, "spec.group", ""), dig(obj, "spec.names.kind", "")) if obj["kind"] == CRD.kind else None
+
+
+def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change:
+    if change.action != "refuse" or (change.entry.group, change.entry.kind) not in redefined:
+        return change
+    hint = "its CRD changes with this release, which a dry run of the object cannot foresee"
+    return replace(change, reason=f"{change.reason}; {hint}")
+
+
+# -- objects that are not ----------------------------------------------------------------------------------------
+
+
+def _prune(dry: Workload, entry: Entry, policy: Policy) -> Change | None:
+    """None for what is not there any more."""
+    try:
+        resource = dry.discovery.resource(entry.api_version, entry.kind)
+        live = dry.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
+        if live is None:
+            return None
+        left = prune(dry, entry, policy)
+    except ApiError as error:
+        return Change(entry, "refuse", reason=_refusal(entry, error))
+    if left is None:
+        return Change(entry, "delete", reason="with everything in it" if entry.kind == "Namespace" else "")
+    if left.error and left.status != KEPT:
+        return Change(entry, "refuse", reason=left.error)
+    return Change(entry, "keep", reason=left.error or why_kept(entry, live))
+
+
+def why_kept(entry: Entry, live: Object) -> str:
+    """Why pruning leaves an object that is not a CRD."""
+    if dig(live, KEEP) == "keep":
+        return f"it is annotated with {KEEP[-1]}: keep"
+    if not is_owned(live):
+        return "it does not carry our label any more: not ours to delete"
+    if entry.uid and live["metadata"]["uid"] != entry.uid:
+        return "somebody made it anew: not ours to delete"
+    return "it changed meanwhile"
+
+
+def totals(changes: Sequence[Change]) -> dict[str, int]:
+    """How many objects there are of each action, and how many are in conflict with other managers."""
+    counts = {action: sum(change.action == action for change in changes) for action in get_args(Action)}
+    return counts | {"conflicts": sum(bool(change.held) for change in changes)}

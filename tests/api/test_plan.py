@@ -1,0 +1,326 @@
+"""`capi-functions plan` against a real API server: it foretells what the functions then do, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from infra.cli.main import app
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.kube import ApiError, Key, Object, Resource, dig, key_of
+from shared.kube.crds import CRD
+from shared.kube.discovery import Discovery
+from tests.support.api_proxy import Proxy, api_server
+from tests.support.releases import config_map, write_release, write_stages
+from tests.support.world import World
+
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
+
+Plan = Callable[..., Object]
+
+
+@pytest.fixture
+def proxy(kubeconfig: Path) -> Iterator[Proxy]:
+    with Proxy(api_server(kubeconfig)) as proxy:
+        yield proxy
+
+
+def versions(world: World) -> dict[str, str]:
+    """The resourceVersion of every object that there is, but for those that the API server itself keeps writing."""
+    found = {}
+    for resource in {(one.group, one.kind): one for one in Discovery(world.client).served().values()}.values():
+        with suppress(ApiError):  # kinds that are made, never listed
+            for obj in world.client.list(resource):
+                if resource.kind not in ("Lease", "ComponentStatus"):
+                    name = f"{resource.kind}.{resource.group} {key_of(obj)}"
+                    found[name] = obj["metadata"]["resourceVersion"]
+    assert f"Namespace. {world.namespace}" in found
+    return found
+
+
+def invoke(world: World, kubeconfig: Path, tmp_path: Path, *arguments: str) -> Result:
+    options = ["--kubeconfig", str(kubeconfig), "--dir", str(tmp_path / "no-run")]
+    return CliRunner().invoke(app, ["plan", "--cluster", "demo", "-n", world.namespace, *options, *arguments])
+
+
+@pytest.fixture
+def plan(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy) -> Plan:
+    """Runs the command; nothing may change by it. Returns its JSON with the changes by name."""
+
+    def run(*arguments: str) -> Object:
+        world.secret(proxy.kubeconfig)
+        before, seen = versions(world), len(proxy.seen)
+        result = invoke(world, kubeconfig, tmp_path, "--output", "json", *arguments)
+        assert result.exit_code == 0, result.output
+        assert versions(world) == before
+        for request in proxy.seen[seen:]:
+            assert not request.writes or parse_qs(urlsplit(request.target).query)["dryRun"] == ["All"], request.target
+        found: Object = json.loads(result.stdout)
+        found["changes"] = {one["name"]: one for stage in found["stages"] for one in stage["changes"]}
+        return found
+
+    return run
+
+
+def actions(found: Object) -> dict[str, str]:
+    return {name: change["action"] for name, change in found["changes"].items()}
+
+
+def crd(group: str) -> Object:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [version],
+        },
+    }
+
+
+# -- what would be done ------------------------------------------------------------------------------------------
+
+
+def test_a_first_release_and_the_next_one(world: World, plan: Plan) -> None:
+    first = write_release(world.releases, "v1", [world.map("same"), world.map("changes", "1"), world.map("goes")])
+    second = write_release(world.releases, "v2", [world.map("same"), world.map("changes", "2"), world.map("comes")])
+    world.cluster(first)
+    found = plan()
+    assert actions(found) == {"same": "create", "changes": "create", "goes": "create"}
+    assert found["clusterStack"] == {"present": "", "wanted": first}
+    world.secret()
+    assert world.settle().retry_after is None
+    found = plan("--release", second)
+    assert actions(found) == {"same": "unchanged", "changes": "update", "comes": "create", "goes": "delete"}
+    assert found["changes"]["changes"]["fields"] == [{"path": "data.k", "old": "1", "new": "2"}]
+    assert found["summary"]["update"] == found["summary"]["delete"] == found["summary"]["create"] == 1
+    # And so it comes.
+    world.cluster(second)
+    world.secret()
+    assert world.settle().retry_after is None
+    assert world.names() == ["changes", "comes", "same"]
+    assert set(actions(plan()).values()) == {"unchanged"}
+
+
+def test_a_folder_that_nobody_has_published(world: World, plan: Plan, tmp_path: Path) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a", "1")]))
+    world.secret()
+    world.settle()
+    elsewhere = tmp_path / "drafts"
+    tag = write_release(elsewhere, "v1", [world.map("a", "draft")])
+    found = plan("--release", str(elsewhere / tag))
+    assert found["changes"]["a"]["fields"] == [{"path": "data.k", "old": "1", "new": "draft"}]
+    assert any("applied already" in note for note in found["notes"])
+
+
+def test_values_see_the_class_that_the_cluster_would_have(world: World, plan: Plan) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: %s}\ndata: {k: '{{ .Values.k }}'}\n"
+    first, second = (
+        write_release(
+            world.releases,
+            version,
+            templates={"all.yaml": text % world.namespace},
+            values="values: |\n  k: {{ .Cluster.spec.topology.classRef.name }}",
+        )
+        for version in ("v1", "v2")
+    )
+    world.cluster(first)
+    world.secret()
+    world.settle()
+    [field] = plan("--release", second)["changes"]["a"]["fields"]
+    assert field == {"path": "data.k", "old": first, "new": second}
+
+
+def test_new_namespaces_and_kinds(world: World, plan: Plan) -> None:
+    group, new, missing = f"{world.namespace}.example.com", f"{world.namespace}-new", f"{world.namespace}-missing"
+    objects: list[Object] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": new}},
+        config_map("inside", namespace=new),
+        config_map("granted", namespace=missing),
+        crd(group),
+        {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": new}},
+        {"apiVersion": "nowhere.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}},
+    ]
+    world.cluster(write_release(world.releases, "v1", objects))
+    found = plan()
+    created = {new, "inside", "granted", f"widgets.{group}", "w"}
+    assert actions(found) == dict.fromkeys(created, "create") | {"g": "unknown"}
+    assert world.client.find(NAMESPACE, Key("", new)) is None
+    assert world.client.find(NAMESPACE, Key("", missing)) is None
+    assert world.client.find(CRD, Key("", f"widgets.{group}")) is None
+
+
+def test_secrets_are_not_shown(world: World, plan: Plan, kubeconfig: Path, tmp_path: Path) -> None:
+    def secret(value: str, name: str = "token") -> Object:
+        metadata = {"name": name, "namespace": world.namespace, "annotations": {"last-applied": f"note-{value}"}}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": value}}
+
+    first = write_release(world.releases, "v1", [secret("aaaa-one")])
+    second = write_release(world.releases, "v2", [secret("bbbb-two"), secret("cccc-three", "fresh")])
+    world.cluster(first)
+    world.secret()
+    world.settle()
+    found = plan("--release", second)
+    paths = {field["path"]: field["withheld"] for field in found["changes"]["token"]["fields"]}
+    assert paths == {"data.password": True, "metadata.annotations.last-applied": True}
+    text = invoke(world, kubeconfig, tmp_path, "--release", second).output
+    assert "data.password: (a Secret's: not shown)" in text
+    for shown in (json.dumps(found), text):
+        for value in ("aaaa", "bbbb", "cccc", "YWFhYS1vbmU", "YmJiYi10d28"):
+            assert value not in shown
+
+
+def test_what_would_be_kept(world: World, plan: Plan) -> None:
+    group = f"{world.namespace}.example.com"
+    widget: Object = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "namespace": world.namespace},
+    }
+    marked = world.map("marked")
+    marked["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    maps = [world.map("theirs"), world.map("anew"), world.map("goes"), world.map("lost")]
+    world.cluster(write_release(world.releases, "v1", [marked, *maps, crd(group), widget]))
+    world.secret()
+    assert world.settle().retry_after is None
+    label: Object = {"metadata": {"labels": {"clusterstack.x-k8s.io/instance": None}}}
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "theirs"), label)
+    for name in ("anew", "lost"):
+        world.client.delete(CONFIG_MAP, Key(world.namespace, name))
+    again = world.map("anew")
+    again["metadata"]["labels"] = {"clusterstack.x-k8s.io/instance": "owned"}
+    world.client.create(CONFIG_MAP, again)
+    widgets = Resource(group, "v1", "Widget", "widgets")
+    world.client.create(widgets, {**widget, "metadata": {"name": "others", "namespace": world.namespace}})
+    found = plan("--release", write_release(world.releases, "v2", [world.map("only")]))
+    crd_name = f"widgets.{group}"
+    kept = dict.fromkeys(("marked", "theirs", "anew", crd_name), "keep")
+    assert actions(found) == kept | {"only": "create", "goes": "delete", "w": "delete"}
+    why = {name: change.get("reason", "") for name, change in found["changes"].items()}
+    assert "helm.sh/resource-policy: keep" in why["marked"]
+    assert "does not carry our label" in why["theirs"]
+    assert "made it anew" in why["anew"]
+    assert f"Widget {world.namespace}/others" in why[crd_name]
+
+
+@pytest.mark.parametrize(("policy", "action"), [("force", "update"), ("fail", "refuse"), ("yield", "unchanged")])
+def test_conflicts_name_manager_and_field(world: World, plan: Plan, policy: str, action: str) -> None:
+    theirs = world.map("a", "theirs")
+    theirs["metadata"]["labels"] = {"clusterstack.x-k8s.io/instance": "owned"}
+    world.client.apply(CONFIG_MAP, theirs, manager="somebody")
+    world.cluster(write_release(world.releases, "v1", [world.map("a", "ours")]), policy={"conflicts": policy})
+    change = plan()["changes"]["a"]
+    assert change["action"] == action
+    assert change["conflicts"] == [{"manager": "somebody", "field": ".data.k"}]
+    if policy != "yield":
+        assert change["fields"] == [{"path": "data.k", "old": "theirs", "new": "ours"}]
+
+
+@pytest.mark.parametrize(("policy", "action"), [({}, "refuse"), ({"recreate": "true"}, "recreate")])
+def test_immutable_fields(world: World, plan: Plan, policy: dict[str, str], action: str) -> None:
+    def frozen(value: str) -> Object:
+        return {**world.map("frozen", value), "immutable": True}
+
+    world.cluster(write_release(world.releases, "v1", [frozen("1")]), policy=policy)
+    world.secret()
+    world.settle()
+    change = plan("--release", write_release(world.releases, "v2", [frozen("2")]))["changes"]["frozen"]
+    assert change["action"] == action
+    if action == "recreate":
+        assert change["fields"] == [{"path": "data.k", "old": "1", "new": "2"}]
+    else:
+        assert "capi-functions.dev/recreate: true" in change["reason"]
+
+
+def test_what_may_differ_is_left(world: World, plan: Plan) -> None:
+    name = write_release(world.releases, "v1", [world.map("a", "1"), world.map("b", "1")])
+    world.cluster(name, policy={"drift-ignore": "ConfigMap/a:data.k"})
+    world.secret()
+    world.settle()
+    for changed in ("a", "b"):
+        world.client.patch(CONFIG_MAP, Key(world.namespace, changed), {"data": {"k": "2"}})
+    assert actions(plan()) == {"a": "unchanged", "b": "update"}
+
+
+# -- stages ------------------------------------------------------------------------------------------------------
+
+STAGES = """
+  AfterControlPlaneInitialized: [{name: cni}, {name: csi}]
+  BeforeClusterUpgrade:
+    - {name: old, action: delete}
+    - name: cni
+      waitForPreCondition: {conditions: 1 == 1}
+    - {name: csi}
+"""
+
+
+def test_by_stage(world: World, plan: Plan) -> None:
+    charts = {"cni": [world.map("net")], "csi": [world.map("store")]}
+    world.cluster(write_stages(world.releases, "v1", STAGES, charts))
+    found = plan()
+    assert [(part["name"], [one["name"] for one in part["changes"]]) for part in found["stages"]] == [
+        ("cni", ["net"]),
+        ("csi", ["store"]),
+    ]
+    world.secret()
+    assert world.settle().retry_after is None
+    charts = {"old": [world.map("net")], "cni": [world.map("mesh")], "csi": []}
+    found = plan("--release", write_stages(world.releases, "v2", STAGES, charts))
+    assert [
+        (part["name"], part["action"], {one["name"]: one["action"] for one in part["changes"]})
+        for part in found["stages"]
+    ] == [
+        ("old", "delete", {"net": "delete"}),
+        ("cni", "apply", {"mesh": "create"}),
+        ("csi", "apply", {}),
+        ("", "apply", {"store": "delete"}),
+    ]
+    assert found["stages"][1]["waitsBefore"] == "1 == 1"
+
+
+# -- exit codes and refusals -------------------------------------------------------------------------------------
+
+
+def test_exit_codes(world: World, kubeconfig: Path, tmp_path: Path) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    assert invoke(world, kubeconfig, tmp_path).exit_code == 0
+    assert invoke(world, kubeconfig, tmp_path, "--exit-code").exit_code == 3
+    world.settle()
+    assert invoke(world, kubeconfig, tmp_path, "--exit-code").exit_code == 0
+    gadget: Object = {"apiVersion": "nowhere.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    tag = write_release(world.releases, "v2", [gadget])
+    result = invoke(world, kubeconfig, tmp_path, "--exit-code", "--release", tag)
+    assert result.exit_code == 4
+    assert "? unknown" in result.output
+    assert "nowhere.example.com/v1" in result.output
+
+
+def test_refusals_name_the_way_out(world: World, kubeconfig: Path, tmp_path: Path) -> None:
+    def refused(*arguments: str) -> str:
+        result = invoke(world, kubeconfig, tmp_path, *arguments)
+        assert result.exit_code == 1
+        return str(result.output)
+
+    assert "there is no Cluster" in refused()
+    world.cluster("some-class")
+    assert "names no cluster stack; give `--release`" in refused()
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.cluster(name)
+    assert "waiting for Secret demo-kubeconfig" in refused()
+    world.secret()
+    assert "neither a folder nor a tag" in refused("--release", "nonsense")
+    assert "no release 'test-stack-1-36-v9'" in refused("--release", "test-stack-1-36-v9")
+    world.cluster(name, policy={"conflicts": "perhaps"})
+    assert "force, fail, yield" in refused()
+    assert dig(world.client.get(SECRET, Key(world.namespace, "demo-kubeconfig")), "data.value")

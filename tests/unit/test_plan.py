@@ -1,0 +1,237 @@
+"""What a plan says of one object, from what the API server had and what it answered; and how it is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from infra.cli import plan_text
+from infra.cli.plan import Forecast, Part, exit_code
+from infra.cli.scratch import Scratch
+from infra.cli.text import age, duration, plain, value
+from shared.kube import Key, Object
+from shared.releases.stages import Condition, Stage
+from shared.workload.apply import Applied, Held
+from shared.workload.diff import ABSENT, WITHHELD, Field, compare
+from shared.workload.inventory import Entry
+from shared.workload.policy import Policy
+from shared.workload.preview import Change, judged, totals, why_kept
+
+
+def obj(kind: str = "ConfigMap", **content: Any) -> Object:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "uid": "1"}, **content}
+
+
+# -- fields --------------------------------------------------------------------------------------------------------
+
+DIFFERENCES: list[tuple[Any, Any, list[Field]]] = [
+    ({}, {}, []),
+    ({"a": 1}, {"a": 1}, []),
+    ({"a": 1}, {"a": 2}, [Field("spec.a", 1, 2)]),
+    ({"a": 1}, {"a": True}, [Field("spec.a", 1, True)]),
+    ({"a": 1}, {}, [Field("spec.a", 1, ABSENT)]),
+    ({}, {"a": None}, [Field("spec.a", ABSENT, None)]),
+    ({"a": {"b": 1, "c": 1}}, {"a": {"b": 1, "c": 2}}, [Field("spec.a.c", 1, 2)]),
+    ({"a": {"b": 1}}, {"a": [1]}, [Field("spec.a", {"b": 1}, [1])]),
+    ({"a": [1, 2]}, {"a": [1, 3]}, [Field("spec.a", [1, 2], [1, 3])]),
+    (
+        {"c": [{"name": "x", "image": "1"}, {"name": "y"}]},
+        {"c": [{"name": "x", "image": "2"}, {"name": "z"}]},
+        [
+            Field('spec.c[name="x"].image', "1", "2"),
+            Field('spec.c[name="y"]', {"name": "y"}, ABSENT),
+            Field('spec.c[name="z"]', ABSENT, {"name": "z"}),
+        ],
+    ),
+    (
+        {"c": [{"name": "x"}, {"name": "y"}]},
+        {"c": [{"name": "y"}, {"name": "x"}]},
+        [Field("spec.c", [{"name": "x"}, {"name": "y"}], [{"name": "y"}, {"name": "x"}])],
+    ),
+    ({"p": [{"port": 1}, {"port": 2}]}, {"p": [{"port": 1}, {"port": 3}]}, [Field("spec.p[1].port", 2, 3)]),
+    ({"p": [{"port": 1}]}, {"p": []}, [Field("spec.p", [{"port": 1}], [])]),
+    (
+        {"c": [{"name": "x"}, {"name": "x"}]},
+        {"c": [{"name": "x"}]},
+        [Field("spec.c", [{"name": "x"}, {"name": "x"}], [{"name": "x"}])],
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), DIFFERENCES)
+def test_fields(old: Any, new: Any, expected: list[Field]) -> None:
+    assert list(compare(obj(spec=old), obj(spec=new))) == expected
+
+
+def test_bookkeeping_is_no_difference() -> None:
+    mine = {"name": "a", "uid": "1", "resourceVersion": "1", "generation": 1, "managedFields": [1]}
+    theirs = {"name": "a", "uid": "1", "resourceVersion": "2", "generation": 2, "managedFields": [2]}
+    assert compare(obj(metadata=mine, status={"a": 1}), obj(metadata=theirs, status={"a": 2})) == ()
+    labelled = compare(obj(metadata=mine), obj(metadata={**theirs, "labels": {"a.b/c": "1"}}))
+    assert labelled == (Field("metadata.labels", ABSENT, {"a.b/c": "1"}),)
+
+
+def test_only_what_is_asked_for() -> None:
+    assert compare(obj(spec={"a": 1, "defaulted": 2}), obj(spec={"a": 2}), whole=False) == (Field("spec.a", 1, 2),)
+
+
+def test_of_a_secret_the_paths_only() -> None:
+    old, new = obj("Secret", data={"a": "MQ==", "b": "Mg=="}), obj("Secret", data={"a": "Mw==", "c": "NA=="})
+    fields = compare(old, new)
+    assert fields == (
+        Field("data.a", WITHHELD, WITHHELD),
+        Field("data.b", WITHHELD, ABSENT),
+        Field("data.c", ABSENT, WITHHELD),
+    )
+    assert [field.dump() for field in fields] == [
+        {"path": f"data.{name}", "withheld": True} for name in ("a", "b", "c")
+    ]
+    custom = {"apiVersion": "example.com/v1", "kind": "Secret", "metadata": {}}
+    assert compare({**custom, "a": 1}, {**custom, "a": 2}) == (Field("a", 1, 2),)
+
+
+# -- objects -------------------------------------------------------------------------------------------------------
+
+NEW = Entry("", "v1", "ConfigMap", "ns", "a")
+OURS = Entry("", "v1", "ConfigMap", "ns", "a", uid="1", hash="x")
+UNSEEN = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "2"}}
+HELD = (Held("hpa", ".data.k"),)
+CHANGED = (Field("data.k", "1", "2"),)
+
+JUDGEMENTS: list[tuple[Entry, Object | None, Applied, str, str, tuple[Field, ...], str]] = [
+    (NEW, None, Applied(obj()), "force", "create", (), ""),
+    (NEW, None, Applied(UNSEEN), "force", "create", (), ""),
+    (OURS, None, Applied(obj()), "force", "create", (), "missing"),
+    (OURS, None, Applied(UNSEEN), "force", "update", (), "not served yet"),
+    (OURS, obj(), Applied(obj()), "force", "unchanged", (), ""),
+    (OURS, obj(data={"k": "1"}), Applied(obj(data={"k": "2"})), "force", "update", CHANGED, ""),
+    (OURS, obj(data={"k": "1", "d": "3"}), Applied(UNSEEN), "force", "recreate", CHANGED, "immutable"),
+    (NEW, obj(data={"k": "1"}), Applied(obj(data={"k": "2"}), HELD), "force", "update", CHANGED, "conflicts: force"),
+    (NEW, obj(data={"k": "1"}), Applied(obj(data={"k": "2"}), HELD), "fail", "refuse", CHANGED, "conflicts: fail"),
+    (NEW, obj(), Applied(obj(), HELD), "yield", "unchanged", (), "conflicts: yield"),
+]
+
+
+@pytest.mark.parametrize(("entry", "live", "applied", "conflicts", "action", "fields", "reason"), JUDGEMENTS)
+def test_what_becomes_of_an_object(
+    entry: Entry,
+    live: Object | None,
+    applied: Applied,
+    conflicts: str,
+    action: str,
+    fields: tuple[Field, ...],
+    reason: str,
+) -> None:
+    change = judged(entry, live, applied, Policy(conflicts=conflicts))
+    assert (change.action, change.fields, change.held) == (action, fields, applied.held)
+    assert reason in change.reason
+    assert bool(reason) == bool(change.reason)
+
+
+LABEL = {"clusterstack.x-k8s.io/instance": "owned"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        ({"uid": "1", "labels": LABEL, "annotations": {"helm.sh/resource-policy": "keep"}}, "resource-policy: keep"),
+        ({"uid": "1"}, "our label"),
+        ({"uid": "2", "labels": LABEL}, "made it anew"),
+        ({"uid": "1", "labels": LABEL}, "meanwhile"),
+    ],
+)
+def test_why_something_is_kept(metadata: Object, reason: str) -> None:
+    assert reason in why_kept(OURS, obj(metadata=metadata))
+
+
+# -- the whole -----------------------------------------------------------------------------------------------------
+
+
+def forecast(*changes: Change, stage: Stage | None = None, notes: tuple[str, ...] = ()) -> Forecast:
+    part = Part(stage or Stage(""), changes)
+    return Forecast(Key("ns", "demo"), "x-y-1-36-v1", "x-y-1-36-v2", "v2", "v1.36.3", "", notes, (part,))
+
+
+@pytest.mark.parametrize(
+    ("actions", "code"),
+    [
+        ([], 0),
+        (["unchanged", "keep"], 0),
+        (["unchanged", "create"], 3),
+        (["delete"], 3),
+        (["recreate"], 3),
+        (["create", "refuse"], 4),
+        (["unknown"], 4),
+    ],
+)
+def test_exit_code(actions: list[Any], code: int) -> None:
+    assert exit_code(forecast(*[Change(OURS, action) for action in actions])) == code
+
+
+def test_totals() -> None:
+    counts = totals([Change(OURS, "update", held=HELD), Change(OURS, "update"), Change(OURS, "keep")])
+    assert {name: count for name, count in counts.items() if count} == {"update": 2, "keep": 1, "conflicts": 1}
+
+
+def test_text() -> None:
+    stage = Stage("cni", before=Condition("net.ready"))
+    changes = (
+        Change(OURS, "update", CHANGED, HELD, "why"),
+        Change(OURS, "unchanged"),
+        Change(OURS, "update", (Field("data.l", ABSENT, [1]), Field("data.m", 2, ABSENT), Field("data", WITHHELD))),
+    )
+    told = "\n".join(plan_text.lines(forecast(*changes, stage=stage, notes=("[b]paused[/b]",))))
+    for words in (
+        "x-y-1-36-v1 -> x-y-1-36-v2",
+        "\\[b]paused",
+        "waits before it until net.ready",
+        "ConfigMap ns/a (why)",
+        'data.k: "1" -> "2"',
+        "conflict: .data.k is held by hpa",
+        "data.l: + [1]",
+        "data.m: - 2",
+        "data: (a Secret's: not shown)",
+        "2 to update, 1 unchanged, 1 with conflicts",
+    ):
+        assert words in told, told
+    assert told.count("ConfigMap ns/a") == 2
+
+
+def test_no_escape_sequence_reaches_a_terminal() -> None:
+    assert plain("a\x1b[31mb\n c\u202e") == "a\\x1b[31mb c\\x202e"
+    assert value({"k": "\x1b[2J\n"}) == '{"k": "\\u001b[2J\\n"}'
+    assert plain("x" * 600).endswith("x…")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(-5, "0s"), (0, "0s"), (59, "59s"), (192, "3m12s"), (15000, "4h10m"), (529200, "6d3h")]
+)
+def test_duration(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_age_of_what_is_no_time() -> None:
+    now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+    assert age("2026-01-01T00:00:00Z", now) == "1m0s"
+    assert [age(since, now) for since in (None, "", "soon", 7, "2026-01-01T00:00:00")] == [""] * 5
+
+
+# -- a store for one command ---------------------------------------------------------------------------------------
+
+
+def test_scratch_reads_through_and_keeps_what_is_written() -> None:
+    behind = Scratch()
+    behind.put("a/1", b"1", if_absent=False)
+    behind.put("a/2", b"2", if_absent=False)
+    scratch = Scratch(behind)
+    assert scratch.get("a/1") == b"1"
+    assert scratch.put("a/1", b"x", if_absent=True) is False
+    assert scratch.put("a/1", b"x", if_absent=False) is True
+    assert scratch.put("a/3", b"3", if_absent=True) is True
+    scratch.delete("a/2")
+    assert (scratch.get("a/1"), scratch.get("a/2"), scratch.exists("a/2")) == (b"x", None, False)
+    assert scratch.list("a/") == ["a/1", "a/3"]
+    assert behind.list("a/") == ["a/1", "a/2"]
+    assert behind.get("a/1") == b"1"
