@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as contract
 from shared.api.conditions import is_true
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import NotFound, Object, deleting, dig, key_of
@@ -56,8 +56,11 @@ def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
 def _ready(obj: Object) -> bool:
     if obj["kind"] == CLUSTER.kind:
         return bool(dig(obj, "status.phase") == "Provisioned")
+    summed_up = is_true(dig(obj, "status.conditions"), "Ready")
     if obj["kind"] == CLUSTER_STACK.kind:
-        return is_true(dig(obj, "status.conditions"), "Ready")
+        return summed_up
+    if obj["kind"] == CLUSTER_STACK_RELEASE.kind and not summed_up:
+        return False
     return dig(obj, "status.ready") is True
 
 

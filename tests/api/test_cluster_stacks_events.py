@@ -12,8 +12,10 @@ from events.forwarder import Forwarder
 from functions import catalog
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
+from shared.event import PING, Event
 from shared.kube import Key, connect, dig
 from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_after, cut_before
+from tests.support.receiver import Receiver
 from tests.support.releases import STACK
 from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks
 
@@ -147,3 +149,33 @@ def test_killed_after_every_write(stacks: Stacks, proxy: Proxy, journey: str) ->
     assert writes > 5
     for limit in range(writes):
         assert once(limit)[1] == expected, f"killed after write {limit} of {writes}"
+
+
+def _swept(stacks: Stacks, monkeypatch: pytest.MonkeyPatch, **data: object) -> set[tuple[str, str, bool]]:
+    """What a sweep sends: kind, name and whether it is marked as a resync."""
+    with Receiver() as receiver:
+        monkeypatch.setenv("K_SINK", receiver.url)
+        assert stacks.call("sweep", Event(type=PING, source="/test", id="1", data=data)).status == 204
+        events = [event for _, event, _ in receiver.received if event.namespace == stacks.namespace]
+    assert all(event.type == "dev.knative.apiserver.ref.update" for event in events)
+    return {(event.kind, event.name, event.resync) for event in events}
+
+
+def test_sweeps(stacks: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events get lost. Stacks are sent now and then in any case, or nobody would ask for new releases."""
+    tag = stacks.publish("v1")
+    stacks.stack()
+    stack = ("ClusterStack", "stack", False)
+    assert _swept(stacks, monkeypatch) == {stack}
+    stacks.look_at_stack()
+    assert _swept(stacks, monkeypatch) == {stack, ("ClusterStackRelease", tag, False)}
+    stacks.settle()
+    assert _swept(stacks, monkeypatch) == set()
+    assert _swept(stacks, monkeypatch, kind="ClusterStack") == {stack}
+    assert _swept(stacks, monkeypatch, everything=True) == {
+        ("ClusterStack", "stack", True),
+        ("ClusterStackRelease", tag, True),
+    }
+    stacks.cluster(tag)
+    stacks.delete(CLUSTER_STACK_RELEASE, tag)
+    assert ("ClusterStackRelease", tag, False) in _swept(stacks, monkeypatch)
