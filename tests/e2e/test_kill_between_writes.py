@@ -2,7 +2,8 @@
 end is always the same, and nothing is left over.
 
 The journey is taken once to count its writes (to the management cluster, the workload cluster and the object store),
-then once for each place to be killed at.
+then once for each place to be killed at. Right after a write is nearly where right before the next one is: with the
+same release in mind both are gone through only where `KILL_AT_EVERY_WRITE` is set.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD
 from shared.runtime import Answer
 from shared.storage import ObjectStore
+from shared.workload.inventory import OWNED_LABEL
 from tests.conftest import NAMESPACE
 from tests.support.addons import FUNCTIONS, Addons, owned
 from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, api_server, object_store_server
@@ -138,6 +140,7 @@ class Lane:
         for name in FUNCTIONS:  # late, and about something that is no more
             addons.send(name, change_event(cluster, "update", source="/test"))
         assert list(self._client.list(CLUSTER_ADDON, namespace)) == []
+        assert orphans(self._client, namespace) == []
         assert place is None or self.fuse.blown.is_set(), f"there was no write {place.number}"
         self._client.delete(CRD, Key("", f"widgets.{namespace}.example.com"))
         return self.fuse.writes
@@ -220,6 +223,15 @@ def check(addons: Addons, objects: list[Object]) -> None:
     assert {entry["status"] for entry in inventory.values()} == {"synced"}
 
 
+def orphans(client: Client, namespace: str) -> list[str]:
+    """Secrets of ours in the management cluster that nobody would collect."""
+    secrets = [
+        obj for obj in client.list(SECRET, namespace) if OWNED_LABEL not in (obj["metadata"].get("labels") or {})
+    ]
+    names = [obj["metadata"]["name"] for obj in secrets if not obj["metadata"].get("ownerReferences")]
+    return [name for name in names if name != "demo-kubeconfig"]
+
+
 # -- the test --------------------------------------------------------------------------------------------------
 
 
@@ -262,8 +274,10 @@ def test_killed_at_each_write(lanes: list[Lane]) -> None:
     lanes[1].journey(None)
     todo: SimpleQueue[Place] = SimpleQueue()
     for number in range(1, len(writes) + 1):
-        for place in (Place(number, before=True), Place(number), Place(number, change=True)):
+        for place in (Place(number, before=True), Place(number, change=True)):
             todo.put(place)
+        if os.environ.get("KILL_AT_EVERY_WRITE"):
+            todo.put(Place(number))
 
     def drive(lane: Lane) -> list[str]:
         failures: list[str] = []
