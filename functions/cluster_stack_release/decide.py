@@ -155,7 +155,7 @@ def _roll_out(
     plan = inventory.plan(objects, known, resumed=False)
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in observed.claimed))
     effects = list(_finalizer(verdict))
-    if plan.count("apply"):
+    if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
         # Before anything is applied, so that a crash in between leaves nothing behind that nobody knows of.
         verdict.false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
         intent = [entry.dump() for entry in inventory.intent(plan, resumed=False)]
