@@ -95,7 +95,9 @@ def test_what_is_at_rest_costs_no_write(stacks: Stacks) -> None:
     requests = stacks.client.requests
     assert stacks.look_at(stacks.release("v1")).message == "settled"
     assert stacks.client.requests - requests == 2  # this test's own look among them
+    requests = stacks.client.requests
     stacks.look_at_stack()
+    assert stacks.client.requests - requests == 3
     stacks.look_at(stacks.release("v1"), resync=True)
     assert stacks.versions() == before
 
@@ -464,6 +466,31 @@ def test_what_two_leaving_releases_have_goes_with_the_last(stacks: Stacks) -> No
     stacks.delete(CLUSTER, "demo")
     stacks.settle()
     assert stacks.names(TEMPLATE) == []
+
+
+def test_a_release_that_another_program_has_applied(stacks: Stacks) -> None:
+    """As cluster-stack-operator leaves it: an inventory without uids, under the same label and finalizer."""
+    tag = stacks.publish("v1")
+    label = {"labels": {"clusterstack.x-k8s.io/instance": "owned"}}
+    stacks.apply(CLASS, tag, metadata=label, spec={"infrastructure": {"old": True}})
+    stacks.apply(TEMPLATE, "dropped", metadata=label, spec={})
+    finalizers = {"finalizers": ["clusterstackrelease.clusterstack.x-k8s.io"]}
+    stacks.apply(CLUSTER_STACK_RELEASE, tag, metadata=finalizers, spec={})
+    common = {"namespace": stacks.namespace, "status": "synced"}
+    resources = [
+        {"group": CLASS.group, "version": "v1beta2", "kind": "ClusterClass", "name": tag, **common},
+        {"group": TEMPLATE.group, "version": "v1beta1", "kind": TEMPLATE.kind, "name": "dropped", **common},
+    ]
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+    status = {"ready": True, "resources": resources, "conditions": [ready, ready | {"type": "HelmChartApplied"}]}
+    key = Key(stacks.namespace, tag)
+    stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"status": status}, subresource="status")
+    assert stacks.look_at(stacks.release("v1")).message == "settled"
+    stacks.look_at(stacks.release("v1"), resync=True)
+    assert stacks.names(TEMPLATE) == [f"{tag}-worker"]
+    stacks.delete(CLUSTER_STACK_RELEASE, tag)
+    stacks.look_at(stacks.release("v1"))
+    assert (stacks.names(CLUSTER_STACK_RELEASE), stacks.names(CLASS), stacks.names(TEMPLATE)) == ([], [], [])
 
 
 def test_a_stack_waits_for_its_releases(stacks: Stacks) -> None:
