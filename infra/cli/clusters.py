@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .failures import failures
+from .failures import Failure, failures
 from .options import DEFAULT_DIR, ClusterName, Dir, Format, Kubeconfig, Namespace, Output
-from .output import out
-from .runs import kubeconfig_of, settings_of
+from .output import Timeline, out
+from .runs import kubeconfig_of, running, settings_of
+
+if TYPE_CHECKING:
+    from shared.kube import Client, Object
 
 Release = Annotated[
     str | None,
@@ -32,15 +36,13 @@ def plan(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show what a release would change in a cluster, by dry runs. Changes nothing."""
-    from shared.kube import Key, connect
-
     from . import plan as planning
     from . import plan_text
 
     with failures():
         os.environ |= settings_of(directory)
-        management = connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig)))
-        forecast = planning.plan(management, Key(namespace, cluster), release)
+        management = _management(directory, kubeconfig)
+        forecast = planning.plan(management, _cluster(management, namespace, cluster), release)
         if output is Format.json:
             typer.echo(json.dumps(forecast.dump(), indent=2))
         else:
@@ -50,6 +52,80 @@ def plan(
         raise typer.Exit(planning.exit_code(forecast))
 
 
+def describe_cluster(
+    name: Annotated[str, typer.Argument(help="Name of the Cluster.")],
+    namespace: Namespace = "default",
+    output: Output = Format.text,
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show a Cluster, what it consists of, its addons, and what they are waiting for."""
+    from datetime import UTC, datetime
+
+    from . import describe, describe_text
+
+    with failures():
+        management = _management(directory, kubeconfig)
+        facts = describe.gather(management, _cluster(management, namespace, name))
+        document = describe.document(facts, datetime.now(UTC))
+        if output is Format.json:
+            typer.echo(json.dumps(document, indent=2))
+        else:
+            describe_text.show(out, document)
+
+
+def rollback(
+    cluster: ClusterName,
+    namespace: Namespace = "default",
+    undo: Annotated[bool, typer.Option("--undo", help="Go on to the Cluster's class again.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 120.0,
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Go back to the addons of before, without their release. Holds until undone, or until the class changes."""
+    from shared.kube import key_of
+
+    from . import rollback as back
+
+    with failures():
+        management = _management(directory, kubeconfig)
+        found = _cluster(management, namespace, cluster)
+        addon = back.addon_of_cluster(management, found)
+        timeline = Timeline()
+        if undo:
+            timeline.say(f"going on to {back.undo(management, found, addon)}")
+        else:
+            kept = back.ask(management, found, addon)
+            timeline.say(f"going back to {kept.class_name} (addons {kept.version}, {len(kept.objects)} objects)")
+        obstacle = back.obstacle(found) or (not kubeconfig and not running(directory) and "no functions run here")
+        if not wait or obstacle:
+            timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
+            return
+        back.wait(management, key_of(found), within=timeout, tell=timeline.say)
+        timeline.say("done", mark="✔", style="green")
+
+
+def _management(directory: Path, kubeconfig: Path | None) -> Client:
+    from shared.kube import connect
+
+    return connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig)))
+
+
+def _cluster(management: Client, namespace: str, name: str) -> Object:
+    from shared.api.resources import CLUSTER
+    from shared.kube import Key
+
+    found = management.find(CLUSTER, Key(namespace, name))
+    if found is None:
+        where = "`-n` names its namespace, `--kubeconfig` another management cluster"
+        raise Failure(f"there is no Cluster {namespace}/{name}; {where}")
+    return found
+
+
 def register(app: typer.Typer) -> None:
-    for command in (plan,):
-        app.command()(command)
+    describe = typer.Typer(help="Show all there is to know about something.", no_args_is_help=True)
+    describe.command("cluster")(describe_cluster)
+    app.command()(plan)
+    app.add_typer(describe, name="describe")
+    app.command()(rollback)

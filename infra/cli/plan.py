@@ -103,15 +103,12 @@ class Forecast:
         }
 
 
-def plan(management: Client, key: Key, release: str | None) -> Forecast:
+def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     """What `release` (a tag, or a folder) would do; without one, that of the Cluster's class. Raises `Failure`."""
     dry = DryRun(management)
     clients = Clients(dry)
-    cluster = dry.find(CLUSTER, key)
-    if cluster is None:
-        raise Failure(f"there is no Cluster {key}; `-n` names its namespace, `--kubeconfig` another management cluster")
     if deleting(cluster):
-        raise Failure(f"Cluster {key} is being deleted")
+        raise Failure(f"Cluster {key_of(cluster)} is being deleted")
     name = _name(release, cluster)
     clients.releases = _store(name, release)
     dry.suppose(CLUSTER, _of_class(cluster, name.class_name))

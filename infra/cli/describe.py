@@ -1,0 +1,241 @@
+"""`describe cluster`: everything there is to know about one cluster, from what the management cluster has.
+
+First all is read, whatever is absent; then a document is made of it, pure, for programs and for the tree for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from functions.addon_apply import history
+from shared.api import cluster as contract
+from shared.api.conditions import READY, get_condition
+from shared.api.names import addon_of
+from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE
+from shared.clients import Clients, Found
+from shared.kube import ApiError, Client, Key, Object, Resource, deleting, dig, key_of
+from shared.releases.naming import ReleaseName
+from shared.workload import inventory
+from shared.workload.inventory import SYNCED, Entry
+from shared.workload.policy import PREFIX, Policy, PolicyError
+from shared.workload.prune import KEPT
+
+from .text import age
+
+EVENTS = 10
+"""How many of the newest are told."""
+_EVENT = Resource("", "v1", "Event", "events")
+_NOTHING = Found("unreferenced")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The objects around a Cluster; each is present, absent, unreadable or not referenced."""
+
+    cluster: Object
+    infrastructure: Found = _NOTHING
+    control_plane: Found = _NOTHING
+    addon: Found = _NOTHING
+    release: Found = _NOTHING
+    events: Sequence[Object] = ()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def gather(management: Client, cluster: Object) -> Facts:
+    clients, namespace = Clients(management), key_of(cluster).namespace
+    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
+    infrastructure = clients.look_up(contract.infrastructure_ref(cluster), namespace)
+    control_plane = clients.look_up(contract.control_plane_ref(cluster), namespace)
+    addon = _look(management, CLUSTER_ADDON, addon_of(cluster))
+    release = _NOTHING
+    if name is not None:
+        release = _look(management, CLUSTER_STACK_RELEASE, Key(contract.class_namespace(cluster), name.tag))
+    objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
+    events = [event for obj in objects for event in _events(management, obj)]
+    return Facts(cluster, infrastructure, control_plane, addon, release, sorted(events, key=_time)[-EVENTS:])
+
+
+def _look(management: Client, resource: Resource, key: Key) -> Found:
+    try:
+        found = management.find(resource, key)
+    except ApiError as error:
+        return Found("failed", resource.kind, resource=resource, error=str(error))
+    return Found("present" if found else "absent", resource.kind, found, resource)
+
+
+def _events(management: Client, obj: Object) -> list[Object]:
+    key = key_of(obj)
+    query = {"fieldSelector": f"involvedObject.kind={obj['kind']},involvedObject.name={key.name}", "limit": "500"}
+    try:
+        found = management.request("GET", _EVENT.path(key.namespace), query=query, subject="Event list")
+    except ApiError:
+        return []  # a courtesy, here too
+    return list(found.get("items") or [])
+
+
+def _time(event: Mapping[str, Any]) -> str:
+    """In UTC, as Kubernetes writes it, so that it sorts as text."""
+    for path in ("series.lastObservedTime", "lastTimestamp", "eventTime", "metadata.creationTimestamp"):
+        if dig(event, path):
+            return str(dig(event, path))
+    return ""
+
+
+# -- the document ------------------------------------------------------------------------------------------------
+
+
+def document(facts: Facts, now: datetime) -> Object:
+    """What is known, as JSON; empty values are left out. `for` is how long something has been so."""
+    cluster, addon = facts.cluster, facts.addon.object or {}
+    found: Object = _filled(
+        {
+            "cluster": {
+                **_object(cluster, now),
+                "phase": dig(cluster, "status.phase"),
+                "paused": contract.is_paused(cluster),
+                "class": contract.class_name(cluster),
+            },
+            "infrastructure": _found(facts.infrastructure, now),
+            "controlPlane": _found(facts.control_plane, now),
+            "versions": {
+                "wanted": contract.class_name(cluster),
+                "applied": dig(addon, "spec.clusterStack"),
+                "addons": dig(addon, "spec.version"),
+                "kubernetes": dig(cluster, "spec.topology.version"),
+                "kubernetesToldToCharts": dig(addon, "status.kubernetesVersion"),
+            },
+            "addon": {**_found(facts.addon, now), **_addon(addon, now)},
+            "policy": _policy(cluster, addon),
+            "release": {
+                **_found(facts.release, now),
+                "kubernetesVersion": dig(facts.release.object, "status.kubernetesVersion"),
+            },
+            "events": [_event(event, now) for event in facts.events],
+        }
+    )
+    return found
+
+
+def _filled(value: Any) -> Any:
+    """Without what is null or empty."""
+    if isinstance(value, Mapping):
+        filled = {name: _filled(item) for name, item in value.items()}
+        return {name: item for name, item in filled.items() if item is not None and item not in ("", [], {})}
+    return [_filled(item) for item in value] if isinstance(value, list) else value
+
+
+def _listed(obj: Object, path: str) -> list[Mapping[str, Any]]:
+    """The entries of a list that another program may have written, as far as they are any."""
+    value = dig(obj, path)
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+
+
+def _found(found: Found, now: datetime) -> Object:
+    if found.object is not None:
+        return _object(found.object, now)
+    return {} if found.state == "unreferenced" else {"kind": found.kind, "state": found.state, "error": found.error}
+
+
+def _object(obj: Object, now: datetime) -> Object:
+    return {
+        "kind": obj["kind"],
+        "namespace": key_of(obj).namespace,
+        "name": key_of(obj).name,
+        "deleting": deleting(obj),
+        "conditions": [_condition(one, now) for one in _listed(obj, "status.conditions")],
+    }
+
+
+def _condition(condition: Mapping[str, Any], now: datetime) -> Object:
+    if "type" not in condition:  # a history of messages, not Kubernetes conditions
+        return {"message": condition.get("message"), "for": age(condition.get("timestamp"), now)}
+    told = {name: condition.get(name) for name in ("type", "status", "severity", "reason", "message")}
+    since = condition.get("lastTransitionTime")
+    return {**told, "since": since, "for": age(since, now)}
+
+
+def _addon(addon: Object, now: datetime) -> Object:
+    entries = inventory.load(dig(addon, "status.resources"))
+    return {
+        "ready": dig(addon, "status.ready"),
+        "hook": dig(addon, "spec.hook"),
+        "rollbackFrom": dig(addon, ("metadata", "annotations", history.ROLLBACK)),
+        "waitingFor": _waiting(addon, now),
+        "stages": [
+            {
+                **{name: stage.get(name) for name in ("name", "action", "phase", "since")},
+                "for": age(stage.get("since"), now),
+            }
+            for stage in _listed(addon, "status.stages")
+        ],
+        "inventory": _inventory(entries),
+        "drift": dig(addon, "status.drift"),
+        "history": [
+            {
+                **{name: entry.get(name) for name in ("clusterStack", "version", "at")},
+                "for": age(entry.get("at"), now),
+            }
+            for entry in _listed(addon, "status.history")
+        ],
+    }
+
+
+def _waiting(addon: Object, now: datetime) -> Object | None:
+    """The condition that `Ready` sums up, where it is not true."""
+    conditions = _listed(addon, "status.conditions")
+    ready = get_condition(conditions, READY) or {}
+    if ready.get("status") in (None, "True"):
+        return None
+    same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
+    return _condition(same[0] if same else ready, now)
+
+
+def _inventory(entries: Sequence[Entry]) -> Object:
+    def listed(chosen: Iterable[Entry], field: str) -> list[Object]:
+        return [{"object": str(entry), "stage": entry.stage, "why": getattr(entry, field)} for entry in chosen]
+
+    kept = [entry for entry in entries if entry.status == KEPT]
+    failing = [entry for entry in entries if entry.error and entry.status != KEPT]
+    waiting = [entry for entry in entries if entry.waiting]
+    pending = [entry for entry in entries if entry.status not in (SYNCED, KEPT) and not entry.error]
+    synced = [entry for entry in entries if entry.status == SYNCED and not entry.error]
+    parts = {"synced": synced, "pending": pending, "failing": failing, "waiting": waiting, "kept": kept}
+    return {
+        "total": len(entries),
+        "counts": {name: len(part) for name, part in parts.items()},
+        "failing": listed(failing, "error"),
+        "waiting": listed(waiting, "waiting"),
+        "kept": listed(kept, "error"),
+    }
+
+
+def _policy(cluster: Object, addon: Object) -> Object:
+    """The annotations that say how the addons are treated; those of the addon outrank those of the Cluster."""
+    said: Object = {}
+    for obj in (cluster, addon):
+        annotations = dig(obj, "metadata.annotations", {})
+        said |= {
+            name.removeprefix(PREFIX): {"value": str(value), "from": obj["kind"]}
+            for name, value in annotations.items()
+            if name.startswith(PREFIX) and name != history.ROLLBACK
+        }
+    try:
+        Policy.of(cluster, addon)
+    except PolicyError as error:
+        return {"annotations": said, "problem": str(error)}
+    return {"annotations": said}
+
+
+def _event(event: Object, now: datetime) -> Object:
+    about = event.get("involvedObject") or {}
+    return {
+        "at": _time(event),
+        "for": age(_time(event), now),
+        "object": f"{about.get('kind')} {about.get('name')}",
+        **{name: event.get(name) for name in ("type", "reason", "message", "count")},
+    }

@@ -1,0 +1,124 @@
+"""`capi-functions describe cluster` against a real API server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from infra.cli.main import app
+from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE, KIND_CLUSTER
+from shared.kube import Key, Object
+from tests.support.releases import write_release
+from tests.support.world import World
+
+
+@pytest.fixture
+def describe(world: World, kubeconfig: Path, tmp_path: Path) -> Describe:
+    return Describe(world.namespace, kubeconfig, tmp_path / "no-run")
+
+
+class Describe:
+    def __init__(self, namespace: str, kubeconfig: Path, directory: Path) -> None:
+        self._options = ["-n", namespace, "--kubeconfig", str(kubeconfig), "--dir", str(directory)]
+
+    def __call__(self, *arguments: str, name: str = "demo") -> Result:
+        return CliRunner().invoke(app, ["describe", "cluster", name, *self._options, *arguments])
+
+    def json(self) -> Object:
+        result = self("--output", "json")
+        assert result.exit_code == 0, result.output
+        found: Object = json.loads(result.stdout)
+        return found
+
+    def text(self) -> str:
+        result = self()
+        assert result.exit_code == 0, result.output
+        return str(result.stdout)
+
+
+def test_an_unknown_cluster(describe: Describe) -> None:
+    result = describe(name="nobody")
+    assert result.exit_code == 1
+    assert "there is no Cluster" in result.output
+    assert "-n" in result.output
+
+
+def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
+    world.cluster()
+    found = describe.json()
+    assert found["cluster"]["name"] == "demo"
+    assert found["addon"]["state"] == "absent"
+    assert "ClusterAddon is not there" in describe.text()
+
+
+def test_from_waiting_to_applied(world: World, describe: Describe) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.cluster(name, policy={"drift": "report"})
+    world.settle()
+    found = describe.json()
+    assert found["addon"]["waitingFor"]["type"] == "ClusterReady"
+    assert "demo-kubeconfig" in found["addon"]["waitingFor"]["message"]
+    assert found["addon"]["waitingFor"]["for"].endswith("s")
+    world.secret()
+    world.settle()
+    found = describe.json()
+    assert found["addon"]["ready"] is True
+    assert "waitingFor" not in found["addon"]
+    assert found["versions"] == {"wanted": name, "applied": name, "addons": "v1"}
+    assert found["addon"]["inventory"]["counts"]["synced"] == 1
+    assert found["addon"]["history"][0]["clusterStack"] == name
+    assert found["policy"]["annotations"]["drift"] == {"value": "report", "from": "Cluster"}
+    assert "AddonsApplied" in [event["reason"] for event in found["events"]]
+    assert found["release"]["state"] == "absent"
+    text = describe.text()
+    assert "objects: 1 in all: 1 synced" in text
+    assert "drift: report (on the Cluster)" in text
+    assert "AddonsApplied" in text
+
+
+def test_what_the_cluster_refers_to(world: World, describe: Describe) -> None:
+    kind = {
+        "apiVersion": KIND_CLUSTER.api_version,
+        "kind": "KINDCluster",
+        "metadata": {"name": "demo", "namespace": world.namespace},
+        "spec": {"clusterName": "demo"},
+    }
+    world.client.create(KIND_CLUSTER, kind)
+    name = write_release(world.releases, "v1", [world.map("a")])
+    release = {
+        "apiVersion": CLUSTER_STACK_RELEASE.api_version,
+        "kind": "ClusterStackRelease",
+        "metadata": {"name": name, "namespace": world.namespace},
+    }
+    world.client.create(CLUSTER_STACK_RELEASE, release)
+    world.cluster(
+        name,
+        infrastructureRef={"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"},
+        controlPlaneRef={"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "demo"},
+    )
+    found = describe.json()
+    assert found["infrastructure"]["name"] == "demo"
+    assert found["controlPlane"]["state"] == "failed"
+    assert "is its CRD installed" in found["controlPlane"]["error"]
+    assert found["release"]["name"] == name
+    text = describe.text()
+    assert "infrastructure: KINDCluster" in text
+    assert "KubeadmControlPlane cannot be read" in text
+
+
+def test_no_secret_is_told(world: World, describe: Describe) -> None:
+    metadata = {"name": "token", "namespace": world.namespace}
+    secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": "hunter2"}}
+    broken = {**secret, "metadata": {**metadata, "name": "broken"}, "data": {"password": "hunter2, not base64!"}}
+    world.cluster(write_release(world.releases, "v1", [secret, broken]))
+    world.secret()
+    world.settle()
+    found = describe.json()
+    assert found["addon"]["inventory"]["failing"][0]["object"] == f"Secret {world.namespace}/broken"
+    for shown in (json.dumps(found), describe.text()):
+        assert "hunter2" not in shown
+        assert "aHVudGVyMg" not in shown
+    assert world.client.get(CLUSTER, Key(world.namespace, "demo"))

@@ -1,0 +1,123 @@
+"""`capi-functions rollback` against a real API server, with the functions called as a broker would."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from infra.cli import rollback as command
+from infra.cli.main import app
+from infra.cli.output import WaitTimeout
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.event import change_event
+from shared.kube import Key, Object, dig
+from tests.support.releases import write_release
+from tests.support.world import ADDON, World
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(world: World, kubeconfig: Path, tmp_path: Path) -> Run:
+    def invoke(*arguments: str) -> Result:
+        options = ["-n", world.namespace, "--kubeconfig", str(kubeconfig), "--dir", str(tmp_path / "no-run")]
+        return CliRunner().invoke(app, ["rollback", "--cluster", "demo", *options, *arguments])
+
+    return invoke
+
+
+def asked(world: World) -> str | None:
+    found: str | None = dig(world.addon(), ("metadata", "annotations", "capi-functions.dev/rollback-from"))
+    return found
+
+
+def upgraded(world: World) -> tuple[str, str]:
+    names = []
+    for version in ("v1", "v2"):
+        names.append(write_release(world.releases, version, [world.map("a", version)]))
+        world.cluster(names[-1])
+        world.secret()
+        assert world.settle().retry_after is None
+    return names[0], names[1]
+
+
+def look(world: World) -> None:
+    world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
+
+
+def test_back_and_on_again(world: World, run: Run) -> None:
+    old, new = upgraded(world)
+    result = run("--no-wait")
+    assert result.exit_code == 0, result.output
+    assert f"going back to {old} (addons v1, 1 objects)" in result.output
+    assert asked(world) == new
+    look(world)
+    assert world.read("a")["data"] == {"k": "v1"}
+    assert "done" in run().output  # it is there already, so there is nothing to wait for
+    result = run("--undo", "--no-wait")
+    assert f"going on to {new}" in result.output
+    assert asked(world) is None
+    look(world)
+    assert world.read("a")["data"] == {"k": "v2"}
+
+
+def test_waits_with_progress(world: World, run: Run) -> None:
+    _, new = upgraded(world)
+    assert run("--no-wait").exit_code == 0
+    key, told = Key(world.namespace, "demo"), list[str]()
+    with ThreadPoolExecutor(1) as pool:
+        waiting: Future[None] = pool.submit(command.wait, world.client, key, within=30.0, tell=told.append)
+        while not told and not waiting.done():
+            # Whatever the addon says is news; for the wait to be one, it has to be seen before the function runs.
+            status: Object = {"status": {"conditions": [_condition("Ready", "Busy")]}}
+            world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), status, subresource="status")
+            time.sleep(0.1)
+        assert told == ["Busy: for a test"]
+        assert not waiting.done()
+        look(world)
+        waiting.result(30)
+    assert world.condition("HelmChartApplied")["reason"] == "RolledBack"
+    assert asked(world) == new
+
+
+def _condition(type_: str, reason: str) -> Object:
+    since = "2026-01-01T00:00:00Z"
+    return {"type": type_, "status": "False", "reason": reason, "message": "for a test", "lastTransitionTime": since}
+
+
+def test_a_wait_ends(world: World) -> None:
+    upgraded(world)
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    command.ask(world.client, cluster, world.addon())
+    with pytest.raises(WaitTimeout, match="do the functions run"):
+        command.wait(world.client, Key(world.namespace, "demo"), within=0.1, tell=lambda _line: None)
+
+
+def test_nothing_to_go_back_to(world: World, run: Run) -> None:
+    def refused(*arguments: str) -> str:
+        result = run(*arguments)
+        assert result.exit_code == 1
+        return str(result.output)
+
+    assert "there is no Cluster" in refused()
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    assert "has no ClusterAddon" in refused()
+    world.secret()
+    world.settle()
+    assert "no manifest of anything but" in refused()
+    assert asked(world) is None
+    assert "no rollback" in refused("--undo")
+
+
+def test_a_paused_cluster_is_not_waited_for(world: World, run: Run) -> None:
+    _, new = upgraded(world)
+    world.cluster(new, paused=True)
+    result = run()
+    assert result.exit_code == 0, result.output
+    assert "not waited for: the Cluster is paused" in result.output
+    assert asked(world) == new

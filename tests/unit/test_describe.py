@@ -1,0 +1,200 @@
+"""What `describe cluster` makes of the objects around a Cluster, whatever of them is there."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from infra.cli.describe import Facts, document
+from infra.cli.describe_text import show
+from shared.clients import Found
+from shared.kube import Object
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+SINCE = "2026-01-01T11:56:48Z"
+CLASS = "x-y-1-36-v2"
+
+
+def cluster(annotations: dict[str, str] | None = None, **status: Any) -> Object:
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "metadata": {"name": "demo", "namespace": "ns", "annotations": annotations or {}},
+        "spec": {"topology": {"classRef": {"name": CLASS}, "version": "v1.36.3"}},
+        "status": status,
+    }
+
+
+def addon(annotations: dict[str, str] | None = None, spec: Object | None = None, **status: Any) -> Found:
+    found = {
+        "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+        "kind": "ClusterAddon",
+        "metadata": {"name": "cluster-addon-demo", "namespace": "ns", "annotations": annotations or {}},
+        "spec": spec or {},
+        "status": status,
+    }
+    return Found("present", "ClusterAddon", found)
+
+
+def condition(type_: str, status: str = "False", message: str = "", **more: str) -> Object:
+    return {"type": type_, "status": status, "message": message, "lastTransitionTime": SINCE, **more}
+
+
+def told(facts: Facts) -> str:
+    """As it is printed where there is no terminal."""
+    written = io.StringIO()
+    show(Console(file=written, soft_wrap=True, highlight=False, width=80), document(facts, NOW))
+    return written.getvalue()
+
+
+def test_a_bare_cluster() -> None:
+    bare = cluster()
+    del bare["spec"], bare["status"]
+    found = document(Facts(bare), NOW)
+    assert found["cluster"] == {
+        "kind": "Cluster",
+        "namespace": "ns",
+        "name": "demo",
+        "deleting": False,
+        "paused": False,
+    }
+    assert "addons: none" in told(Facts(bare))
+
+
+WAITS: list[tuple[list[Object], Object | None]] = [
+    ([], None),
+    ([condition("Ready", "True"), condition("ClusterReady", "True")], None),
+    (
+        [condition("Ready", message="m"), condition("ClusterReady", "True"), condition("ObjectsReady", message="m")],
+        {"type": "ObjectsReady", "status": "False", "message": "m", "since": SINCE, "for": "3m12s"},
+    ),
+    (
+        [condition("Ready", message="m")],
+        {"type": "Ready", "status": "False", "message": "m", "since": SINCE, "for": "3m12s"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("conditions", "expected"), WAITS)
+def test_what_the_addons_wait_for(conditions: list[Object], expected: Object | None) -> None:
+    assert document(Facts(cluster(), addon=addon(conditions=conditions)), NOW)["addon"].get("waitingFor") == expected
+
+
+def entry(name: str, **fields: str) -> Object:
+    return {"version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": name, "status": "synced", **fields}
+
+
+def test_inventory() -> None:
+    resources = [
+        entry("fine"),
+        entry("slow", waiting="0 of 1 replicas available"),
+        entry("bad", status="not-synced", error="refused", stage="cni"),
+        entry("next", status="not-synced"),
+        entry("crd", status="kept", error="others"),
+    ]
+    found = document(Facts(cluster(), addon=addon(resources=resources)), NOW)["addon"]["inventory"]
+    assert found["total"] == 5
+    assert found["counts"] == {"synced": 2, "pending": 1, "failing": 1, "waiting": 1, "kept": 1}
+    assert found["failing"] == [{"object": "ConfigMap ns/bad", "stage": "cni", "why": "refused"}]
+    assert found["waiting"] == [{"object": "ConfigMap ns/slow", "why": "0 of 1 replicas available"}]
+    assert found["kept"] == [{"object": "ConfigMap ns/crd", "why": "others"}]
+
+
+def test_many_failing_objects_are_counted_in_the_text() -> None:
+    resources = [entry(f"bad-{number}", error="refused") for number in range(25)]
+    text = told(Facts(cluster(), addon=addon(resources=resources)))
+    assert "objects: 25 in all: 25 failing" in text
+    assert text.count("refused") == 10
+    assert "and 15 more" in text
+
+
+def test_policy_in_force() -> None:
+    prefix = "capi-functions.dev/"
+    on_cluster = cluster({prefix + "drift": "report", prefix + "wait": "false", "other": "1"})
+    on_addon = addon({prefix + "drift": "repair", prefix + "rollback-from": CLASS})
+    found = document(Facts(on_cluster, addon=on_addon), NOW)
+    assert found["policy"] == {
+        "annotations": {
+            "drift": {"value": "repair", "from": "ClusterAddon"},
+            "wait": {"value": "false", "from": "Cluster"},
+        }
+    }
+    assert found["addon"]["rollbackFrom"] == CLASS
+    broken = document(Facts(cluster({prefix + "wait": "perhaps"})), NOW)["policy"]
+    assert "it may be true, false" in broken["problem"]
+
+
+def test_everything_in_the_text() -> None:
+    infrastructure: Object = {
+        "apiVersion": "infrastructure.cluster-k8s.io/v1alpha1",
+        "kind": "KINDCluster",
+        "metadata": {"name": "demo", "namespace": "ns"},
+        "status": {"conditions": [{"timestamp": SINCE, "message": "cluster created"}]},
+    }
+    event = {
+        "involvedObject": {"kind": "ClusterAddon", "name": "cluster-addon-demo"},
+        "reason": "AddonsApplied",
+        "message": "15 objects written",
+        "lastTimestamp": SINCE,
+        "count": 2,
+    }
+    facts = Facts(
+        cluster(phase="Provisioned", conditions=[condition("Ready", "True")]),
+        Found("present", "KINDCluster", infrastructure),
+        Found("absent", "KubeadmControlPlane"),
+        addon(
+            spec={"clusterStack": "x-y-1-36-v1", "version": "v1", "hook": "AfterClusterUpgrade"},
+            conditions=[
+                condition("Ready", reason="R", message="waiting"),
+                condition("ObjectsReady", reason="R", message="waiting"),
+            ],
+            stages=[{"name": "cni", "action": "apply", "phase": "waitingForPostCondition", "since": SINCE}],
+            history=[{"clusterStack": "x-y-1-36-v1", "version": "v1", "at": SINCE, "digest": "d"}],
+            drift=["ConfigMap ns/a (data.k)"],
+            kubernetesVersion="v1.36.3",
+        ),
+        Found("failed", "ClusterStackRelease", error="forbidden"),
+        [event],
+    )
+    text = told(facts)
+    for words in (
+        "Cluster ns/demo",
+        "phase: Provisioned",
+        "KINDCluster ns/demo",
+        "cluster created (3m12s ago)",
+        "control plane: KubeadmControlPlane is not there",
+        "class that is wanted: x-y-1-36-v2",
+        "class whose addons are applied: x-y-1-36-v1",
+        "not ready",
+        "waiting for 3m12s: waiting",
+        "ObjectsReady=False for 3m12s  R: waiting",
+        "cni (apply): waitingForPostCondition for 3m12s",
+        "ConfigMap ns/a (data.k)",
+        "x-y-1-36-v1 (addons v1), 3m12s ago",
+        "release: ClusterStackRelease cannot be read: forbidden",
+        "3m12s ago  ClusterAddon cluster-addon-demo  AddonsApplied: 15 objects written (x2)",
+    ):
+        assert words in text, text
+    assert "\x1b" not in text
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
+
+
+def test_long_lines_stay_whole() -> None:
+    long = "word " * 150
+    text = told(Facts(cluster(conditions=[condition("Ready", message=f"{long}end")])))
+    assert any(line.endswith("end") and "Ready=False" in line for line in text.splitlines())
+
+
+HOSTILE = [7, "text", {"type": "Ready"}, [7, None, {"type": 7, "status": ["x"]}, {"message": {"a": 1}}]]
+
+
+@pytest.mark.parametrize("conditions", HOSTILE)
+def test_what_other_programs_wrote(conditions: Any) -> None:
+    infrastructure: Object = {"kind": "X", "metadata": {"name": "[red]\x1b[2J"}, "status": {"conditions": conditions}}
+    text = told(Facts(cluster(), Found("present", "X", infrastructure)))
+    assert "[red]\\x1b[2J" in text
+    assert "\x1b" not in text
