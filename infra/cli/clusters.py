@@ -49,7 +49,7 @@ def plan(
             for line in plan_text.lines(forecast):
                 out.print(line)
     if exit_code:
-        raise typer.Exit(planning.exit_code(forecast))
+        raise typer.Exit(forecast.exit_code)
 
 
 def describe_cluster(

@@ -16,6 +16,7 @@ from .text import plain
 _LISTED = 10
 """Objects of one state that are shown by name."""
 _WIDE = 10_000
+_GOOD_IF_FALSE = ("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating")
 _PHASES = {"done": "green", "Pending": "default"}
 
 
@@ -29,8 +30,7 @@ def show(console: Console, document: Object) -> None:
 def tree(document: Object) -> Tree:
     cluster = document["cluster"]
     root = Tree(_object(cluster))
-    for name, words in (("class", "class"), ("phase", "phase")):
-        _leaf(root, words, cluster.get(name))
+    _leaf(root, "phase", cluster.get("phase"))
     if cluster.get("paused"):
         root.add("[yellow]paused[/yellow]: the functions leave it and its addons as they are")
     _conditions(root, cluster)
@@ -71,9 +71,11 @@ def _object(told: Mapping[str, Any]) -> str:
     return f"[bold]{_say(told['kind'])}[/bold] {_say(where + told['name'])}{gone}"
 
 
-def _conditions(branch: Tree, told: Mapping[str, Any]) -> None:
+def _conditions(branch: Tree, told: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
+    """Those of the types `briefly` without their messages, which are told elsewhere."""
     for condition in told.get("conditions", []):
-        branch.add(_condition(condition))
+        short = condition.get("type") in briefly
+        branch.add(_condition({**condition, "message": ""} if short else condition))
 
 
 def _condition(condition: Mapping[str, Any]) -> str:
@@ -81,7 +83,8 @@ def _condition(condition: Mapping[str, Any]) -> str:
         ago = f" ({condition['for']} ago)" if condition.get("for") else ""
         return _say(condition.get("message", "")) + ago
     status = condition.get("status", "Unknown")
-    colour = "green" if status == "True" else "red" if condition.get("severity") == "Error" else "yellow"
+    good = "False" if condition["type"] in _GOOD_IF_FALSE else "True"
+    colour = "green" if status == good else "red" if condition.get("severity") == "Error" else "yellow"
     detail = ": ".join(str(condition[name]) for name in ("reason", "message") if condition.get(name))
     return f"[{colour}]{_say(condition['type'])}={_say(status)}[/{colour}]{_ago(condition)}" + (
         f"  {_say(detail)}" if detail else ""
@@ -107,13 +110,13 @@ def _addon(root: Tree, addon: Mapping[str, Any]) -> None:
         root.add(f"addons: {_object(addon)}" if addon.get("state") else "addons: none")
         return
     branch = root.add(f"addons: {_object(addon)}  " + ("[green]ready[/green]" if addon.get("ready") else "not ready"))
-    waiting = addon.get("waitingFor")
+    waiting = addon.get("waitingFor", {})
     if waiting:
         why = waiting.get("message") or waiting.get("reason") or waiting.get("type", "")
         branch.add(f"[yellow]waiting{_ago(waiting)}[/yellow]: {_say(why)}")
     _leaf(branch, "rolled back, or being rolled back, from", addon.get("rollbackFrom"))
     _leaf(branch, "hook", addon.get("hook"))
-    _conditions(branch, addon)
+    _conditions(branch, addon, briefly=("Ready", waiting.get("type", "")))
     _stages(branch, addon)
     _inventory(branch, addon.get("inventory", {}))
     if addon.get("drift"):

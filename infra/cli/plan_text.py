@@ -9,7 +9,7 @@ from rich.markup import escape
 from shared.workload.diff import ABSENT, WITHHELD, Field
 from shared.workload.preview import Change
 
-from .plan import Forecast, Part
+from .forecast import Forecast, Part
 from .text import plain, value
 
 _MARKS = {

@@ -38,6 +38,11 @@ class Change:
     """Fields that other managers hold."""
     reason: str = ""
 
+    @property
+    def changes(self) -> bool:
+        """Whether the workload cluster would be another one, or would have to be."""
+        return self.action not in ("unchanged", "keep")
+
     def dump(self) -> Object:
         entry = self.entry
         found: Object = {

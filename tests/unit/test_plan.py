@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.cli import plan_text
-from infra.cli.plan import Forecast, Part, exit_code
+from infra.cli.forecast import Forecast, Part
 from infra.cli.scratch import Scratch
 from infra.cli.text import age, duration, plain, value
 from shared.kube import Key, Object
@@ -167,7 +167,7 @@ def forecast(*changes: Change, stage: Stage | None = None, notes: tuple[str, ...
     ],
 )
 def test_exit_code(actions: list[Any], code: int) -> None:
-    assert exit_code(forecast(*[Change(OURS, action) for action in actions])) == code
+    assert forecast(*[Change(OURS, action) for action in actions]).exit_code == code
 
 
 def test_totals() -> None:

@@ -1,0 +1,209 @@
+"""What carrying out a release would do in a workload cluster, stage by stage, from what `addon_apply` observes."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from functions.addon_apply import content, history
+from functions.addon_apply.content import Assets, Facts
+from functions.addon_apply.decide import DEFAULT_NAMESPACE
+from functions.addon_apply.observe import Observed, target, values_context
+from functions.addon_apply.target import Target
+from shared import charts
+from shared.api import cluster as contract
+from shared.charts import ChartError, Identity
+from shared.kube import Key, Object, Resource, dig, key_of
+from shared.releases.stages import Stage
+from shared.workload import inventory
+from shared.workload.desired import defined_by, desired
+from shared.workload.inventory import Entry, entry_of
+from shared.workload.policy import PREFIX, Policy
+from shared.workload.preview import Change, preview, totals
+from shared.workload.reach import Reached
+
+from .failures import Failure
+
+_REST = Stage("")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one stage does; without a name what comes after all stages, or everything where there are none."""
+
+    stage: Stage
+    changes: tuple[Change, ...]
+
+    def dump(self) -> Object:
+        waits = {"before": self.stage.before, "after": self.stage.after}
+        return {
+            "name": self.stage.name,
+            "action": self.stage.action,
+            **{f"waits{when.title()}": wait.expression for when, wait in waits.items() if wait},
+            "changes": [change.dump() for change in self.changes],
+        }
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The whole plan. `notes` are what else there is to know about it."""
+
+    cluster: Key
+    present: str
+    wanted: str
+    addon_version: str
+    kubernetes: str
+    hook: str
+    notes: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def changes(self) -> list[Change]:
+        return [change for part in self.parts for change in part.changes]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return totals(self.changes)
+
+    @property
+    def obstructed(self) -> bool:
+        """Whether the release would not get through."""
+        return bool(self.counts["refuse"] or self.counts["unknown"])
+
+    @property
+    def empty(self) -> bool:
+        return not any(change.changes for change in self.changes)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where nothing would change, 3 where something would, 4 where the release would not get through."""
+        return 4 if self.obstructed else 0 if self.empty else 3
+
+    def dump(self) -> Object:
+        return {
+            "cluster": self.cluster.name,
+            "namespace": self.cluster.namespace,
+            "clusterStack": {"present": self.present, "wanted": self.wanted},
+            "addonVersion": self.addon_version,
+            "kubernetesVersion": self.kubernetes,
+            "hook": self.hook,
+            "notes": list(self.notes),
+            "summary": self.counts,
+            "stages": [part.dump() for part in self.parts],
+        }
+
+
+@dataclass(frozen=True)
+class _Content:
+    """The objects of the stages of a release, as they are applied, and those of kinds that nobody knows."""
+
+    applied: dict[str, list[Object]]
+    unknown: dict[str, list[Object]]
+    deleted: dict[str, list[Object]]
+    """What stages that delete are about."""
+    served: dict[tuple[str, str], Resource]
+
+    @property
+    def stage_of(self) -> dict[Identity, str]:
+        return {charts.identity(obj): stage for stage, objects in self.applied.items() for obj in objects}
+
+
+def forecast(observed: Observed, addon: Object, cluster: Object) -> Forecast:
+    assets, reached, facts = observed.assets, observed.reach, observed.facts
+    assert isinstance(assets, Assets)
+    assert isinstance(reached, Reached)
+    assert facts is not None
+    goal = target(observed)
+    due = assets.stages.of(goal.hook) if assets.stages else ()
+    wanted = assets.stages.wanted(goal.hook) if assets.stages else ()
+    rendered = _rendered(observed, assets, reached, facts, due, wanted)
+    shown = (*due, *(one for one in wanted if one not in due), _REST)
+    parts = tuple(_parts(observed, reached, rendered, shown))
+    changed = any(change.changes for part in parts for change in part.changes)
+    return Forecast(
+        key_of(cluster),
+        dig(addon, "spec.clusterStack", ""),
+        goal.class_name,
+        goal.version,
+        facts.version,
+        goal.hook,
+        tuple(_notes(observed, addon, cluster, goal, changed=changed)),
+        parts,
+    )
+
+
+def _rendered(
+    observed: Observed, assets: Assets, reached: Reached, facts: Facts, due: Sequence[Stage], wanted: Sequence[Stage]
+) -> _Content:
+    context = values_context(observed)
+    try:
+        applied = dict(content.wanted(assets, wanted, context, facts))
+        deleted = {one.name: content.stage(assets, one, context, facts) for one in due if one.action == "delete"}
+    except ChartError as error:
+        raise Failure(f"{observed.release}: {error}") from error
+    served = {**reached.served, **defined_by(obj for objects in applied.values() for obj in objects)}
+
+    def known(objects: Iterable[Object]) -> list[Object]:
+        there = [obj for obj in objects if (obj["apiVersion"], obj["kind"]) in served]
+        return desired(there, served, default_namespace=DEFAULT_NAMESPACE)
+
+    return _Content(
+        {stage: known(objects) for stage, objects in applied.items()},
+        {
+            stage: [obj for obj in objects if (obj["apiVersion"], obj["kind"]) not in served]
+            for stage, objects in applied.items()
+        },
+        {stage: known(objects) for stage, objects in deleted.items()},
+        served,
+    )
+
+
+def _parts(observed: Observed, reached: Reached, rendered: _Content, stages: Sequence[Stage]) -> Iterable[Part]:
+    """One for each stage, and one more where there is something beyond them."""
+    policy = observed.policy if isinstance(observed.policy, Policy) else Policy()
+    objects = [obj for part in rendered.applied.values() for obj in part]
+    todo = inventory.plan(objects, observed.known, resumed=False, stages=rendered.stage_of)
+    deleted = {
+        stage: _entries(objects, observed.known, rendered.stage_of) for stage, objects in rendered.deleted.items()
+    }
+    first = {entry.identity: entry for entries in deleted.values() for entry in entries}
+    todo = replace(todo, prune=tuple({**first, **{entry.identity: entry for entry in todo.prune}}.values()))
+    changes = preview(reached.workload, todo, rendered.served, policy)
+    for stage in stages:
+        if stage.action == "delete":
+            here = [entry.identity for entry in deleted[stage.name]]
+        elif stage is _REST:
+            here = list(changes)
+        else:
+            here = [charts.identity(obj) for obj in rendered.applied[stage.name]]
+        part = [changes.pop(who) for who in here if who in changes]
+        part += map(_unknown, rendered.unknown.get(stage.name, ()))
+        if part or stage is not _REST:
+            yield Part(stage, tuple(part))
+
+
+def _entries(objects: Iterable[Object], known: Iterable[Entry], wanted: Container[Identity]) -> list[Entry]:
+    """What a stage that deletes is about, as far as no other stage wants it."""
+    ours = {entry.identity: entry for entry in known}
+    unwanted = {charts.identity(obj): entry_of(obj) for obj in objects if charts.identity(obj) not in wanted}
+    return [ours.get(who, entry) for who, entry in unwanted.items()]
+
+
+def _unknown(obj: Object) -> Change:
+    reason = "the workload cluster does not serve this kind, and no CRD of the release defines it"
+    return Change(entry_of(obj), "unknown", reason=reason)
+
+
+def _notes(observed: Observed, addon: Object, cluster: Object, goal: Target, *, changed: bool) -> Iterable[str]:
+    if contract.is_paused(cluster):
+        yield "the Cluster is paused: nothing of this happens before it is not"
+    if dig(addon, ("metadata", "annotations", history.ROLLBACK)) == goal.class_name:
+        yield "the addons are rolled back from this class: nothing of this happens while that is asked for"
+    if goal.version == dig(addon, "spec.version") and goal.told == dig(addon, "status.kubernetesVersion", ""):
+        applied = dig(addon, "status.ready") is True
+        drift = observed.policy.drift if isinstance(observed.policy, Policy) else ""
+        if applied and changed and drift != "repair":
+            yield (
+                f"addons {goal.version} are applied already, and this is what differs from them; it is put back with "
+                f"annotation {PREFIX}drift: repair (now {drift})"
+            )
