@@ -1,0 +1,41 @@
+"""docs/operations.md speaks of every annotation, condition, reason and event that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from functions.addon_apply import history
+from shared.workload import policy, preview
+
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs" / "operations.md").read_text()
+CODE = "\n".join(path.read_text() for path in sorted((ROOT / "functions" / "addon_apply").glob("*.py")))
+SAID = re.compile(r"""verdict\.(?:false|true)\(\s*"(\w+)"(?:,\s*f?"(\w+)")?""")
+TOLD = re.compile(r'Notice\("(\w+)"')
+
+
+def spoken_of() -> list[str]:
+    found = SAID.findall(CODE)
+    return sorted({name for names in found for name in names if name} | set(TOLD.findall(CODE)))
+
+
+def test_the_search_finds_something() -> None:
+    assert {"ClusterReady", "InvalidAnnotation", "FailedToApplyObjects", "DriftFound"} <= set(spoken_of())
+
+
+@pytest.mark.parametrize("name", spoken_of())
+def test_conditions_reasons_and_events(name: str) -> None:
+    assert f"`{name}`" in DOCS
+
+
+@pytest.mark.parametrize("name", [*policy._KNOWN, history.ROLLBACK.removeprefix(policy.PREFIX)])
+def test_annotations(name: str) -> None:
+    assert f"| `{policy.PREFIX}{name}` |" in DOCS
+
+
+@pytest.mark.parametrize("action", sorted(set(preview.Action.__args__) - {"unchanged"}))  # type: ignore[attr-defined]
+def test_marks_of_a_plan(action: str) -> None:
+    assert re.search(rf"^\| `. {action}` \|", DOCS, re.MULTILINE)
