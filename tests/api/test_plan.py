@@ -12,13 +12,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from shared.api.resources import CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.kube import ApiError, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.kube.discovery import Discovery
-from tests.support.api_proxy import Proxy, api_server
+from shared.storage import ObjectStore
+from tests.support.api_proxy import Proxy, Request, api_server, cut_before
 from tests.support.releases import config_map, write_release, write_stages
-from tests.support.world import World
+from tests.support.world import ADDON, World
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
@@ -51,15 +52,16 @@ def invoke(world: World, kubeconfig: Path, tmp_path: Path, *arguments: str) -> R
 
 
 @pytest.fixture
-def plan(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy) -> Plan:
+def plan(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy, object_store: ObjectStore) -> Plan:
     """Runs the command; nothing may change by it. Returns its JSON with the changes by name."""
 
     def run(*arguments: str) -> Object:
         world.secret(proxy.kubeconfig)
-        before, seen = versions(world), len(proxy.seen)
+        before, stored, seen = versions(world), object_store.list(), len(proxy.seen)
         result = invoke(world, kubeconfig, tmp_path, "--output", "json", *arguments)
         assert result.exit_code == 0, result.output
         assert versions(world) == before
+        assert object_store.list() == stored
         for request in proxy.seen[seen:]:
             assert not request.writes or parse_qs(urlsplit(request.target).query)["dryRun"] == ["All"], request.target
         found: Object = json.loads(result.stdout)
@@ -252,6 +254,56 @@ def test_what_may_differ_is_left(world: World, plan: Plan) -> None:
     assert actions(plan()) == {"a": "unchanged", "b": "update"}
 
 
+def test_a_kind_in_a_new_version(world: World, plan: Plan) -> None:
+    """The dry run cannot see what a version that is yet to come makes of an object that is there."""
+    group = f"{world.namespace}.example.com"
+
+    def widget(version: str) -> Object:
+        return {"apiVersion": f"{group}/{version}", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
+
+    old, new = crd(group), crd(group)
+    new["spec"]["versions"] = [
+        {**new["spec"]["versions"][0], "storage": False},
+        {**old["spec"]["versions"][0], "name": "v2"},
+    ]
+    world.cluster(write_release(world.releases, "v1", [old, widget("v1")]))
+    world.secret()
+    assert world.settle().retry_after is None
+    found = plan("--release", write_release(world.releases, "v2", [new, widget("v2")]))
+    assert actions(found) == {f"widgets.{group}": "update", "w": "update"}
+    assert "not served yet" in found["changes"]["w"]["reason"]
+
+
+def test_a_kind_whose_schema_changes(world: World, plan: Plan) -> None:
+    group = f"{world.namespace}.example.com"
+    widget: Object = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
+    new = crd(group)
+    new["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = {"size": {"type": "integer"}}
+    world.cluster(write_release(world.releases, "v1", [crd(group), widget]))
+    world.secret()
+    assert world.settle().retry_after is None
+    found = plan("--release", write_release(world.releases, "v2", [new, {**widget, "size": 7}]))
+    assert found["changes"]["w"]["action"] == "refuse"
+    assert "its CRD changes with this release" in found["changes"]["w"]["reason"]
+
+
+def test_notes_say_what_stands_in_the_way(world: World, plan: Plan) -> None:
+    name = write_release(world.releases, "v1", [world.map("a", "1")])
+    world.cluster(name)
+    world.secret()
+    world.settle()
+    assert plan()["notes"] == []
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"k": "2"}})
+    [note] = plan()["notes"]
+    assert "drift: repair (now ignore)" in note
+    world.cluster(name, policy={"drift": "repair"}, paused=True)
+    annotation: Object = {"metadata": {"annotations": {"capi-functions.dev/rollback-from": name}}}
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), annotation)
+    paused, rolled_back = plan()["notes"]
+    assert "is paused" in paused
+    assert "rolled back from this class" in rolled_back
+
+
 # -- stages ------------------------------------------------------------------------------------------------------
 
 STAGES = """
@@ -304,6 +356,24 @@ def test_exit_codes(world: World, kubeconfig: Path, tmp_path: Path) -> None:
     assert result.exit_code == 4
     assert "? unknown" in result.output
     assert "nowhere.example.com/v1" in result.output
+
+
+def test_a_server_that_goes_away(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map(f"map-{number}") for number in range(40)]))
+    world.secret(proxy.kubeconfig)
+    writes: list[Request] = []
+
+    def vanishing(request: Request) -> bool:
+        if request.writes:
+            writes.append(request)
+        return len(writes) > 5
+
+    proxy.fail(cut_before, vanishing)
+    result = invoke(world, kubeconfig, tmp_path)
+    assert result.exit_code == 1
+    assert "does not answer" in result.output
+    assert world.names() == []
+    assert len(writes) < 40  # nobody knocks on all doors of a house that burnt down
 
 
 def test_refusals_name_the_way_out(world: World, kubeconfig: Path, tmp_path: Path) -> None:
