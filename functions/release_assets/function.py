@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from threading import Lock
 
+from shared import metrics
 from shared.clients import Clients
 from shared.event import Event, own_event
 from shared.releases.naming import InvalidName, ReleaseName
@@ -40,12 +41,15 @@ def handle(clients: Clients, event: Event) -> Answer:
 
 def _ensure(clients: Clients, name: ReleaseName) -> str:
     if clients.releases.load(name.tag) is not None:
+        metrics.RELEASE_FETCHES.labels(outcome="present").inc()
         return f"{name} is there already"
     try:
         clients.releases.save(name.tag, from_env())
     except (InvalidRelease, SourceError) as error:
+        metrics.RELEASE_FETCHES.labels(outcome="invalid" if isinstance(error, InvalidRelease) else "failed").inc()
         clients.releases.note_failure(name.tag, str(error))
         return str(error)
+    metrics.RELEASE_FETCHES.labels(outcome="fetched").inc()
     clients.releases.note_failure(name.tag, "")
     return f"{name} fetched"
 

@@ -11,6 +11,9 @@ from shared.kube.resources import Object
 PORT = 8080
 IMAGE = "capi-functions"
 
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
+"""What a Prometheus that goes by annotations looks for."""
+
 SETTINGS = {
     "release_assets": ("capi-functions-storage", "capi-functions-releases"),
     "addon_apply": ("capi-functions-storage",),
@@ -63,7 +66,7 @@ def deployment(function: str, name: str, namespace: str) -> Object:
         "metadata": {"name": name, "namespace": namespace, "labels": labels(name)},
         "spec": {
             "selector": {"matchLabels": labels(name)},
-            "template": {"metadata": {"labels": labels(name)}, "spec": pod},
+            "template": {"metadata": {"labels": labels(name), "annotations": SCRAPED}, "spec": pod},
         },
     }
 

@@ -29,7 +29,8 @@ _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 class Client:
     """Talks to one API server; safe to share between threads.
 
-    `timeout` is (connect, read) in seconds for one attempt; `attempts` bounds the tries of one call.
+    `timeout` is (connect, read) in seconds for one attempt; `attempts` bounds the tries of one call; `cluster` is
+    what its requests are counted as, management or workload.
     Every verb raises `ApiError` or one of its subclasses, with a message that names the object.
     """
 
@@ -41,12 +42,14 @@ class Client:
         attempts: int = 3,
         pool_size: int = 16,
         user_agent: str = "capi-functions",
+        cluster: str = "management",
     ) -> None:
         self._credentials = credentials
         self._pool = credentials.pool(pool_size)
         self._timeout = timeout
         self._attempts = attempts
         self._user_agent = user_agent
+        self._cluster = cluster
         self.host: str = credentials.host.rstrip("/")
         self.requests = 0
         """Requests sent so far, retries included: what the budgets in the benchmarks count."""
@@ -254,6 +257,8 @@ class Client:
     ) -> Any:
         import urllib3
 
+        from .. import metrics
+
         url = self.host + path + ("?" + urlencode(query) if query else "")
         headers = {"Accept": accept, "User-Agent": self._user_agent}
         if data is not None:
@@ -261,6 +266,7 @@ class Client:
         if self._credentials.token is not None:
             headers["Authorization"] = f"Bearer {self._credentials.token()}"
         self.requests += 1
+        metrics.REQUESTS.labels(self._cluster, method).inc()
         try:
             return self._pool.request(
                 method,

@@ -66,7 +66,7 @@ def workload(kubeconfig: bytes) -> Client:
 
     Raises `KubeconfigError`.
     """
-    return _client(inline(kubeconfig), attempts=2)
+    return _client(inline(kubeconfig), attempts=2, cluster="workload")
 
 
 def inline(kubeconfig: bytes) -> Credentials:
@@ -103,9 +103,9 @@ def inline(kubeconfig: bytes) -> Credentials:
     )
 
 
-def _client(credentials: Credentials, *, attempts: int = 3) -> Client:
+def _client(credentials: Credentials, *, attempts: int = 3, cluster: str = "management") -> Client:
     try:
-        return Client(credentials, attempts=attempts)
+        return Client(credentials, attempts=attempts, cluster=cluster)
     except (ssl.SSLError, ValueError) as error:
         raise KubeconfigError(f"kubeconfig holds certificates or keys that cannot be used: {error}") from error
 

@@ -25,6 +25,7 @@ from ..event import Event
 from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
+from . import waits
 from .answer import Answer, done
 
 log = logging.getLogger("capi-functions")
@@ -51,7 +52,8 @@ class Decision:
 
     `status` is a merge patch for the primary object's status (only the fields this function owns), `requeue` the
     seconds after which to look again, `reply` the next step for another function. With `proceed` the next step is this
-    function's own: it looks again at once.
+    function's own: it looks again at once. `context` is what the log is to tell beside the message (names, nothing
+    secret).
     """
 
     effects: tuple[Effect, ...] = ()
@@ -61,6 +63,7 @@ class Decision:
     reply: Event | None = None
     message: str = ""
     proceed: bool = False
+    context: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class Function(Generic[O]):
         """One round of the four steps; None where another follows at once."""
         primary = clients.management.find(self.triggers.primary, key)
         if primary is not None and not event.resync and self.settled(primary, event):
-            return done("settled")
+            return Answer(204, "settled", settled=True)
         observed = self.observe(clients, key, primary)
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
@@ -125,7 +128,10 @@ class Function(Generic[O]):
         if results.error is None:
             if primary is not None and not _gone(primary, results):
                 self._write_status(clients, latest(primary, results), decision)
-            return None if decision.proceed else done(decision.message, reply=decision.reply, again=decision.requeue)
+                waits.observe(self.name, primary, decision.status, now)
+            if decision.proceed:
+                return None
+            return done(decision.message, reply=decision.reply, again=decision.requeue, context=decision.context)
         # The decision did not come true, so its status would be a lie; but somebody should hear why.
         refused = isinstance(results.error, ApiError) and not isinstance(
             results.error, (Unavailable, Conflict, NotFound)

@@ -1,22 +1,22 @@
 """HTTP around functions: the targets that functions-framework serves.
 
 The signature is `http`, since a target of signature `cloudevent` always answers a body that a Knative broker takes
-for a failed delivery. `GET` answers 200, for readiness probes.
+for a failed delivery. `GET` answers 200, for readiness probes, and at `/metrics` what is counted.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 
 import flask
 
+from .. import metrics
 from ..clients import Clients
 from ..event import Event, EventError, from_http
+from . import logs
 from .answer import Answer
 
 log = logging.getLogger("capi-functions")
@@ -26,7 +26,7 @@ Handler = Callable[[Clients, Event], Answer]
 
 def target(name: str, handle: Handler, clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
     """The functions-framework target `name` for a handler of events."""
-    _log_to_stderr()
+    logs.set_up()
     clients = clients or Clients()
 
     def serve(request: flask.Request) -> flask.Response:
@@ -41,14 +41,14 @@ def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.R
 
     Handlers are loaded at their first event, so that starting does not wait for all of them.
     """
-    _log_to_stderr()
+    logs.set_up()
     clients = Clients()
     loaded: dict[str, Handler] = {}
 
     def serve(request: flask.Request) -> flask.Response:
         name = request.path.strip("/").partition("/")[0]
-        if request.method == "GET" and name in ("", "healthz", "readyz"):
-            return flask.Response("ok\n", mimetype="text/plain")
+        if request.method == "GET" and name in ("", "healthz", "readyz", "metrics"):
+            return _get(name)
         if name not in handlers:
             known = ", ".join(sorted(handlers))
             return flask.Response(f"no function at /{name}; there are: {known}\n", 404, mimetype="text/plain")
@@ -61,7 +61,7 @@ def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.R
 
 def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request) -> flask.Response:
     if request.method == "GET":
-        return flask.Response("ok\n", mimetype="text/plain")
+        return _get(request.path.strip("/").rpartition("/")[2])
     if request.method != "POST":
         return flask.Response("POST a CloudEvent\n", 405, mimetype="text/plain")
     started = time.perf_counter()
@@ -72,10 +72,20 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
     except EventError as error:
         answer = Answer(400, str(error))
     except Exception as error:
-        log.exception("%s failed on %s", name, f"{event.type} {event.kind} {event.key}" if event else "an event")
+        about = f"{event.type} {event.kind} {event.key}" if event else "an event"
+        log.exception("%s failed on %s", name, logs.one_line(about))
         answer = Answer(500, f"{type(error).__name__} in {name}; the log has the details")
-    _log(name, event, answer, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    metrics.DELIVERIES.labels(name, answer.outcome).inc()
+    metrics.SECONDS.labels(name).observe(seconds)
+    logs.delivery(name, event, answer, seconds)
     return _response(answer)
+
+
+def _get(page: str) -> flask.Response:
+    if page == "metrics":
+        return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+    return flask.Response("ok\n", mimetype="text/plain")
 
 
 def _response(answer: Answer) -> flask.Response:
@@ -95,19 +105,3 @@ def _response(answer: Answer) -> flask.Response:
     if not body:
         response.headers.pop("Content-Type", None)
     return response
-
-
-def _log(name: str, event: Event | None, answer: Answer, seconds: float) -> None:
-    about = f"{event.kind or event.type} {event.key} {event.change or ''}".strip() if event else "-"
-    level = logging.INFO if answer.status < 400 else logging.WARNING
-    later = f" again in {answer.retry_after:g}s" if answer.retry_after is not None else ""
-    log.log(level, "%s %s -> %d%s %.1fms %s", name, about, answer.status, later, seconds * 1000, answer.message)
-
-
-def _log_to_stderr() -> None:
-    if not log.handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        log.addHandler(handler)
-        log.setLevel(os.environ.get("LOG_LEVEL", "INFO").upper())
-        log.propagate = False

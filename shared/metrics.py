@@ -1,0 +1,54 @@
+"""What is counted, for Prometheus: `metrics.OBJECTS.labels(outcome="applied").inc(3)`.
+
+Counts are of this process and begin at nothing, as Prometheus expects of a counter. Labels take few and known values:
+never a name, a namespace or a message. What each metric means stands in docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each one, and nobody reads them
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+OUTCOMES = ("applied", "pruned", "failed")
+FETCHES = ("fetched", "present", "invalid", "failed")
+
+DELIVERIES = Counter("capi_functions_deliveries", "Events answered, by what became of them", ("function", "outcome"))
+SECONDS = Histogram(
+    "capi_functions_delivery_seconds",
+    "Seconds from an event to its answer",
+    ("function",),
+    buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+REQUESTS = Counter(
+    "capi_functions_api_requests", "Requests sent to Kubernetes API servers, retries included", ("cluster", "verb")
+)
+OBJECTS = Counter("capi_functions_addon_objects", "Objects of addons, by what became of them", ("outcome",))
+DRIFT = Counter("capi_functions_drift_repaired", "Objects of addons that were not as they had been applied")
+WAITED = Histogram(
+    "capi_functions_waited_seconds",
+    "Seconds that a condition was False, observed when that ends",
+    ("function", "condition"),
+    buckets=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600),
+)
+RELEASE_FETCHES = Counter("capi_functions_release_fetches", "Releases asked for, by what became of it", ("outcome",))
+HOOKS = Counter("capi_functions_hooks", "Calls of runtime hooks, by answer", ("hook", "outcome"))
+
+# There from the start, so that a rate over the first of them is no gap.
+for _outcome in OUTCOMES:
+    OBJECTS.labels(outcome=_outcome)
+for _outcome in FETCHES:
+    RELEASE_FETCHES.labels(outcome=_outcome)
+
+
+def exposition() -> bytes:
+    """All of it, in the text format of `CONTENT_TYPE`."""
+    return generate_latest()

@@ -1,0 +1,110 @@
+"""What functions count, as Prometheus reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import urllib3
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families
+
+from functions import catalog
+from infra.local.functions_server import FunctionsServer
+from shared.event import change_event
+from shared.kube import Object
+from tests.support.releases import write_release
+from tests.support.world import World
+
+HTTP = urllib3.PoolManager(retries=False)
+GONE: Object = {
+    "apiVersion": "cluster.x-k8s.io/v1beta2",
+    "kind": "Cluster",
+    "metadata": {"name": "very-own-name", "namespace": "very-own-namespace"},
+}
+
+
+def count(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def scrape(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    answer = HTTP.request("GET", f"{url}/metrics", timeout=20.0)
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(answer.data.decode())
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def sample(scraped: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], name: str, **labels: str) -> float:
+    return scraped.get((name, tuple(sorted(labels.items()))), 0.0)
+
+
+@pytest.mark.parametrize("function", ["", "cluster"])
+def test_deliveries_are_counted(function: str, kubeconfig: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "LOG_FORMAT": "json"}
+    server = FunctionsServer(environment, tmp_path / "log", function=function)
+    server.start()
+    path = "" if function else "/cluster"
+    try:
+        assert sample(scrape(server.url), "capi_functions_addon_objects_total", outcome="applied") == 0.0
+        headers, body = change_event(GONE, "update", source="/test").to_http()
+        for wanted in (204, 204):
+            assert HTTP.request("POST", server.url + path, headers=headers, body=body, timeout=20.0).status == wanted
+        assert HTTP.request("POST", server.url + path, body=b"nonsense", timeout=20.0).status == 400
+        found = scrape(server.url)
+    finally:
+        server.close()
+    told = "capi_functions_deliveries_total"
+    assert sample(found, told, function="cluster", outcome="done") == 2.0
+    assert sample(found, told, function="cluster", outcome="refused") == 1.0
+    assert sample(found, "capi_functions_delivery_seconds_count", function="cluster") == 3.0
+    assert sample(found, "capi_functions_api_requests_total", cluster="management", verb="GET") == 2.0
+    assert "very-own" not in str(found)
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
+    assert [(line["function"], line["status"]) for line in lines] == [("cluster", 204)] * 2 + [("cluster", 400)]
+    assert lines[0]["name"] == "very-own-name"
+
+
+def test_an_event_that_brings_nothing_new_counts_as_settled(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    answer = world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
+    assert answer.outcome == "settled"
+
+
+def test_waits_fetches_and_requests_of_a_rollout(world: World) -> None:
+    waited = {"function": "addon_apply", "condition": "ClusterStackReleaseDownloaded"}
+    before = [
+        count("capi_functions_waited_seconds_count", **waited),
+        count("capi_functions_release_fetches_total", outcome="fetched"),
+        count("capi_functions_release_fetches_total", outcome="failed"),
+        count("capi_functions_api_requests_total", cluster="workload", verb="PATCH"),
+    ]
+    world.secret()
+    world.cluster("test-stack-1-36-v1")
+    world.settle()
+    write_release(world.releases, "v1", [world.map("a"), world.map("b")])
+    assert world.settle().status == 204
+    after = [
+        count("capi_functions_waited_seconds_count", **waited),
+        count("capi_functions_release_fetches_total", outcome="fetched"),
+        count("capi_functions_release_fetches_total", outcome="failed"),
+        count("capi_functions_api_requests_total", cluster="workload", verb="PATCH"),
+    ]
+    assert [new - old for new, old in zip(after, before, strict=True)] == [1.0, 1.0, 1.0, 2.0]
+
+
+def test_functions_are_the_only_names_in_labels(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    for family in REGISTRY.collect():
+        for one in family.samples if family.name.startswith("capi_functions") else ():
+            assert one.labels.get("function", "sweep") in catalog.NAMES
+            assert world.namespace not in str(one.labels)
+            assert "demo" not in one.labels.values()
