@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from shared.releases.source import File, SourceError
+from shared.releases.sources import File, SourceError
 
 MIB = 1024 * 1024
 

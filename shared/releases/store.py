@@ -19,7 +19,7 @@ from shared.releases.cache import BlobCache
 from shared.releases.intake import MIB, Limits, Received, receive
 from shared.releases.naming import ReleaseName
 from shared.releases.release import METADATA, Blob, InvalidRelease, Release, assemble
-from shared.releases.source import Source
+from shared.releases.sources import Source
 from shared.storage import ObjectStore
 
 CACHE_BYTES = 32 * MIB

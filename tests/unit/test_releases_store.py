@@ -18,7 +18,8 @@ from shared.releases.cache import BlobCache
 from shared.releases.intake import Limits
 from shared.releases.naming import InvalidName
 from shared.releases.release import Blob, InvalidRelease
-from shared.releases.source import File, FolderSource, ReleaseNotFound, SourceError
+from shared.releases.sources import File, ReleaseNotFound, SourceError
+from shared.releases.sources.folder import FolderSource
 from shared.releases.store import Corrupted, ReleaseStore
 from shared.storage import ObjectStore, StorageError, StorageUnavailable
 

@@ -1,4 +1,4 @@
-"""`shared.releases.source`: the folder and the URL; `shared.releases.intake`: the guards."""
+"""`shared.releases.sources.folder`; `shared.releases.intake`: the guards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from shared.releases.intake import MIB, Limits, is_plain_name, receive
-from shared.releases.source import File, FolderSource, ReleaseNotFound, SourceError, from_env, from_url
+from shared.releases.sources import File, ReleaseNotFound, SourceError
+from shared.releases.sources.folder import FolderSource
 
 TAG = "docker-ferrol-1-27-v1"
 
@@ -121,36 +122,6 @@ def test_file_that_grows_while_it_is_read(folder: Path) -> None:
     with pytest.raises(SourceError, match="14 bytes instead of 10") as caught:
         list(receive([file], Limits()))
     assert caught.value.transient
-
-
-@pytest.mark.parametrize(
-    ("url", "path"),
-    [
-        ("file:///srv/releases", "/srv/releases"),
-        ("file://localhost/srv", "/srv"),
-        ("file:/srv", "/srv"),
-        ("file:///with%20space", "/with space"),
-        ("/srv/rele%20ases?#", "/srv/rele%20ases?#"),
-        ("relative/path", "relative/path"),
-        ("./a:b", "./a:b"),
-    ],
-)
-def test_url(url: str, path: str) -> None:
-    assert from_url(url) == from_env({"RELEASE_SOURCE": url}) == FolderSource(Path(path))
-
-
-@pytest.mark.parametrize(
-    "url", ["oci://u:token@registry/repo", "github:org/token", "https://h/x?token", "file://token/x", "file:", ""]
-)
-def test_url_that_no_source_serves(url: str) -> None:
-    with pytest.raises(SourceError, match=r"file:///<folder> or a path") as caught:
-        from_url(url)
-    assert "token" not in str(caught.value)
-
-
-def test_no_source_is_set() -> None:
-    with pytest.raises(SourceError, match="RELEASE_SOURCE is not set"):
-        from_env({})
 
 
 @pytest.mark.parametrize("name", ["metadata.yaml", "a-1-27-v0-sha.x.tgz", "..data", "with space", "ünïcode"])

@@ -1,0 +1,292 @@
+"""An OCI registry: one repository to pull from and to push to, over the plain distribution API.
+
+Credentials go to the registry itself, and, where it asks for that, to the token server that it names: over TLS only,
+unless plain HTTP was chosen for the registry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from .sources.access import Access
+from .sources.port import SourceError
+from .sources.web import Reply, Web, origin, shown
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+EMPTY = "application/vnd.oci.empty.v1+json"
+TITLE = "org.opencontainers.image.title"
+"""The annotation that names a layer's file."""
+
+_DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+_INDEXES = (INDEX, "application/vnd.docker.distribution.manifest.list.v2+json")
+_ACCEPT = ", ".join((MANIFEST, _DOCKER_MANIFEST, *_INDEXES))
+_REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_CHALLENGE = re.compile(r'([A-Za-z_]+)="([^"]*)"')
+_NEXT = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
+_PAGES = 200
+_NAMES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One file of an artifact, to be pushed."""
+
+    name: str
+    data: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """What a manifest says of a layer; `digest` as "sha256:<hexadecimal>", `size` in bytes."""
+
+    name: str
+    digest: str
+    size: int
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    digest: str
+    artifact_type: str
+    annotations: Mapping[str, str]
+    layers: tuple[Descriptor, ...]
+
+
+class NotInRegistry(SourceError):
+    """The repository has nothing under this name."""
+
+
+@dataclass
+class Registry:
+    """One conversation with one repository; a context manager. Everything raises `SourceError`.
+
+    `host` may have a port; `plain` is HTTP without TLS, by choice.
+    """
+
+    host: str
+    repository: str
+    access: Access = field(default_factory=Access)
+    plain: bool = False
+
+    def __post_init__(self) -> None:
+        if not _REPOSITORY.fullmatch(self.repository):
+            raise SourceError(f"{self.repository!r} is no name of a repository in a registry", transient=False)
+        # Docker Hub's API is not where its name is.
+        host = "registry-1.docker.io" if self.host == "docker.io" else self.host
+        self._base = f"{'http' if self.plain else 'https'}://{host}/v2/{self.repository}/"
+        self._web = Web(self.access.authority)
+        self._authorization = f"Bearer {self.access.token}" if self.access.token else ""
+
+    def __enter__(self) -> Registry:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._web.__exit__(kind, error, trace)
+
+    # -- pull ------------------------------------------------------------------------------------------------------
+
+    def tags(self) -> list[str]:
+        """All tags, in the registry's order; none for a repository that is not there."""
+        tags: list[str] = []
+        url = self._base + "tags/list?n=1000"
+        for _ in range(_PAGES):
+            reply = self._authorized(partial(self._web.get, url))
+            if reply.status == 404:
+                reply.close()
+                return tags
+            found = _mapping(self._ok(reply).json(), reply.url).get("tags") or []
+            tags += [tag for tag in found if isinstance(tag, str) and _TAG.fullmatch(tag)]
+            following = _NEXT.search(reply.headers.get("Link", ""))
+            if not following or len(tags) > _NAMES:
+                return tags
+            url = self._own(urljoin(url, following[1]))
+        return tags
+
+    def manifest(self, reference: str) -> Manifest:
+        """The manifest of a tag or digest. Raises `NotInRegistry`; an index is refused."""
+        if not (_TAG.fullmatch(reference) or _DIGEST.fullmatch(reference)):
+            raise NotInRegistry(f"{reference!r} is no tag", transient=False)
+        url = f"{self._base}manifests/{reference}"
+        reply = self._authorized(lambda header: self._web.get(url, header, accept=_ACCEPT))
+        if reply.status == 404:
+            reply.close()
+            raise NotInRegistry(f"{shown(url)} does not exist", transient=False)
+        media_type = self._ok(reply).headers.get("Content-Type", "").partition(";")[0].strip()
+        data = reply.read()
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        promised = reference if ":" in reference else reply.headers.get("Docker-Content-Digest", digest)
+        if promised != digest:
+            raise SourceError(f"{shown(url)} does not match its digest {promised}", transient=True)
+        return _manifest(data, digest, media_type, shown(url))
+
+    def blob(self, layer: Descriptor) -> Iterator[bytes]:
+        """The content of a layer as it comes; size and digest are the caller's to check."""
+        url = f"{self._base}blobs/{layer.digest}"
+        reply = self._ok(self._authorized(lambda header: self._web.get(url, header)))
+        yield from reply.chunks()
+
+    # -- push ------------------------------------------------------------------------------------------------------
+
+    def push(
+        self, tag: str, layers: Sequence[Layer], *, artifact_type: str, annotations: Mapping[str, str] | None = None
+    ) -> str:
+        """Publish an artifact under `tag`, replacing what is there; returns its digest.
+
+        The manifest comes last, so that an interrupted push changes nothing. What the registry has is not sent again.
+        """
+        if not _TAG.fullmatch(tag):
+            raise SourceError(f"{tag!r} is no tag", transient=False)
+        config = self._put_blob(b"{}", EMPTY)
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "artifactType": artifact_type,
+            "config": config,
+            "layers": [
+                self._put_blob(layer.data, layer.media_type) | {"annotations": {TITLE: layer.name}} for layer in layers
+            ],
+            "annotations": dict(annotations or {}),
+        }
+        data = json.dumps(manifest, separators=(",", ":")).encode()
+        self._send("PUT", f"{self._base}manifests/{tag}", {"Content-Type": MANIFEST}, data).close()
+        return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+    def _put_blob(self, data: bytes, media_type: str) -> dict[str, Any]:
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        descriptor = {"mediaType": media_type, "digest": digest, "size": len(data)}
+        url = f"{self._base}blobs/{digest}"
+        known = self._authorized(lambda header: self._web.request("HEAD", url, authorization=header), actions="push")
+        known.close()
+        if known.status == 200:
+            return descriptor
+        upload = self._send("POST", f"{self._base}blobs/uploads/", {}, b"")
+        upload.close()
+        place = urljoin(upload.url, upload.headers.get("Location", ""))
+        separator = "&" if urlsplit(place).query else "?"
+        target = f"{self._own(place)}{separator}{urlencode({'digest': digest})}"
+        self._send("PUT", target, {"Content-Type": "application/octet-stream"}, data).close()
+        return descriptor
+
+    def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        reply = self._authorized(lambda header: self._web.request(method, url, headers, header, body), actions="push")
+        return self._ok(reply)
+
+    # -- access ----------------------------------------------------------------------------------------------------
+
+    def _ok(self, reply: Reply) -> Reply:
+        if not 200 <= reply.status < 300:
+            raise reply.error(self._hint())
+        return reply
+
+    def _hint(self) -> str:
+        given = self.access.token or self.access.username
+        return "the credentials are not accepted" if given else "it wants a token, or a user name and password"
+
+    def _authorized(self, ask: Callable[[str], Reply], *, actions: str = "pull") -> Reply:
+        """The answer to `ask`, which is given the Authorization header: asked again as the challenge says."""
+        reply = ask(self._authorization)
+        challenge = reply.headers.get("WWW-Authenticate", "")
+        if reply.status != 401 or not challenge or origin(reply.url) != origin(self._base):
+            return reply
+        scheme, _, rest = challenge.partition(" ")
+        if scheme.lower() == "basic" and self.access.username:
+            answer = self.access.basic
+        elif scheme.lower() == "bearer" and not self.access.token:
+            answer = f"Bearer {self._token(dict(_CHALLENGE.findall(rest)), actions)}"
+        else:
+            return reply
+        if answer == self._authorization:
+            return reply
+        reply.close()
+        self._authorization = answer
+        return ask(answer)
+
+    def _token(self, challenge: Mapping[str, str], actions: str) -> str:
+        realm = challenge.get("realm", "")
+        try:
+            scheme, *_ = origin(realm)
+        except ValueError:
+            raise SourceError(f"{shown(self._base)} names a token server that is no URL", transient=False) from None
+        if scheme != "https" and not self.plain:
+            raise SourceError(f"the token server {shown(realm)} would get credentials in the clear", transient=False)
+        wanted = "pull,push" if actions == "push" else "pull"
+        query = {"scope": challenge.get("scope") or f"repository:{self.repository}:{wanted}"}
+        if "service" in challenge:
+            query["service"] = challenge["service"]
+        separator = "&" if urlsplit(realm).query else "?"
+        basic = self.access.basic if self.access.username else ""
+        reply = self._ok(self._web.get(f"{realm}{separator}{urlencode(query)}", basic, accept="application/json"))
+        answer = _mapping(reply.json(), realm)
+        token = answer.get("token") or answer.get("access_token")
+        if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
+            raise SourceError(f"the token server {shown(realm)} gives no token", transient=True)
+        return token
+
+    def _own(self, url: str) -> str:
+        """A URL that the registry named, if it is its own: it will be sent credentials."""
+        try:
+            same = origin(url) == origin(self._base)
+        except ValueError:
+            same = False
+        if not same:
+            raise SourceError(f"{shown(self._base)} refers to another host, {shown(url)}", transient=False)
+        return url
+
+
+def _manifest(data: bytes, digest: str, media_type: str, where: str) -> Manifest:
+    try:
+        document = _mapping(json.loads(data), where)
+    except (ValueError, RecursionError):
+        raise SourceError(f"{where} is no manifest", transient=False) from None
+    media_type = document.get("mediaType") or media_type
+    if media_type in _INDEXES or "manifests" in document:
+        raise SourceError(
+            f"{where} is an index of several artifacts; a release is one, pushed without a platform", transient=False
+        )
+    if media_type not in (MANIFEST, _DOCKER_MANIFEST):
+        raise SourceError(f"{where} is of type {media_type!r}, which is no artifact", transient=False)
+    layers = document.get("layers")
+    if not isinstance(layers, list):
+        raise SourceError(f"{where} has no layers", transient=False)
+    annotations = document.get("annotations")
+    return Manifest(
+        digest,
+        str(document.get("artifactType") or ""),
+        annotations if isinstance(annotations, dict) else {},
+        tuple(_descriptor(layer, f"layer {number} of {where}") for number, layer in enumerate(layers)),
+    )
+
+
+def _descriptor(layer: Any, where: str) -> Descriptor:
+    layer = _mapping(layer, where)
+    annotations = layer.get("annotations")
+    name = annotations.get(TITLE) if isinstance(annotations, dict) else None
+    digest, size = layer.get("digest"), layer.get("size")
+    if not isinstance(name, str):
+        raise SourceError(f"{where} has no annotation {TITLE}, so that its file has no name", transient=False)
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise SourceError(f"{where} has no sha256 digest", transient=False)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise SourceError(f"{where} has no size", transient=False)
+    return Descriptor(name, digest, size, str(layer.get("mediaType") or ""))
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise SourceError(f"{where} does not answer as a registry does", transient=True)
+    return value

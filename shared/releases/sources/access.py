@@ -1,0 +1,69 @@
+"""What a source asks for beside its address: credentials, and whom to trust.
+
+None of it is ever part of a message; `repr` leaves it out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.kube.resources import key_of
+
+from .port import SourceError
+
+_FIELDS = {
+    "token": "token",
+    "username": "username",
+    "password": "password",
+    "ca.crt": "authority",
+    "accessKeyId": "access_key",
+    "secretAccessKey": "secret_key",
+    "endpoint": "endpoint",
+    "region": "region",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Empty fields are not given. `authority` is PEM, trusted beside the system's own."""
+
+    token: str = field(default="", repr=False)
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    authority: str = field(default="", repr=False)
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    endpoint: str = ""
+    region: str = ""
+
+    @property
+    def authorization(self) -> str:
+        """The header for servers that are told at once; empty without credentials."""
+        if self.token:
+            return f"Bearer {self.token}"
+        return self.basic if self.username or self.password else ""
+
+    @property
+    def basic(self) -> str:
+        return f"Basic {base64.b64encode(f'{self.username}:{self.password}'.encode()).decode()}"
+
+
+def of_secret(secret: Mapping[str, Any]) -> Access:
+    """The access that a Secret gives. Raises `SourceError` for one without any known key, or with unreadable ones."""
+    data, key = secret.get("data") or {}, key_of(secret)
+    known = {name: field for name, field in _FIELDS.items() if name in data}
+    if not known:
+        raise SourceError(f"Secret {key} has none of the keys {', '.join(_FIELDS)}", transient=False)
+    values: dict[str, str] = {}
+    for name, attribute in known.items():
+        try:
+            values[attribute] = base64.b64decode(data[name] or "", validate=True).decode().strip()
+        except (binascii.Error, ValueError):
+            raise SourceError(f"Secret {key}: {name} is not text", transient=False) from None
+        if attribute != "authority" and not values[attribute].isprintable():
+            raise SourceError(f"Secret {key}: {name} is more than one line", transient=False)
+    return Access(**values)

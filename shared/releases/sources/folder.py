@@ -1,0 +1,85 @@
+"""Releases in a folder, such as a mounted volume or a release author's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from .port import CHUNK, File, ReleaseNotFound, SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSource:
+    """Releases in `<root>/<tag>/` or `<root>/cluster-stacks/<tag>/`.
+
+    Regular files only; folders inside a release are passed over. Links may point within their release, as in
+    mounted ConfigMaps; anything that leaves it is refused.
+    """
+
+    root: Path
+
+    def fetch(self, tag: str) -> Iterator[File]:
+        """See `Source.fetch`."""
+        with _os_errors(f"release {tag!r} in {self.root}"):
+            folder = self._folder(tag)
+            for path in sorted(folder.iterdir()):
+                target = _inside(path, folder)
+                if not target.is_dir():
+                    with _open_regular(target) as stream:
+                        yield File(path.name, _chunks(stream, path), os.fstat(stream.fileno()).st_size)
+
+    def list(self) -> Sequence[str]:
+        """See `Source.list`."""
+        with _os_errors(f"the releases in {self.root}"):
+            folders = [parent.iterdir() for parent in self._parents() if parent.is_dir()]
+            return sorted({path.name for paths in folders for path in paths if self._offers(path)})
+
+    def _parents(self) -> tuple[Path, Path]:
+        return self.root, self.root / "cluster-stacks"
+
+    def _offers(self, path: Path) -> bool:
+        return path.is_dir() and not path.name.startswith(".") and path not in self._parents()
+
+    def _folder(self, tag: str) -> Path:
+        if not tag or tag in {".", ".."} or "/" in tag or "\0" in tag:
+            raise ReleaseNotFound(tag, str(self.root))
+        for parent in self._parents():
+            if (path := parent / tag).is_dir():
+                return _inside(path, self.root.resolve())
+        raise ReleaseNotFound(tag, str(self.root))
+
+
+@contextmanager
+def _os_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"cannot read {what}: {error}", transient=True) from error
+
+
+def _inside(path: Path, folder: Path) -> Path:
+    """What `path` points to, if that is in `folder` (itself without links)."""
+    try:
+        target = path.resolve(strict=True)
+    except RuntimeError as error:
+        raise SourceError(f"{path} is a loop of links", transient=False) from error
+    if not target.is_relative_to(folder):
+        raise SourceError(f"{path} leads out of {folder}", transient=False)
+    return target
+
+
+def _open_regular(target: Path) -> BinaryIO:
+    """Open a file, if it is one, without following links any more and without ever waiting for a pipe."""
+    if not target.is_file():
+        raise SourceError(f"{target} is not a regular file", transient=False)
+    return open(os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+
+
+def _chunks(stream: BinaryIO, path: Path) -> Iterator[bytes]:
+    with _os_errors(str(path)):
+        while chunk := stream.read(CHUNK):
+            yield chunk

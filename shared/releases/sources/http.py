@@ -1,0 +1,130 @@
+"""Releases on any web server, below `<folder>/<tag>/`.
+
+A server need not be able to list a folder. So the files are those that a release of that name has, those that it may
+have (404 is absence), and those in `SHA256SUMS`, as sha256sum writes it. Where there is one, each file must be in it.
+`<folder>/index.json` says what releases there are: {"releases": ["<tag>", ...]}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ..metadata import MAX_BYTES, MetadataError, parse
+from ..naming import InvalidName, ReleaseName
+from ..release import METADATA, STAGES, VALUES_TEMPLATE
+from .access import Access
+from .port import File, ReleaseNotFound, SourceError
+
+if TYPE_CHECKING:
+    from .web import Reply, Web
+
+SUMS = "SHA256SUMS"
+INDEX = "index.json"
+
+_SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
+_ABSENT = {404, 410}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSource:
+    """`root` is the URL of the folder, without a slash at the end."""
+
+    root: str
+    access: Access = field(default_factory=Access)
+
+    def fetch(self, tag: str) -> Iterator[File]:
+        """See `Source.fetch`."""
+        try:
+            name = ReleaseName.parse(tag)
+        except InvalidName:
+            raise ReleaseNotFound(tag, self.root) from None
+        with self._web() as web:
+            metadata = self._find(web, tag, METADATA)
+            if metadata is None:
+                raise ReleaseNotFound(tag, self.root)
+            data = metadata.read(MAX_BYTES + 1)
+            sums = self._sums(web, tag)
+            yield File(METADATA, [data], len(data), self._digest(sums, METADATA))
+            for file in _files(name, data, sums):
+                reply = self._find(web, tag, file)
+                if reply is not None:
+                    yield File(file, reply.chunks(), _length(reply), self._digest(sums, file))
+                elif file in sums:
+                    raise SourceError(f"{self.root}/{tag}: {file!r} is in {SUMS} but not there", transient=True)
+
+    def list(self) -> Sequence[str]:
+        """See `Source.list`."""
+        with self._web() as web:
+            reply = web.get(f"{self.root}/{INDEX}", self.access.authorization)
+            if reply.status in _ABSENT:
+                reply.close()
+                problem = f'{self.root} has no {INDEX}, which would list the releases: {{"releases": ["<tag>", ...]}}'
+                raise SourceError(problem, transient=False)
+            if reply.status != 200:
+                raise self._refused(reply)
+            document = reply.json()
+        releases = document.get("releases") if isinstance(document, dict) else None
+        if not isinstance(releases, list) or not all(isinstance(tag, str) for tag in releases):
+            raise SourceError(f'{self.root}/{INDEX} is not {{"releases": ["<tag>", ...]}}', transient=False)
+        return sorted(set(releases))
+
+    def _sums(self, web: Web, tag: str) -> Mapping[str, str]:
+        """File -> sha256; empty where there is no such file. An unreadable one is an error."""
+        reply = self._find(web, tag, SUMS)
+        if reply is None:
+            return {}
+        lines = [line for line in reply.read().decode(errors="replace").splitlines() if line.strip()]
+        found = [_SUM.fullmatch(line) for line in lines]
+        sums = {match[2]: match[1].lower() for match in found if match}
+        if not sums or None in found or len(sums) < len(lines):
+            raise SourceError(f"{self.root}/{tag}/{SUMS} is not what sha256sum writes", transient=False)
+        return {file: digest for file, digest in sums.items() if file != SUMS}
+
+    def _digest(self, sums: Mapping[str, str], file: str) -> str | None:
+        if sums and file not in sums:
+            raise SourceError(f"{self.root}: {file!r} is there but not in {SUMS}", transient=False)
+        return sums.get(file)
+
+    def _find(self, web: Web, tag: str, file: str) -> Reply | None:
+        reply = web.get(f"{self.root}/{tag}/{quote(file, safe='')}", self.access.authorization)
+        if reply.status in _ABSENT:
+            reply.close()
+            return None
+        if reply.status != 200:
+            raise self._refused(reply)
+        return reply
+
+    def _refused(self, reply: Reply) -> SourceError:
+        return reply.error("the credentials are not accepted" if self.access.authorization else "it wants credentials")
+
+    def _web(self) -> Web:
+        from .web import Web
+
+        return Web(self.access.authority)
+
+
+def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[str]:
+    """What to ask for beside metadata.yaml. Raises `SourceError` if that is no such file."""
+    try:
+        version = parse(metadata, name.tag).cluster_addon
+    except MetadataError as error:
+        raise SourceError(str(error), transient=False) from error
+    expected = [
+        name.class_chart,
+        name.addon_chart(version),
+        VALUES_TEMPLATE,
+        STAGES,
+        f"topology-{name.provider}.yaml",
+        "node-images.yaml",
+        "hashes.json",
+    ]
+    return [file for file in dict.fromkeys([*expected, *sums]) if file != METADATA]
+
+
+def _length(reply: Reply) -> int | None:
+    said = reply.headers.get("Content-Length", "")
+    return int(said) if said.isdecimal() and "Content-Encoding" not in reply.headers else None

@@ -1,0 +1,62 @@
+"""Releases as OCI artifacts: one repository, a tag for each release, a layer for each file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .access import Access
+from .port import File, ReleaseNotFound
+
+_PREFIX = "application/vnd.scs."
+ARTIFACT_TYPE = _PREFIX + "cluster-stacks.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class OciSource:
+    """`host` may have a port; `plain` is HTTP without TLS, by choice."""
+
+    host: str
+    repository: str
+    access: Access = field(default_factory=Access)
+    plain: bool = False
+
+    def fetch(self, tag: str) -> Iterator[File]:
+        """See `Source.fetch`. Whatever the media types: a file is what its title says."""
+        from ..registry import NotInRegistry, Registry
+
+        with Registry(self.host, self.repository, self.access, self.plain) as registry:
+            try:
+                manifest = registry.manifest(tag)
+            except NotInRegistry:
+                raise ReleaseNotFound(tag, f"{self.host}/{self.repository}") from None
+            for layer in manifest.layers:
+                yield File(layer.name, registry.blob(layer), layer.size, layer.digest.removeprefix("sha256:"))
+
+    def list(self) -> Sequence[str]:
+        """See `Source.list`."""
+        from ..registry import Registry
+
+        with Registry(self.host, self.repository, self.access, self.plain) as registry:
+            return sorted(registry.tags())
+
+
+def media_type(file: str) -> str:
+    """What a release's file is pushed as."""
+    if file == "metadata.yaml":
+        kind = "metadata.layer.v1+yaml"
+    elif file == "clusteraddon.yaml":
+        kind = "cluster-addon.config.layer.v1+yaml"
+    elif file == "node-images.yaml":
+        kind = "node-image.config.layer.v1+yaml"
+    elif file == "hashes.json":
+        kind = "hashes.layer.v1+yaml"
+    elif file.endswith(".tgz") and "-cluster-class-" in file:
+        kind = "cluster-class.v1.tar+gzip"
+    elif file.endswith(".tgz") and "-cluster-addon-" in file:
+        kind = "cluster-addon.layer.v1.tar+gzip"
+    elif file.endswith(".tgz") and "-node-image-" in file:
+        kind = "node-image.layer.v1.tar+gzip"
+    else:
+        return "application/octet-stream"
+    return _PREFIX + kind

@@ -1,0 +1,150 @@
+"""Releases in an S3 bucket, as `<prefix>/<tag>/<file>`.
+
+Plain requests, signed by botocore: so the limits of `web` hold here, too, where the endpoint may be a user's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from .access import Access
+from .port import File, ReleaseNotFound, SourceError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from .web import Reply, Web
+
+_PAGES = 100
+_ENDPOINTS = ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+
+
+@dataclass(frozen=True, slots=True)
+class S3Source:
+    """`prefix` has no slash at either end.
+
+    With `ambient`, what `access` lacks comes from the surroundings: the usual AWS variables, files and roles. Without
+    it, a request that has no keys is sent unsigned: a user's bucket must not be read with the operator's rights.
+    """
+
+    bucket: str
+    prefix: str
+    access: Access = field(default_factory=Access)
+    ambient: bool = False
+
+    def fetch(self, tag: str) -> Iterator[File]:
+        """See `Source.fetch`. What lies deeper than the release's folder is passed over."""
+        with self._web() as web:
+            folder = self._key(tag)
+            found = [entry for page in self._pages(web, folder) for entry in page.iterfind("{*}Contents")]
+            if not found:
+                raise ReleaseNotFound(tag, str(self))
+            for entry in found:
+                name, size = _text(entry, "Key").removeprefix(folder), _text(entry, "Size")
+                if name:  # a folder made in a console is an object without a name
+                    yield File(name, self._content(web, folder + name), int(size) if size.isdecimal() else None)
+
+    def list(self) -> Sequence[str]:
+        """See `Source.list`."""
+        with self._web() as web:
+            root = self._key()
+            pages = self._pages(web, root)
+            folders = (_text(entry, "Prefix") for page in pages for entry in page.iterfind("{*}CommonPrefixes"))
+            return sorted({folder.removeprefix(root).rstrip("/") for folder in folders} - {""})
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}"
+
+    def _key(self, *parts: str) -> str:
+        return "".join(f"{part}/" for part in (self.prefix, *parts) if part)
+
+    def _content(self, web: Web, key: str) -> Iterator[bytes]:
+        yield from self._ask(web, quote(key)).chunks()
+
+    def _pages(self, web: Web, prefix: str) -> Iterator[Element]:
+        query = {"list-type": "2", "delimiter": "/", "prefix": prefix}
+        for _ in range(_PAGES):
+            page = _parse(self._ask(web, f"?{urlencode(query, quote_via=quote)}"))
+            yield page
+            if _text(page, "IsTruncated") != "true":
+                return
+            query["continuation-token"] = _text(page, "NextContinuationToken")
+
+    def _ask(self, web: Web, path: str) -> Reply:
+        url = f"{self._endpoint()}/{self.bucket}/{path}"
+        reply = web.request("GET", url, self._signature(url))
+        if 300 <= reply.status < 400:
+            reply.close()
+            raise SourceError(f"bucket {self.bucket!r} is elsewhere: name its region, or its endpoint", transient=False)
+        if reply.status == 404:
+            reply.close()
+            raise SourceError(f"{self}: there is no such bucket, or a file has vanished", transient=True)
+        if reply.status != 200:
+            raise reply.error("the keys are not accepted" if self._keys() else "keys are needed")
+        return reply
+
+    def _signature(self, url: str) -> Mapping[str, str]:
+        keys = self._keys()
+        if keys is None:
+            return {}
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        request = AWSRequest("GET", url)
+        S3SigV4Auth(keys, "s3", self._region()).add_auth(request)
+        return dict(request.headers.items())
+
+    def _keys(self) -> Any:
+        """Credentials as botocore has them; None for an unsigned request."""
+        if self.access.access_key:
+            from botocore.credentials import Credentials
+
+            return Credentials(self.access.access_key, self.access.secret_key)
+        return _ambient_keys() if self.ambient else None
+
+    def _endpoint(self) -> str:
+        from .web import origin, shown
+
+        env = [os.environ.get(name, "") for name in _ENDPOINTS] if self.ambient else []
+        endpoint = next(filter(None, (self.access.endpoint, *env)), f"https://s3.{self._region()}.amazonaws.com")
+        try:
+            origin(endpoint)
+        except ValueError:
+            raise SourceError(f"the S3 endpoint of {self} is no http(s) URL", transient=False) from None
+        return shown(endpoint).rstrip("/")
+
+    def _region(self) -> str:
+        env = [os.environ.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")] if self.ambient else []
+        return next(filter(None, (self.access.region, *env)), "us-east-1")
+
+    def _web(self) -> Web:
+        from .web import Web
+
+        return Web(self.access.authority)
+
+
+def _ambient_keys() -> Any:
+    from botocore.session import Session
+
+    credentials = Session().get_credentials()
+    return credentials.get_frozen_credentials() if credentials else None
+
+
+def _parse(reply: Reply) -> Element:
+    from xml.etree import ElementTree
+
+    data = reply.read()
+    try:
+        if b"<!" in data:
+            raise ValueError("declarations")
+        return ElementTree.fromstring(data)  # noqa: S314 - of bounded size, and entities cannot be declared
+    except (ElementTree.ParseError, ValueError):
+        raise SourceError(f"{reply.url.partition('?')[0]} does not answer as S3 does", transient=True) from None
+
+
+def _text(element: Element, tag: str) -> str:
+    return element.findtext(f"{{*}}{tag}") or ""

@@ -1,0 +1,330 @@
+"""HTTP as sources need it: nothing that a server does may cost more than was agreed on.
+
+Limits in time, also for servers that answer drop by drop; proxies and CAs from the environment; redirects followed
+within bounds and without credentials for strangers; messages without secrets.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from .port import CHUNK, SourceError
+
+CONNECT_TIMEOUT = 5.0  # seconds
+READ_TIMEOUT = 20.0  # seconds without a byte
+TOTAL_TIMEOUT = 300.0  # seconds for all requests of one fetch
+REDIRECTS = 5
+DOCUMENT = 4 * 1024 * 1024  # bytes of anything that is read as a whole
+AGENT = "capi-functions"
+
+_BUSY = {408, 425, 429, 500, 502, 503, 504}
+_REDIRECTS = {301, 302, 303, 307, 308}
+_LONGEST_WAIT = 3600.0  # seconds
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port: what credentials belong to. Raises ValueError for no http(s) URL."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("no http(s) URL")
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def shown(url: str) -> str:
+    """The URL for messages: without user, query and fragment, where tokens may be."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer whose body is still to come. Consume it, or `close`."""
+
+    status: int
+    headers: Mapping[str, str]
+    url: str
+    """Where it came from in the end."""
+    response: Any
+    web: Web
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it is sent: encodings are left alone. Raises `SourceError`."""
+        try:
+            yield from self.response.stream(CHUNK, decode_content=False)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self.web.failure(self.url, error) from None
+        finally:
+            self.response.close()
+
+    def read(self, limit: int = DOCUMENT) -> bytes:
+        """The whole body. Raises `SourceError` if it is longer than `limit`."""
+        data = bytearray()
+        for chunk in self.chunks():
+            data += chunk
+            if len(data) > limit:
+                self.close()
+                raise SourceError(f"{shown(self.url)} answers with more than {limit} bytes", transient=False)
+        return bytes(data)
+
+    def json(self) -> Any:
+        """The body as JSON. Raises `SourceError`."""
+        data = self.read()
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise SourceError(f"{shown(self.url)} does not answer with JSON", transient=True) from None
+
+    def close(self) -> None:
+        self.response.close()
+
+    def error(self, hint: str = "") -> SourceError:
+        """What this refusal means: for 401 and 403 with `hint` as the way out. Closes the reply."""
+        self.close()
+        after = retry_after(self.headers, datetime.now(UTC))
+        limited = self.status == 429 or (self.status == 403 and after is not None)
+        place = shown(self.url)
+        if limited:
+            seconds = after if after is not None else 60.0
+            return SourceError(
+                f"{place} limits requests; asked again in {seconds:.0f} s", transient=True, retry_after=seconds
+            )
+        if self.status in (401, 403):
+            message = f"{place} refuses access (HTTP {self.status})"
+            return SourceError(f"{message}: {hint}" if hint else message, transient=False)
+        return SourceError(
+            f"{place} answers with HTTP {self.status}", transient=self.status in _BUSY, retry_after=after
+        )
+
+
+class Web:
+    """The requests of one fetch: within `total` seconds they are over, or cut off. Raises `SourceError`.
+
+    `authority` (PEM) is trusted beside the system's CAs. Not to be shared between threads.
+    """
+
+    def __init__(self, authority: str = "", *, total: float = TOTAL_TIMEOUT, read: float = READ_TIMEOUT) -> None:
+        self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read)
+        self._total = total
+        self._context = _context(authority)
+        self._pools: dict[str, urllib3.PoolManager] = {}
+        self._guard = _Guard(total)
+
+    def __enter__(self) -> Web:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._guard.close()
+        for pool in self._pools.values():
+            pool.clear()
+
+    def get(self, url: str, authorization: str = "", *, accept: str = "*/*", redirects: int = REDIRECTS) -> Reply:
+        """The answer at the end of all redirects, whatever its status. See `request`."""
+        headers = {"Accept": accept}
+        for _ in range(redirects + 1):
+            reply = self.request("GET", url, headers, authorization)
+            if reply.status not in _REDIRECTS or "location" not in reply.headers:
+                return reply
+            reply.close()
+            target = urljoin(url, reply.headers["location"])
+            if not _same_or_safer(url, target):
+                raise SourceError(f"{shown(url)} redirects to {shown(target)}, which is refused", transient=False)
+            if origin(target) != origin(url):
+                authorization = ""
+            url = target
+        raise SourceError(f"{shown(url)}: more than {redirects} redirects", transient=False)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        authorization: str = "",
+        body: bytes | None = None,
+    ) -> Reply:
+        """One request, without redirects; `authorization` is the header of that name."""
+        self._guard.check(url)
+        sent = {"User-Agent": AGENT, "Accept-Encoding": "identity", **(headers or {})}
+        if authorization:
+            sent["Authorization"] = authorization
+        try:
+            response = self._pool(url).request(
+                method,
+                url,
+                body=body,
+                headers=sent,
+                timeout=self._timeout,
+                preload_content=False,
+                retries=False,
+                redirect=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise self.failure(url, error) from None
+        return Reply(response.status, response.headers, url, response, self)
+
+    def failure(self, url: str, error: Exception) -> SourceError:
+        """An exception of the transport in our words: its own text may quote a whole URL."""
+        if self._guard.expired:
+            return SourceError(f"{shown(url)} takes longer than {self._total:g} s in all", transient=True)
+        cause = _innermost(error)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return SourceError(f"{shown(url)} is not trusted: {cause.verify_message}", transient=False)
+        if isinstance(cause, _Forbidden):
+            return SourceError(f"{shown(url)} is refused: {cause}", transient=False)
+        said = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
+        return SourceError(f"{shown(url)} does not answer: {said}", transient=True)
+
+    def _pool(self, url: str) -> urllib3.PoolManager:
+        scheme, host, _ = origin(url)
+        proxy = _proxy(scheme, host)
+        if proxy not in self._pools:
+            self._pools[proxy] = self._guard.pool(proxy, self._context)
+        return self._pools[proxy]
+
+
+class _Forbidden(OSError):
+    """An address that no release comes from."""
+
+
+class _Guard:
+    """Keeps an eye on all connections: where they lead, and how long they last."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+    def check(self, url: str) -> None:
+        if self.expired:
+            raise SourceError(f"{shown(url)} takes longer than {self._seconds:g} s in all", transient=True)
+
+    def watch(self, sock: socket.socket) -> socket.socket:
+        """Takes note of a new connection. The timeouts of a socket are per read; only this bounds their sum."""
+        host = sock.getpeername()[0]
+        if ipaddress.ip_address(host.partition("%")[0]).is_link_local:
+            sock.close()  # where clouds hand out credentials
+            raise _Forbidden(f"{host} is a link-local address")
+        with self._lock:
+            self._sockets.append(sock.dup())  # TLS takes the original away
+        return sock
+
+    def close(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            while self._sockets:
+                self._sockets.pop().close()
+
+    def pool(self, proxy: str, context: ssl.SSLContext) -> urllib3.PoolManager:
+        """A pool whose connections are all watched."""
+        guard = self
+
+        class Plain(HTTPConnection):
+            def _new_conn(self) -> socket.socket:
+                return guard.watch(super()._new_conn())
+
+        class Secure(HTTPSConnection):
+            def _new_conn(self) -> socket.socket:
+                return guard.watch(super()._new_conn())
+
+        class PlainPool(HTTPConnectionPool):
+            ConnectionCls = Plain
+
+        class SecurePool(HTTPSConnectionPool):
+            ConnectionCls = Secure
+
+        manager = _manager(proxy, context)
+        manager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
+        return manager
+
+    def _cut(self) -> None:
+        with self._lock:
+            for sock in self._sockets:
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Seconds that a server asks to be left alone for, at most an hour: `Retry-After`, or GitHub's own header."""
+    said = headers.get("Retry-After", "").strip()
+    seconds: float | None = None
+    if said.isdecimal():
+        seconds = float(said)
+    elif said:
+        with suppress(ValueError, TypeError):
+            moment = parsedate_to_datetime(said)
+            seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+    reset = headers.get("X-RateLimit-Reset", "").strip()
+    if seconds is None and headers.get("X-RateLimit-Remaining", "").strip() == "0" and reset.isdecimal():
+        seconds = float(reset) - now.timestamp()
+    return None if seconds is None else min(max(seconds, 1.0), _LONGEST_WAIT)
+
+
+def _manager(proxy: str, context: ssl.SSLContext) -> urllib3.PoolManager:
+    if not proxy:
+        return urllib3.PoolManager(ssl_context=context)
+    user, _, _ = urlsplit(proxy).netloc.rpartition("@")
+    headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
+    return urllib3.ProxyManager(proxy, proxy_headers=headers, ssl_context=context, proxy_ssl_context=context)
+
+
+def _proxy(scheme: str, host: str) -> str:
+    """From HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in either case; empty for none."""
+    if urllib.request.proxy_bypass(host):
+        return ""
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all") or ""
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+@lru_cache(maxsize=16)
+def _context(authority: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()  # honours SSL_CERT_FILE and SSL_CERT_DIR
+    if authority:
+        try:
+            context.load_verify_locations(cadata=authority)
+        except (ssl.SSLError, ValueError):
+            raise SourceError("ca.crt holds no certificate in PEM", transient=False) from None
+    return context
+
+
+def _same_or_safer(url: str, target: str) -> bool:
+    try:
+        return origin(url)[0] == "http" or origin(target)[0] == "https"
+    except ValueError:
+        return False
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """urllib3 wraps in `reason`, in arguments and by chaining."""
+    inner = getattr(error, "reason", None) or error.__cause__ or error.__context__
+    if not isinstance(inner, BaseException):
+        inner = next((argument for argument in error.args if isinstance(argument, BaseException)), None)
+    return _innermost(inner) if inner is not None and inner is not error else error

@@ -1,0 +1,94 @@
+"""A real OCI registry: Debian's `docker-registry`, a process for each test that wants one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.control_plane.certificates import Authority
+from infra.control_plane.processes import spawn
+
+USER, PASSWORD = "robot", "s3cret-word"
+_HTPASSWD = "robot:$2b$05$HBzZR.efFgzBUBlUj0/QIuLs3ZD7Fvzxyt7P7odJX1.UFWEomUNna"
+
+StartRegistry = Callable[..., str]
+"""Starts a registry with these sections of its configuration; the result is its host and port."""
+
+
+@pytest.fixture
+def start_registry(tmp_path: Path) -> Iterator[StartRegistry]:
+    program = shutil.which("docker-registry")
+    if program is None:
+        pytest.skip("docker-registry is not installed (Debian: apt-get install docker-registry)")
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(**sections: Any) -> str:
+        for _ in range(5):  # the port may be taken by another before the registry has it
+            port, folder = _free_port(), tmp_path / f"registry-{len(processes)}"
+            folder.mkdir()
+            http = {"addr": f"127.0.0.1:{port}", "secret": "not used"} | sections.get("http", {})
+            config = {
+                "version": 0.1,
+                "log": {"level": "error", "accesslog": {"disabled": True}},
+                "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+                **sections,
+                "http": http,
+            }
+            (folder / "config.yml").write_text(json.dumps(config))
+            arguments = [program, "serve", str(folder / "config.yml")]
+            process = spawn(arguments, directory=folder, log=folder / "log", environment={})
+            processes.append(process)
+            if _answers(port, process):
+                return f"127.0.0.1:{port}"
+        raise AssertionError(f"docker-registry does not start: {(folder / 'log').read_text()[-2000:]}")
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def registry(start_registry: StartRegistry) -> str:
+    """Host and port of a registry that is open to all."""
+    return start_registry()
+
+
+def htpasswd(folder: Path) -> dict[str, Any]:
+    """The section `auth` for basic authentication as USER with PASSWORD."""
+    (folder / "htpasswd").write_text(_HTPASSWD + "\n")
+    return {"htpasswd": {"realm": "test", "path": str(folder / "htpasswd")}}
+
+
+def certificate(folder: Path) -> tuple[dict[str, str], str]:
+    """The section `http.tls` with a new certificate for 127.0.0.1, and the CA (PEM) to trust for it."""
+    authority = Authority.generate("test CA")
+    pair = authority.issue("registry", ips=["127.0.0.1"], server=True)
+    (folder / "tls.crt").write_bytes(pair.cert_pem)
+    (folder / "tls.key").write_bytes(pair.key_pem)
+    tls = {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")}
+    return tls, authority.cert_pem.decode()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with socket.create_connection(("127.0.0.1", port), 1):
+                return process.poll() is None
+        except OSError:
+            time.sleep(0.02)
+    return False
