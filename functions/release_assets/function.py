@@ -5,53 +5,56 @@ A failed fetch is remembered beside the releases, so that the addon that waits c
 
 from __future__ import annotations
 
-from threading import Lock
-
-from shared import metrics
 from shared.clients import Clients
 from shared.event import Event, own_event
+from shared.kube import ApiError, Unavailable
 from shared.releases.naming import InvalidName, ReleaseName
+from shared.releases.origin import of_release
 from shared.releases.release import InvalidRelease
-from shared.releases.source import SourceError, from_env
+from shared.releases.sources import Source, SourceError
+from shared.releases.store import ReleaseStore
 from shared.runtime import Answer, done
 from shared.storage import StorageError, StorageUnavailable
 
+from .flights import Flights
 from .triggers import WANTED
 
-_one_fetch = Lock()
+_FLIGHTS = Flights()
 """Within a process the second of two equal wishes finds the work done; across processes the store sees to that."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:
-    tag = event.data.get("release")
-    if event.type != WANTED or not isinstance(tag, str):
+    tag, namespace = event.data.get("release"), event.data.get("namespace") or event.namespace
+    if event.type != WANTED or not isinstance(tag, str) or not isinstance(namespace, str):
         return Answer(400, f"event {event.id}: a {WANTED} with data.release, the name of a release, is needed")
     try:
         name = ReleaseName.parse(tag)
-        with _one_fetch:
-            message = _ensure(clients, name)
+        origin = of_release(clients, namespace, name)
+        with _FLIGHTS.alone((origin.scope, name.tag)):
+            return _ensure(clients.releases.within(origin.scope), name, origin.source, event)
     except InvalidName as error:
         return Answer(400, f"event {event.id}: {error}")
-    except StorageUnavailable as error:
-        return Answer(503, str(error), retry_after=2.0)
-    except StorageError as error:
+    except (Unavailable, StorageUnavailable) as error:
+        return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
+    except (ApiError, StorageError) as error:
         return Answer(503, str(error), retry_after=30.0)
-    return done(message, reply=_fetched(event, name))
 
 
-def _ensure(clients: Clients, name: ReleaseName) -> str:
-    if clients.releases.load(name.tag) is not None:
-        metrics.RELEASE_FETCHES.labels(outcome="present").inc()
-        return f"{name} is there already"
+def _ensure(store: ReleaseStore, name: ReleaseName, source: Source, event: Event) -> Answer:
+    if store.load(name.tag) is not None:
+        return done(f"{name} is there already", reply=_fetched(event, name))
+    if held := store.held(name.tag):
+        # No reply: the one who asked knows why, and would only ask again.
+        message, seconds = held
+        return done(message, again=seconds)
     try:
-        clients.releases.save(name.tag, from_env())
+        store.save(name.tag, source)
     except (InvalidRelease, SourceError) as error:
-        metrics.RELEASE_FETCHES.labels(outcome="invalid" if isinstance(error, InvalidRelease) else "failed").inc()
-        clients.releases.note_failure(name.tag, str(error))
-        return str(error)
-    metrics.RELEASE_FETCHES.labels(outcome="fetched").inc()
-    clients.releases.note_failure(name.tag, "")
-    return f"{name} fetched"
+        after = error.retry_after if isinstance(error, SourceError) else None
+        store.note_failure(name.tag, str(error), after)
+        return done(str(error), reply=_fetched(event, name), again=after)
+    store.note_failure(name.tag, "")
+    return done(f"{name} fetched", reply=_fetched(event, name))
 
 
 def _fetched(event: Event, name: ReleaseName) -> Event | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.event import OWN, Event
 from shared.kube import Key
-from shared.triggers import Subscription, Triggers
+from shared.triggers import Rule, Subscription, Triggers
 
 WANTED = OWN + "release.wanted"
 
@@ -14,4 +15,12 @@ def asker(event: Event) -> Key | None:
     return event.key if event.data.get("release") else None
 
 
-TRIGGERS = Triggers(name="release_assets", subscriptions=(Subscription(WANTED, asker),))
+TRIGGERS = Triggers(
+    name="release_assets",
+    subscriptions=(Subscription(WANTED, asker),),
+    rules=(
+        # Whose sources may be a ClusterStack's own, with their credentials in a Secret beside it.
+        Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),
+        Rule(SECRET.group, (SECRET.plural,), ("get",)),
+    ),
+)

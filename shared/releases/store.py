@@ -3,6 +3,7 @@
     blobs/sha256/<digest>   content, shared by the releases that have it in common
     releases/<tag>.json     the manifest, written last: without it there is no release
     failures/<tag>.json     why the last fetch of a release failed
+    scopes/<scope>/...      releases and failures again, for sources that are not everybody's
 
 So a fetch that dies leaves nothing but unreferenced blobs, two fetches of one tag agree on the manifest that
 came first, and whatever is damaged or gone reads as "not there" and heals by fetching again.
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
+import re
+from copy import copy
+from datetime import UTC, datetime, timedelta
 
 from shared.releases import manifest
 from shared.releases.cache import BlobCache
@@ -23,6 +26,7 @@ from shared.releases.sources import Source
 from shared.storage import ObjectStore
 
 CACHE_BYTES = 32 * MIB
+_SCOPE = re.compile(r"[0-9a-z]{1,64}")
 
 
 class Corrupted(Exception):
@@ -43,6 +47,15 @@ class ReleaseStore:
         self._objects = objects
         self._limits = limits or Limits()
         self._cache = BlobCache(cache_bytes)
+        self._root = ""
+
+    def within(self, scope: str) -> ReleaseStore:
+        """The releases of one scope ("" is the common one): the same blobs, but other manifests and failures."""
+        if scope and not _SCOPE.fullmatch(scope):
+            raise ValueError(f"no scope: {scope!r}")
+        other = copy(self)
+        other._root = f"scopes/{scope}/" if scope else ""
+        return other
 
     def save(self, tag: str, source: Source) -> Release:
         """Fetch a release and publish it. If it is there already, complete, that one stays and is returned.
@@ -65,7 +78,7 @@ class ReleaseStore:
     def load(self, tag: str) -> Release | None:
         """The stored release; None when it is not there as a whole, which one `save` repairs."""
         name = ReleaseName.parse(tag)
-        data = self._objects.get(_manifest_key(name))
+        data = self._objects.get(self._manifest_key(name))
         files = manifest.decode(data, name.tag) if data is not None else None
         if files is None or METADATA not in files:
             return None
@@ -82,30 +95,55 @@ class ReleaseStore:
             raise InvalidRelease(release.name.tag, {file: "missing"})
         return self._content(release.name, file, release.files[file])
 
-    def note_failure(self, tag: str, message: str) -> None:
-        """Remember why the last fetch failed, for those who wait for the release; an empty message forgets it."""
-        key = _failure_key(ReleaseName.parse(tag))
+    def note_failure(self, tag: str, message: str, retry_after: float | None = None) -> None:
+        """Remember why the last fetch failed, for those who wait for the release; an empty message forgets it.
+
+        `retry_after`: the seconds for which the source wants not to be asked.
+        """
+        key = self._failure_key(ReleaseName.parse(tag))
         if message:
             self._objects.ensure_bucket()
-            note = {"message": message, "at": datetime.now(UTC).isoformat()}
+            now = datetime.now(UTC)
+            note = {"message": message, "at": now.isoformat()}
+            if retry_after is not None:
+                note["until"] = (now + timedelta(seconds=retry_after)).isoformat()
             self._objects.put(key, json.dumps(note).encode(), if_absent=False)
         elif self._objects.exists(key):
             self._objects.delete(key)
 
     def failure(self, tag: str) -> tuple[str, datetime] | None:
         """Why and when the last fetch failed; None if it did not, or none was tried."""
-        data = self._objects.get(_failure_key(ReleaseName.parse(tag)))
+        note = self._failure(tag)
+        return (note[0], note[1]) if note else None
+
+    def held(self, tag: str) -> tuple[str, float] | None:
+        """Why the source is not to be asked yet, and for how many seconds; None where it may be."""
+        note = self._failure(tag)
+        if note is None or note[2] is None:
+            return None
+        left = (note[2] - datetime.now(UTC)).total_seconds()
+        return (note[0], left) if left > 0 else None
+
+    def delete(self, tag: str) -> None:
+        """Forget a release. Its blobs stay: another release may share them."""
+        self._objects.delete(self._manifest_key(ReleaseName.parse(tag)))
+
+    def _manifest_key(self, name: ReleaseName) -> str:
+        return f"{self._root}releases/{name.tag}.json"
+
+    def _failure_key(self, name: ReleaseName) -> str:
+        return f"{self._root}failures/{name.tag}.json"
+
+    def _failure(self, tag: str) -> tuple[str, datetime, datetime | None] | None:
+        data = self._objects.get(self._failure_key(ReleaseName.parse(tag)))
         if data is None:
             return None
         try:
             note = json.loads(data)
-            return str(note["message"]), datetime.fromisoformat(note["at"])
+            until = datetime.fromisoformat(note["until"]) if "until" in note else None
+            return str(note["message"]), datetime.fromisoformat(note["at"]), until
         except (ValueError, KeyError, TypeError):
             return None
-
-    def delete(self, tag: str) -> None:
-        """Forget a release. Its blobs stay: another release may share them."""
-        self._objects.delete(_manifest_key(ReleaseName.parse(tag)))
 
     def _keep(self, received: Received) -> None:
         key = _blob_key(received.digest)
@@ -113,7 +151,7 @@ class ReleaseStore:
             self._objects.put(key, received.data, if_absent=False)
 
     def _publish(self, release: Release) -> Release:
-        key, data = _manifest_key(release.name), manifest.encode(release.name.tag, release.files)
+        key, data = self._manifest_key(release.name), manifest.encode(release.name.tag, release.files)
         if not self._objects.put(key, data, if_absent=True):
             if first := self.load(release.name.tag):
                 return first
@@ -130,18 +168,10 @@ class ReleaseStore:
         if data is None or hashlib.sha256(data).hexdigest() != blob.digest:
             # The blob first: `load` notices a missing blob, but `save` would keep a bad one.
             self._objects.delete(_blob_key(blob.digest))
-            self._objects.delete(_manifest_key(name))
+            self._objects.delete(self._manifest_key(name))
             raise Corrupted(name.tag, file)
         self._cache.add(blob.digest, data)
         return data
-
-
-def _manifest_key(name: ReleaseName) -> str:
-    return f"releases/{name.tag}.json"
-
-
-def _failure_key(name: ReleaseName) -> str:
-    return f"failures/{name.tag}.json"
 
 
 def _blob_key(digest: str) -> str:
