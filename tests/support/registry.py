@@ -69,9 +69,10 @@ def htpasswd(folder: Path) -> dict[str, Any]:
 
 
 def certificate(folder: Path) -> tuple[dict[str, str], str]:
-    """The section `http.tls` with a new certificate for 127.0.0.1, and the CA (PEM) to trust for it."""
+    """tls.crt and tls.key for 127.0.0.1 in a folder, with their ca.crt: the section `http.tls`, and the CA (PEM)."""
     authority = Authority.generate("test CA")
     pair = authority.issue("registry", ips=["127.0.0.1"], server=True)
+    (folder / "ca.crt").write_bytes(authority.cert_pem)
     (folder / "tls.crt").write_bytes(pair.cert_pem)
     (folder / "tls.key").write_bytes(pair.key_pem)
     tls = {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")}

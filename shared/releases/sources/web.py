@@ -57,7 +57,7 @@ def shown(url: str) -> str:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer whose body is still to come. Consume it, or `close`."""
+    """An answer whose body is still to come. What is not consumed or closed is closed with its `Web`."""
 
     status: int
     headers: Mapping[str, str]
@@ -70,6 +70,7 @@ class Reply:
         """The body as it is sent: encodings are left alone. Raises `SourceError`."""
         try:
             yield from self.response.stream(CHUNK, decode_content=False)
+            self.web.check(self.url)  # to be cut off may look like the end
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self.web.failure(self.url, error) from None
         finally:
@@ -127,6 +128,7 @@ class Web:
         self._context = _context(authority)
         self._pools: dict[str, urllib3.PoolManager] = {}
         self._guard = _Guard(total)
+        self._replies: list[Reply] = []
 
     def __enter__(self) -> Web:
         return self
@@ -135,6 +137,8 @@ class Web:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._guard.close()
+        for reply in self._replies:
+            reply.close()
         for pool in self._pools.values():
             pool.clear()
 
@@ -163,7 +167,7 @@ class Web:
         body: bytes | None = None,
     ) -> Reply:
         """One request, without redirects; `authorization` is the header of that name."""
-        self._guard.check(url)
+        self.check(url)
         sent = {"User-Agent": AGENT, "Accept-Encoding": "identity", **(headers or {})}
         if authorization:
             sent["Authorization"] = authorization
@@ -180,12 +184,18 @@ class Web:
             )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self.failure(url, error) from None
-        return Reply(response.status, response.headers, url, response, self)
+        self._replies.append(Reply(response.status, response.headers, url, response, self))
+        return self._replies[-1]
+
+    def check(self, url: str) -> None:
+        """Raises `SourceError` once the time is over."""
+        if self._guard.expired:
+            raise self._late(url)
 
     def failure(self, url: str, error: Exception) -> SourceError:
         """An exception of the transport in our words: its own text may quote a whole URL."""
         if self._guard.expired:
-            return SourceError(f"{shown(url)} takes longer than {self._total:g} s in all", transient=True)
+            return self._late(url)
         cause = _innermost(error)
         if isinstance(cause, ssl.SSLCertVerificationError):
             return SourceError(f"{shown(url)} is not trusted: {cause.verify_message}", transient=False)
@@ -193,6 +203,9 @@ class Web:
             return SourceError(f"{shown(url)} is refused: {cause}", transient=False)
         said = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
         return SourceError(f"{shown(url)} does not answer: {said}", transient=True)
+
+    def _late(self, url: str) -> SourceError:
+        return SourceError(f"{shown(url)} takes longer than {self._total:g} s in all", transient=True)
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         scheme, host, _ = origin(url)
@@ -206,12 +219,18 @@ class _Forbidden(OSError):
     """An address that no release comes from."""
 
 
+def _hands_out_credentials(host: str) -> bool:
+    """Whether clouds have their metadata service at this IP address."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_link_local or str(address) == "fd00:ec2::254"
+
+
 class _Guard:
     """Keeps an eye on all connections: where they lead, and how long they last."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
-        self._seconds = seconds
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         self._timer = threading.Timer(seconds, self._cut)
@@ -222,16 +241,12 @@ class _Guard:
     def expired(self) -> bool:
         return time.monotonic() >= self._deadline
 
-    def check(self, url: str) -> None:
-        if self.expired:
-            raise SourceError(f"{shown(url)} takes longer than {self._seconds:g} s in all", transient=True)
-
     def watch(self, sock: socket.socket) -> socket.socket:
         """Takes note of a new connection. The timeouts of a socket are per read; only this bounds their sum."""
         host = sock.getpeername()[0]
-        if ipaddress.ip_address(host.partition("%")[0]).is_link_local:
-            sock.close()  # where clouds hand out credentials
-            raise _Forbidden(f"{host} is a link-local address")
+        if _hands_out_credentials(host):
+            sock.close()
+            raise _Forbidden(f"{host} is no address of a source")
         with self._lock:
             self._sockets.append(sock.dup())  # TLS takes the original away
         return sock
@@ -317,7 +332,7 @@ def _context(authority: str) -> ssl.SSLContext:
 
 def _same_or_safer(url: str, target: str) -> bool:
     try:
-        return origin(url)[0] == "http" or origin(target)[0] == "https"
+        return (origin(url)[0], origin(target)[0]) != ("https", "http")
     except ValueError:
         return False
 

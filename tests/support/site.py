@@ -1,0 +1,104 @@
+"""A real HTTP server of a test's own: answers as it is told, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from urllib.parse import unquote
+
+
+@dataclass(frozen=True)
+class Asked:
+    path: str
+    """With the query."""
+    headers: Mapping[str, str]
+
+    @property
+    def authorization(self) -> str | None:
+        return self.headers.get("Authorization")
+
+
+@dataclass(frozen=True)
+class Told:
+    status: int = 200
+    body: bytes | Iterable[bytes] = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    length: int | None = None
+    """What Content-Length says, if not the truth."""
+
+
+class Site:
+    """A context manager; `tls` is a folder with tls.crt and tls.key."""
+
+    def __init__(self, answer: Callable[[Asked], Told], tls: Path | None = None) -> None:
+        self.answer = answer
+        self.asked: list[Asked] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self) -> None:
+                asked = Asked(self.path, {name.title(): value for name, value in self.headers.items()})
+                site.asked.append(asked)
+                told = site.answer(asked)
+                self.send_response(told.status)
+                for name, value in told.headers.items():
+                    self.send_header(name, value)
+                if isinstance(told.body, bytes):
+                    self.send_header("Content-Length", str(len(told.body) if told.length is None else told.length))
+                    self.close_connection = told.length is not None
+                else:
+                    self.send_header("Connection", "close")
+                self.end_headers()
+                try:
+                    for part in [told.body] if isinstance(told.body, bytes) else told.body:
+                        self.wfile.write(part)
+                except OSError:
+                    self.close_connection = True
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            block_on_close = False
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                """Clients that hang up are what some tests are about."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls / "tls.crt", tls / "tls.key")
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._thread = Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self.host = f"127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"{'https' if tls else 'http'}://{self.host}"
+
+    def __enter__(self) -> Site:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def files(content: Mapping[str, bytes]) -> Callable[[Asked], Told]:
+    """Path -> body; 404 for all else."""
+
+    def answer(asked: Asked) -> Told:
+        path = unquote(asked.path)
+        return Told(body=content[path]) if path in content else Told(404, b"no")
+
+    return answer

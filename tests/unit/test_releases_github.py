@@ -1,0 +1,208 @@
+"""Releases on GitHub, from a server that speaks as much of its API as releases take."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from shared.releases.intake import Limits, receive
+from shared.releases.sources import ReleaseNotFound, SourceError
+from shared.releases.sources.access import Access
+from shared.releases.sources.github import GitHubSource
+from shared.releases.sources.urls import from_url
+from tests.support.site import Asked, Site, Told, files
+
+TAG, TOKEN = "docker-ferrol-1-27-v1", "ghp_t0ken"
+REPOSITORY = "/api/v3/repos/org/repo"
+CONTENT = {"metadata.yaml": b"meta", "a.tgz": bytes(300_000)}
+
+
+def _json(value: Any, **headers: str) -> Told:
+    return Told(200, json.dumps(value).encode(), headers)
+
+
+@dataclass
+class GitHub:
+    """Assets are kept by another server, as at GitHub; `said` replaces an answer about a path."""
+
+    storage: Site
+    private: bool = True
+    releases: list[dict[str, Any]] = field(default_factory=list)
+    said: dict[str, Told] = field(default_factory=dict)
+    asset: dict[str, Any] = field(default_factory=dict)
+    """What is said of each asset beside the truth."""
+
+    def __call__(self, asked: Asked) -> Told:
+        parts = urlsplit(asked.path)
+        path = parts.path.removeprefix(REPOSITORY)
+        if path in self.said:
+            return self.said[path]
+        if self.private and asked.authorization != f"Bearer {TOKEN}":
+            return Told(404)
+        if path == "/releases":
+            query = parse_qs(parts.query)
+            return self._page(int(query["page"][0]), int(query["per_page"][0]))
+        if path == f"/releases/tags/{TAG}":
+            return _json({"tag_name": TAG, "name": "a title", "assets": list(map(self._asset, range(len(CONTENT))))})
+        if path.startswith("/releases/assets/"):
+            if asked.headers["Accept"] != "application/octet-stream":
+                return _json(self._asset(int(path.rpartition("/")[2])))
+            return Told(302, b"", {"Location": f"{self.storage.url}/{path.rpartition('/')[2]}?signature=s1gned"})
+        return Told(404)
+
+    def _page(self, page: int, size: int) -> Told:
+        found = self.releases[(page - 1) * size : page * size]
+        more = len(self.releases) > page * size
+        return _json(
+            found, **({"Link": '<https://elsewhere/x>; rel="next", <https://e/y>; rel="last"'} if more else {})
+        )
+
+    def _asset(self, number: int) -> dict[str, Any]:
+        name, data = list(CONTENT.items())[number]
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        truth = {"id": number, "name": name, "size": len(data), "state": "uploaded", "digest": digest}
+        return truth | {"url": "https://elsewhere/"} | self.asset
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    kept = {f"/{number}?signature=s1gned": data for number, data in enumerate(CONTENT.values())}
+    with Site(files(kept)) as storage:
+        yield GitHub(storage)
+
+
+@pytest.fixture
+def site(github: GitHub) -> Iterator[Site]:
+    with Site(github) as site:
+        yield site
+
+
+@pytest.fixture
+def source(site: Site) -> GitHubSource:
+    return _source(site)
+
+
+def _source(site: Site, token: str = TOKEN) -> GitHubSource:
+    source = from_url(f"github+http://{site.host}/org/repo", Access(token=token))
+    assert isinstance(source, GitHubSource)
+    return source
+
+
+def _received(source: GitHubSource, tag: str = TAG) -> dict[str, bytes]:
+    return {file.name: file.data for file in receive(source.fetch(tag), Limits())}
+
+
+def test_release_by_tag(source: GitHubSource, site: Site, github: GitHub) -> None:
+    assert _received(source) == CONTENT
+    assert {asked.authorization for asked in site.asked} == {f"Bearer {TOKEN}"}
+    assert [asked.authorization for asked in github.storage.asked] == [None, None]
+
+
+def test_public_release_without_a_token(site: Site, github: GitHub) -> None:
+    github.private = False
+    assert _received(_source(site, "")) == CONTENT
+    assert {asked.authorization for asked in site.asked} == {None}
+
+
+def test_older_servers_know_no_digests(source: GitHubSource, github: GitHub) -> None:
+    github.asset = {"digest": None}
+    assert _received(source) == CONTENT
+
+
+def test_list_has_the_tags_of_all_pages(source: GitHubSource, site: Site, github: GitHub) -> None:
+    github.releases = [{"tag_name": f"t{number:03}", "name": f"title {number}"} for number in range(250)]
+    github.releases[7] |= {"draft": True}
+    github.releases[8] |= {"prerelease": True}
+    assert source.list() == [f"t{number:03}" for number in range(250) if number != 7]
+    assert len(site.asked) == 3
+
+
+def test_no_such_release(source: GitHubSource) -> None:
+    for tag in ("nope", "../../../user", "a?b", ""):
+        with pytest.raises(ReleaseNotFound):
+            _received(source, tag)
+
+
+def test_no_such_repository(site: Site) -> None:
+    with pytest.raises(SourceError, match="a private one needs a token"):
+        _source(site, "").list()
+
+
+@pytest.mark.parametrize("path", ["/releases", f"/releases/tags/{TAG}", "/releases/assets/1"])
+@pytest.mark.parametrize(
+    ("headers", "least", "most"),
+    [
+        ({"Retry-After": "17"}, 17, 17),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 600)}, 500, 600),
+    ],
+)
+@pytest.mark.parametrize("status", [403, 429])
+def test_rate_limit(
+    source: GitHubSource, github: GitHub, path: str, status: int, headers: dict[str, str], least: float, most: float
+) -> None:
+    github.said = {path: Told(status, f'{{"message": "for {TOKEN}"}}'.encode(), headers)}
+    with pytest.raises(SourceError, match="limits requests") as caught:
+        source.list() if path == "/releases" else _received(source)
+    assert caught.value.transient
+    assert caught.value.retry_after is not None
+    assert least <= caught.value.retry_after <= most
+    assert TOKEN not in str(caught.value)
+
+
+def test_refused_token(site: Site, github: GitHub) -> None:
+    github.said = {"/releases": Told(401, b"{}")}
+    with pytest.raises(SourceError, match="the token is not accepted") as caught:
+        _source(site).list()
+    assert not caught.value.transient
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (Told(200, b"me", length=4), "does not answer"),
+        (Told(200, b"me"), "2 bytes instead of 4"),
+        (Told(200, b"mexa"), "does not match its digest"),
+        (Told(500), "HTTP 500"),
+    ],
+)
+def test_damaged_assets(source: GitHubSource, github: GitHub, stored: Told, message: str) -> None:
+    github.storage.answer = lambda _: stored
+    with pytest.raises(SourceError, match=message) as caught:
+        _received(source)
+    assert caught.value.transient
+    assert "s1gned" not in str(caught.value)
+
+
+def test_asset_that_is_still_coming(source: GitHubSource, github: GitHub) -> None:
+    github.asset = {"state": "starter"}
+    with pytest.raises(SourceError, match="still being uploaded") as caught:
+        _received(source)
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"null",
+        b'{"assets": 1}',
+        b'{"assets": [1]}',
+        b'{"assets": [{"id": "../x"}]}',
+        b"[" * 9999,
+    ],
+)
+def test_a_server_that_is_no_github(source: GitHubSource, github: GitHub, answer: bytes) -> None:
+    github.said = {f"/releases/tags/{TAG}": Told(body=answer), "/releases": Told(body=b'{"message": 1}')}
+    with pytest.raises(SourceError, match=r"JSON|as GitHub does"):
+        _received(source)
+    with pytest.raises(SourceError, match="as GitHub does"):
+        source.list()

@@ -1,0 +1,119 @@
+"""Releases on a web server, from a real one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from shared.releases.intake import Limits, receive
+from shared.releases.sources import ReleaseNotFound, Source, SourceError
+from shared.releases.sources.access import Access
+from shared.releases.sources.http import HttpSource
+from tests.support.site import Site, Told, files
+
+TAG = "docker-ferrol-1-27-v2"
+CLASS, ADDON = "docker-ferrol-1-27-cluster-class-v2.tgz", "docker-ferrol-1-27-cluster-addon-v1.tgz"
+METADATA = b"""\
+apiVersion: metadata.clusterstack.x-k8s.io/v1alpha1
+versions: {clusterStack: v2, kubernetes: v1.27.3, components: {clusterAddon: v1}}
+"""
+FILES = {"metadata.yaml": METADATA, CLASS: b"class", ADDON: b"addon", "clusteraddon.yaml": b"stages"}
+
+
+def received(source: Source, tag: str = TAG) -> dict[str, bytes]:
+    return {file.name: file.data for file in receive(source.fetch(tag), Limits())}
+
+
+def sums(content: Mapping[str, bytes]) -> bytes:
+    return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in content.items()).encode()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site(files({})) as site:
+        yield site
+
+
+def _serve(site: Site, content: Mapping[str, bytes], **more: bytes) -> HttpSource:
+    below = {f"/some/folder/{TAG}/{name}": data for name, data in content.items()}
+    site.answer = files(below | {f"/some/folder/{name}": data for name, data in more.items()})
+    return HttpSource(f"{site.url}/some/folder", Access(token="t0ken"))
+
+
+def test_what_a_release_has_and_may_have(site: Site) -> None:
+    assert received(_serve(site, FILES)) == FILES
+    paths = [asked.path.rpartition("/")[2] for asked in site.asked]
+    assert paths == [
+        *("metadata.yaml", "SHA256SUMS", CLASS, ADDON, "cluster-addon-values.yaml", "clusteraddon.yaml"),
+        *("topology-docker.yaml", "node-images.yaml", "hashes.json"),
+    ]
+    assert {asked.authorization for asked in site.asked} == {"Bearer t0ken"}
+
+
+def test_sums_are_checked_and_name_further_files(site: Site) -> None:
+    content = FILES | {"read me.md": b"more"}
+    assert received(_serve(site, content | {"SHA256SUMS": sums(content)})) == content
+
+
+@pytest.mark.parametrize(
+    ("changed", "listed", "message", "transient"),
+    [
+        ({ADDON: b"other"}, FILES, "does not match its digest", True),
+        ({"metadata.yaml": METADATA + b"\n"}, FILES, "'metadata.yaml' does not match its digest", True),
+        ({"hashes.json": b"{}"}, FILES, r"'hashes.json' is there but not in SHA256SUMS", False),
+        ({}, FILES | {"gone.tgz": b""}, "'gone.tgz' is in SHA256SUMS but not there", True),
+        ({}, FILES | {"../x": b""}, "'../x' is in SHA256SUMS but not there", True),
+    ],
+)
+def test_sums_that_do_not_fit(
+    site: Site, changed: dict[str, bytes], listed: dict[str, bytes], message: str, transient: bool
+) -> None:
+    source = _serve(site, FILES | changed | {"SHA256SUMS": sums(listed)})
+    with pytest.raises(SourceError, match=message) as caught:
+        received(source)
+    assert caught.value.transient is transient
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"<html>", sums(FILES) + b"junk\n", sums(FILES) + sums(FILES), b"\xff"])
+def test_sums_that_are_none(site: Site, text: bytes) -> None:
+    with pytest.raises(SourceError, match="is not what sha256sum writes"):
+        received(_serve(site, FILES | {"SHA256SUMS": text}))
+
+
+def test_no_such_release(site: Site) -> None:
+    source = _serve(site, FILES)
+    for tag in ("docker-ferrol-1-27-v3", "nonsense", "../x"):
+        with pytest.raises(ReleaseNotFound):
+            received(source, tag)
+
+
+@pytest.mark.parametrize("metadata", [b"", b"[", b"a" * 70_000])
+def test_metadata_that_is_none(site: Site, metadata: bytes) -> None:
+    with pytest.raises(SourceError, match=r"metadata\.yaml|more than") as caught:
+        received(_serve(site, FILES | {"metadata.yaml": metadata}))
+    assert not caught.value.transient
+
+
+@pytest.mark.parametrize(("status", "transient"), [(500, True), (401, False)])
+def test_a_file_that_is_refused_is_not_taken_for_absent(site: Site, status: int, transient: bool) -> None:
+    source = _serve(site, FILES)
+    given = site.answer
+    site.answer = lambda asked: Told(status) if asked.path.endswith("hashes.json") else given(asked)
+    with pytest.raises(SourceError, match=f"HTTP {status}") as caught:
+        received(source)
+    assert caught.value.transient is transient
+
+
+def test_list(site: Site) -> None:
+    index = json.dumps({"releases": ["b", "a", "b"], "more": 1}).encode()
+    assert _serve(site, {}, **{"index.json": index}).list() == ["a", "b"]
+
+
+@pytest.mark.parametrize("index", [None, b"", b"[]", b'{"releases": [1]}', b"[" * 100_000])
+def test_list_without_an_index(site: Site, index: bytes | None) -> None:
+    source = _serve(site, {}, **({} if index is None else {"index.json": index}))
+    with pytest.raises(SourceError, match=r"index\.json"):
+        source.list()

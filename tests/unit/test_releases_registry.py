@@ -1,0 +1,337 @@
+"""OCI registries: pull and push against a real one; what a hostile one would say, from a server that says it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from shared.releases.intake import Limits, receive
+from shared.releases.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, NotInRegistry, Registry
+from shared.releases.sources import ReleaseNotFound, SourceError
+from shared.releases.sources.access import Access
+from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
+from shared.releases.sources.urls import from_url
+from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
+from tests.support.site import Asked, Site, Told
+
+TAG, NAME = "docker-ferrol-1-27-v1", "org/stacks"
+CONTENT = {"metadata.yaml": b"meta", "docker-ferrol-1-27-cluster-class-v1.tgz": bytes(300_000), "empty": b""}
+LAYERS = [Layer(name, data, media_type(name)) for name, data in CONTENT.items()]
+KNOWN = Access(username=USER, password=PASSWORD)
+
+
+def _push(host: str, tag: str = TAG, access: Access | None = None, **options: bool) -> str:
+    with Registry(host, NAME, access or Access(), **options) as registry:
+        return registry.push(tag, LAYERS, artifact_type=ARTIFACT_TYPE, annotations={"hash": "abcdefg"})
+
+
+def _received(source: Any, tag: str = TAG) -> dict[str, bytes]:
+    return {file.name: file.data for file in receive(source.fetch(tag), Limits())}
+
+
+# -- a real registry -------------------------------------------------------------------------------------------------
+
+
+def test_what_was_pushed_is_pulled(registry: str) -> None:
+    digest = _push(registry, plain=True)
+    source = from_url(f"oci+http://{registry}/{NAME}")
+    assert _received(source) == CONTENT
+    with Registry(registry, NAME, plain=True) as client:
+        manifest = client.manifest(TAG)
+        assert client.manifest(digest) == manifest
+    assert (manifest.digest, manifest.artifact_type, manifest.annotations) == (
+        digest,
+        ARTIFACT_TYPE,
+        {"hash": "abcdefg"},
+    )
+    assert [layer.media_type for layer in manifest.layers] == [
+        "application/vnd.scs.metadata.layer.v1+yaml",
+        "application/vnd.scs.cluster-class.v1.tar+gzip",
+        "application/octet-stream",
+    ]
+
+
+def test_pushing_again_replaces_the_tag(registry: str) -> None:
+    assert _push(registry, plain=True) == _push(registry, plain=True)
+    with Registry(registry, NAME, plain=True) as client:
+        client.push(TAG, [Layer("a", b"new", "text/plain")], artifact_type="x/y")
+    assert _received(OciSource(registry, NAME, plain=True)) == {"a": b"new"}
+
+
+def test_tags(registry: str) -> None:
+    source = OciSource(registry, NAME, plain=True)
+    assert source.list() == []
+    for tag in ("b", "a"):
+        _push(registry, tag, plain=True)
+    assert source.list() == ["a", "b"]
+
+
+def test_nothing_there(registry: str) -> None:
+    _push(registry, plain=True)
+    for tag in ("nope", "", "../x", "a b"):
+        with pytest.raises(ReleaseNotFound, match=f"in {registry}/{NAME}"):
+            _received(OciSource(registry, NAME, plain=True), tag)
+    with pytest.raises(ReleaseNotFound):
+        _received(OciSource(registry, "other", plain=True))
+    with Registry(registry, NAME, plain=True) as client, pytest.raises(SourceError, match="HTTP 404"):
+        list(client.blob(Descriptor("x", f"sha256:{'0' * 64}", 1, "")))
+
+
+def test_user_name_and_password(start_registry: StartRegistry, tmp_path: Path) -> None:
+    host = start_registry(auth=htpasswd(tmp_path))
+    with pytest.raises(SourceError, match="it wants a token, or a user name and password"):
+        _push(host, plain=True)
+    _push(host, access=KNOWN, plain=True)
+    assert _received(OciSource(host, NAME, KNOWN, plain=True)) == CONTENT
+    assert OciSource(host, NAME, KNOWN, plain=True).list() == [TAG]
+    for ask in (lambda s: s.list(), _received):
+        with pytest.raises(SourceError, match=r"refuses access .*: the credentials are not accepted") as caught:
+            ask(OciSource(host, NAME, Access(username=USER, password="wr0ng"), plain=True))
+        assert not caught.value.transient
+        assert "wr0ng" not in str(caught.value)
+
+
+def test_tls_with_a_ca_of_its_own(start_registry: StartRegistry, tmp_path: Path) -> None:
+    tls, ca = certificate(tmp_path)
+    host = start_registry(http={"tls": tls}, auth=htpasswd(tmp_path))
+    access = Access(username=USER, password=PASSWORD, authority=ca)
+    _push(host, access=access)
+    assert _received(OciSource(host, NAME, access)) == CONTENT
+    with pytest.raises(SourceError, match="is not trusted"):
+        _received(OciSource(host, NAME, KNOWN))
+
+
+# -- a token server of the test's own, and the real registry ----------------------------------------------------------
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Iterator[Site]:
+    """Hands out tokens that the registry takes, signed with tls.key, to USER."""
+    certificate(tmp_path)
+
+    def answer(asked: Asked) -> Told:
+        if asked.authorization != KNOWN.basic:
+            return Told(401)
+        query = parse_qs(urlsplit(asked.path).query)
+        return Told(body=json.dumps({"token": _signed(tmp_path, query["service"][0], query["scope"][0])}).encode())
+
+    with Site(answer) as site:
+        yield site
+
+
+def _signed(folder: Path, service: str, scope: str) -> str:
+    """A token in the format of the registry's own documentation: a JWT with the certificate in its header."""
+    import base64
+    import time
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+    def encoded(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    der = x509.load_pem_x509_certificate((folder / "tls.crt").read_bytes()).public_bytes(serialization.Encoding.DER)
+    key = serialization.load_pem_private_key((folder / "tls.key").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    kind, name, actions = scope.split(":")
+    now = int(time.time())
+    header = {"typ": "JWT", "alg": "ES256", "x5c": [base64.b64encode(der).decode()]}
+    claims = {
+        "iss": "test",
+        "sub": USER,
+        "aud": service,
+        "exp": now + 60,
+        "nbf": now - 60,
+        "iat": now,
+        "jti": str(now),
+        "access": [{"type": kind, "name": name, "actions": actions.split(",")}],
+    }
+    signed = ".".join(encoded(json.dumps(part).encode()) for part in (header, claims))
+    r, s = decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+    return f"{signed}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+
+
+def test_token_server(start_registry: StartRegistry, tokens: Site, tmp_path: Path) -> None:
+    token = {"realm": f"{tokens.url}/token", "service": "test service", "issuer": "test"}
+    host = start_registry(auth={"token": token | {"rootcertbundle": str(tmp_path / "ca.crt")}})
+    _push(host, access=KNOWN, plain=True)
+    assert len(tokens.asked) == 2  # to look, then to push
+    assert _received(OciSource(host, NAME, KNOWN, plain=True)) == CONTENT
+    assert OciSource(host, NAME, KNOWN, plain=True).list() == [TAG]
+    assert len(tokens.asked) == 4
+    with pytest.raises(SourceError, match=f"{tokens.url}/token refuses access"):
+        _received(OciSource(host, NAME, plain=True))
+
+
+# -- what a registry might say ----------------------------------------------------------------------------------------
+
+
+def _challenged(realm: str) -> Told:
+    return Told(401, b"", {"WWW-Authenticate": f'Bearer realm="{realm}",service="s",scope="repository:a:pull"'})
+
+
+def test_no_credentials_in_the_clear(tmp_path: Path) -> None:
+    _, ca = certificate(tmp_path)
+    with (
+        Site(lambda _: Told(body=b'{"token": "x"}')) as foreign,
+        Site(lambda _: _challenged(foreign.url), tmp_path) as tls,
+    ):
+        source = OciSource(tls.host, NAME, Access(username=USER, password=PASSWORD, authority=ca))
+        with pytest.raises(SourceError, match="in the clear") as caught:
+            source.list()
+        assert foreign.asked == []
+    assert not caught.value.transient
+
+
+def test_a_given_token_is_for_the_registry_alone() -> None:
+    with Site(lambda _: Told(body=b"{}")) as foreign, Site(lambda _: _challenged(foreign.url)) as site:
+        with pytest.raises(SourceError, match="the credentials are not accepted"):
+            OciSource(site.host, NAME, Access(token="t0ken"), plain=True).list()
+        assert [asked.authorization for asked in site.asked] == ["Bearer t0ken"]
+        assert foreign.asked == []
+
+
+@pytest.mark.parametrize("realm", ["", "file:///etc/passwd", "//x"])
+def test_token_servers_that_are_none(realm: str) -> None:
+    with (
+        Site(lambda _: _challenged(realm)) as site,
+        pytest.raises(SourceError, match="names a token server that is no"),
+    ):
+        OciSource(site.host, NAME, KNOWN, plain=True).list()
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"token": 1}', b'{"token": "a\\r\\nb: c"}', b'{"token": ""}'])
+def test_tokens_that_are_none(answer: bytes) -> None:
+    with Site(lambda _: Told(body=answer)) as tokens, Site(lambda _: _challenged(tokens.url)) as site:
+        with pytest.raises(SourceError, match=r"no token|JSON|as a registry does"):
+            OciSource(site.host, NAME, KNOWN, plain=True).list()
+        assert len(site.asked) == 1
+
+
+def test_a_token_that_does_not_help_is_asked_for_once() -> None:
+    with Site(lambda _: Told(body=b'{"token": "x"}')) as tokens, Site(lambda _: _challenged(tokens.url)) as site:
+        with pytest.raises(SourceError, match="the credentials are not accepted"):
+            OciSource(site.host, NAME, KNOWN, plain=True).list()
+        assert (len(site.asked), len(tokens.asked)) == (2, 1)
+
+
+def test_tags_over_several_pages() -> None:
+    """Debian's registry has them all on one."""
+    pages = {
+        "/v2/org/stacks/tags/list?n=1000": (
+            b'{"tags": ["c", "b"]}',
+            '</v2/org/stacks/tags/list?last=b&n=2>; rel="next"',
+        ),
+        "/v2/org/stacks/tags/list?last=b&n=2": (b'{"tags": ["a", 1, "../x"]}', "</more>; rel=next"),
+        "/more": (b'{"tags": null}', ""),
+    }
+
+    def answer(asked: Asked) -> Told:
+        body, link = pages[asked.path]
+        return Told(body=body, headers={"Link": link})
+
+    with Site(answer) as site:
+        assert OciSource(site.host, NAME, plain=True).list() == ["a", "b", "c"]
+
+
+def test_pages_without_end() -> None:
+    with Site(lambda _: Told(body=b'{"tags": []}', headers={"Link": '</v2/>; rel="next"'})) as site:
+        assert OciSource(site.host, NAME, plain=True).list() == []
+        assert len(site.asked) == 200
+
+
+def test_pages_of_another_host_are_not_asked() -> None:
+    with Site(lambda _: Told(body=b'{"tags": ["a"]}')) as foreign, Site(lambda _: Told()) as site:
+        site.answer = lambda _: Told(body=b'{"tags": ["a"]}', headers={"Link": f'<{foreign.url}/v2/>; rel="next"'})
+        with pytest.raises(SourceError, match="refers to another host"):
+            OciSource(site.host, NAME, plain=True).list()
+        assert foreign.asked == []
+
+
+def test_blobs_may_be_elsewhere_but_credentials_do_not_go_there() -> None:
+    manifest = _manifest()
+    with Site(lambda _: Told(body=b"data")) as storage, Site(lambda _: Told()) as site:
+
+        def answer(asked: Asked) -> Told:
+            if "/blobs/" in asked.path:
+                return Told(307, b"", {"Location": f"{storage.url}/x?signed"})
+            return Told(body=manifest, headers={"Content-Type": MANIFEST})
+
+        site.answer = answer
+        assert _received(OciSource(site.host, NAME, Access(token="t0ken"), plain=True)) == {"a": b"data"}
+        assert storage.asked[0].authorization is None
+
+
+def _layer(**changed: Any) -> dict[str, Any]:
+    digest = f"sha256:{hashlib.sha256(b'data').hexdigest()}"
+    return {"mediaType": "x/y", "digest": digest, "size": 4, "annotations": {TITLE: "a"}} | changed
+
+
+def _manifest(**changed: Any) -> bytes:
+    return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "layers": [_layer()]} | changed).encode()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (b"", "is no manifest"),
+        (b"[" * 100_000, "is no manifest"),
+        (b"[]", "does not answer as a registry does"),
+        (_manifest(mediaType=INDEX), "is an index of several artifacts"),
+        (json.dumps({"manifests": []}).encode(), "is an index of several artifacts"),
+        (_manifest(mediaType="x/y"), "is of type 'x/y', which is no artifact"),
+        (_manifest(layers=None), "has no layers"),
+        (_manifest(layers=[1]), "does not answer as a registry does"),
+        (_manifest(layers=[_layer(annotations=None)]), "so that its file has no name"),
+        (_manifest(layers=[_layer(digest="sha256:../../x")]), "has no sha256 digest"),
+        (_manifest(layers=[_layer(digest="sha512:" + "0" * 128)]), "has no sha256 digest"),
+        (_manifest(layers=[_layer(size="4")]), "has no size"),
+        (_manifest(layers=[_layer(size=-1)]), "has no size"),
+        (_manifest(layers=[_layer(annotations={TITLE: "../a"})]), "not a plain name"),
+        (_manifest(layers=[_layer(size=5)]), "4 bytes instead of 5"),
+        (_manifest(layers=[_layer(digest="sha256:" + "0" * 64)]), "does not match its digest"),
+        (_manifest(layers=[_layer(size=10**12)]), "too large"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_manifests_that_are_none(manifest: bytes, message: str) -> None:
+    def answer(asked: Asked) -> Told:
+        return (
+            Told(body=b"data") if "/blobs/" in asked.path else Told(body=manifest, headers={"Content-Type": MANIFEST})
+        )
+
+    with Site(answer) as site, pytest.raises(SourceError, match=message):
+        _received(OciSource(site.host, NAME, plain=True))
+
+
+def test_manifest_that_was_changed_on_its_way() -> None:
+    headers = {"Content-Type": MANIFEST, "Docker-Content-Digest": f"sha256:{'0' * 64}"}
+    with Site(lambda _: Told(body=_manifest(), headers=headers)) as site, pytest.raises(SourceError) as caught:
+        _received(OciSource(site.host, NAME, plain=True))
+    assert "does not match its digest" in str(caught.value)
+    assert caught.value.transient
+    with (
+        Site(lambda _: Told(body=_manifest(), headers={"Content-Type": MANIFEST})) as site,
+        Registry(site.host, NAME, plain=True) as client,
+        pytest.raises(SourceError, match="does not match its digest"),
+    ):
+        client.manifest(f"sha256:{'0' * 64}")
+
+
+def test_repositories_and_tags_that_are_none() -> None:
+    for repository in ("../x", "A", "a//b", "a/", "a b", "a" * 5000 + "!"):
+        with pytest.raises(SourceError, match="is no name of a repository"):
+            Registry("127.0.0.1:1", repository)
+    with Registry("127.0.0.1:1", NAME, plain=True) as client:
+        with pytest.raises(NotInRegistry):
+            client.manifest("sha256:x")
+        with pytest.raises(SourceError, match="is no tag"):
+            client.push("a/b", [], artifact_type="x/y")

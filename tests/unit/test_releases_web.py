@@ -1,0 +1,275 @@
+"""`shared.releases.sources.web` against real servers: redirects, limits, proxies, trust, and what messages hold."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from shared.releases.sources import SourceError
+from shared.releases.sources.web import DOCUMENT, Web, _Guard, retry_after, shown
+from tests.support.registry import certificate
+from tests.support.site import Asked, Site, Told, files
+
+SECRET = "Bearer t0ken"
+
+
+def _read(url: str, authorization: str = "", **options: float) -> bytes:
+    with Web(**options) as web:
+        return web.get(url, authorization).read()
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def test_credentials_stay_with_their_host_over_redirects() -> None:
+    with Site(files({"/end": b"there", "/again": b""})) as other, Site(lambda _: Told()) as site:
+        moved = {"/a": "/b", "/b": f"{other.url}/end"}
+        site.answer = lambda asked: Told(302, b"x", {"Location": moved[asked.path]})
+        assert _read(f"{site.url}/a", SECRET) == b"there"
+        assert [asked.authorization for asked in site.asked] == [SECRET, SECRET]
+        assert [asked.authorization for asked in other.asked] == [None]
+
+
+def test_credentials_do_not_come_back_after_a_detour() -> None:
+    with Site(lambda _: Told()) as other, Site(lambda _: Told()) as site:
+        other.answer = lambda _: Told(302, b"", {"Location": f"{site.url}/end"})
+        site.answer = lambda asked: Told(302, b"", {"Location": other.url}) if asked.path == "/a" else Told(body=b"end")
+        assert _read(f"{site.url}/a", SECRET) == b"end"
+        assert [asked.authorization for asked in site.asked] == [SECRET, None]
+
+
+@pytest.mark.parametrize(
+    "target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://x", "https://", "javascript:x"]
+)
+def test_redirects_lead_to_web_servers_only(target: str) -> None:
+    with (
+        Site(lambda _: Told(302, b"", {"Location": target})) as site,
+        pytest.raises(SourceError, match=r"/a redirects to .*, which is refused"),
+    ):
+        _read(f"{site.url}/a")
+
+
+def test_redirects_come_to_an_end() -> None:
+    with Site(lambda _: Told(302, b"", {"Location": "/again"})) as site:
+        with pytest.raises(SourceError, match="more than 5 redirects"):
+            _read(f"{site.url}/a")
+        assert len(site.asked) == 6
+
+
+def test_no_way_back_from_tls(tmp_path: Path) -> None:
+    _, ca = certificate(tmp_path)
+    with (
+        Site(files({"/": b"plain"})) as plain,
+        Site(lambda _: Told(302, b"", {"Location": plain.url}), tmp_path) as tls,
+    ):
+        with Web(ca) as web, pytest.raises(SourceError, match="which is refused"):
+            web.get(tls.url)
+        assert plain.asked == []
+
+
+def test_a_ca_of_ones_own(tmp_path: Path) -> None:
+    _, ca = certificate(tmp_path)
+    with Site(files({"/": b"safe"}), tmp_path) as site:
+        with Web(ca) as web:
+            assert web.get(f"{site.url}/").read() == b"safe"
+        with Web() as web, pytest.raises(SourceError, match=r"is not trusted: .*self.signed|issuer") as caught:
+            web.get(f"{site.url}/")
+        assert not caught.value.transient
+        assert len(site.asked) == 1
+    with pytest.raises(SourceError, match=r"ca\.crt holds no certificate"):
+        Web("nonsense")
+
+
+class Peer(socket.socket):
+    """Connected to wherever a test says, for lack of such addresses here."""
+
+    address = ""
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.address, 80
+
+
+@pytest.mark.parametrize(
+    ("address", "refused"),
+    [
+        ("169.254.169.254", True),
+        ("::ffff:169.254.169.254", True),
+        ("fe80::1%eth0", True),
+        ("fd00:ec2::254", True),
+        ("127.0.0.1", False),
+        ("10.0.0.1", False),
+        ("fd00::1", False),
+    ],
+)
+def test_metadata_services_are_no_sources(address: str, refused: bool) -> None:
+    """Judged by where a connection leads in the end, whatever names and redirects led there."""
+    guard, peer = _Guard(5), Peer()
+    peer.address = address
+    try:
+        if refused:
+            with pytest.raises(OSError, match="is no address of a source"):
+                guard.watch(peer)
+        else:
+            guard.watch(peer)
+        assert (peer.fileno() == -1) is refused
+    finally:
+        guard.close()
+        peer.close()
+
+
+def test_half_a_body_is_an_error_worth_another_try() -> None:
+    with Site(lambda _: Told(body=b"half", length=8)) as site, pytest.raises(SourceError) as caught:
+        _read(f"{site.url}/a?token=t0ken")
+    assert caught.value.transient
+    assert str(caught.value).startswith(f"{site.url}/a does not answer")
+
+
+def test_long_answers_are_not_read_to_the_end() -> None:
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield bytes(64 * 1024)
+
+    with Site(lambda _: Told(body=endless())) as site, pytest.raises(SourceError, match=f"more than {DOCUMENT} bytes"):
+        _read(site.url)
+
+
+def _drops(ended: threading.Event) -> Iterator[bytes]:
+    while not ended.wait(0.02):
+        yield b"."
+
+
+def test_an_answer_drop_by_drop_is_cut_off() -> None:
+    """Each read is in time; only their sum is not."""
+    ended = threading.Event()
+    try:
+        with Site(lambda _: Told(body=_drops(ended))) as site, pytest.raises(SourceError) as caught:
+            _read(f"{site.url}/a", total=0.3)
+    finally:
+        ended.set()
+    assert str(caught.value) == f"{site.url}/a takes longer than 0.3 s in all"
+    assert caught.value.transient
+
+
+def test_a_server_that_says_nothing() -> None:
+    ended = threading.Event()
+
+    def silent(_: Asked) -> Told:
+        ended.wait(10)
+        return Told()
+
+    try:
+        with Site(silent) as site, pytest.raises(SourceError, match="does not answer") as caught:
+            _read(site.url, read=0.1)
+    finally:
+        ended.set()
+    assert caught.value.transient
+
+
+def test_the_bound_holds_for_all_requests_together() -> None:
+    with Site(files({"/": b"x"})) as site, Web(total=0.1) as web:
+        assert web.get(f"{site.url}/").read() == b"x"
+        time.sleep(0.1)
+        with pytest.raises(SourceError, match="takes longer"):
+            web.get(f"{site.url}/")
+        assert len(site.asked) == 1
+
+
+def test_nobody_there() -> None:
+    with Site(files({})) as site:
+        pass
+    with pytest.raises(SourceError, match=f"{site.url}/a does not answer: Connection refused") as caught:
+        _read(f"{site.url}/a?t0ken")
+    assert caught.value.transient
+
+
+def test_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Site(lambda asked: Told(body=asked.path.encode())) as proxy, Site(files({"/x": b"direct"})) as site:
+        monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:pa%3Ass@{proxy.host}")
+        assert _read("http://releases.invalid/x", SECRET) == b"http://releases.invalid/x"
+        assert proxy.asked[0].headers["Proxy-Authorization"] == "Basic dXNlcjpwYTpzcw=="
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert _read(f"{site.url}/x") == b"direct"
+        assert "Proxy-Authorization" not in site.asked[0].headers
+        proxy.answer = lambda _: Told(407, b"")
+        with pytest.raises(SourceError) as caught, Web() as web:
+            raise web.get("http://releases.invalid/x").error()
+        assert "pa" + "ss" not in str(caught.value)
+    with pytest.raises(SourceError, match="does not answer") as caught:
+        _read("http://releases.invalid/x")
+    assert proxy.host not in str(caught.value)
+
+
+def test_proxy_for_tls_is_asked_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Site(files({})) as proxy:
+        monkeypatch.setenv("https_proxy", proxy.host)
+        with pytest.raises(SourceError, match=r"https://releases\.invalid/x does not answer") as caught:
+            _read("https://releases.invalid/x")
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "transient", "seconds", "message"),
+    [
+        (500, {}, True, None, "answers with HTTP 500"),
+        (503, {"Retry-After": "7"}, True, 7, "answers with HTTP 503"),
+        (429, {}, True, 60, "limits requests"),
+        (429, {"Retry-After": "5"}, True, 5, "limits requests"),
+        (403, {"Retry-After": "5"}, True, 5, "limits requests"),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "99999999999"}, True, 3600, "limits requests"),
+        (
+            403,
+            {"X-RateLimit-Remaining": "9", "X-RateLimit-Reset": "99999999999"},
+            False,
+            None,
+            "refuses access .*: way",
+        ),
+        (401, {}, False, None, "refuses access .*: way out"),
+        (418, {}, False, None, "answers with HTTP 418"),
+    ],
+)
+def test_refusals(status: int, headers: dict[str, str], transient: bool, seconds: float | None, message: str) -> None:
+    with Site(lambda _: Told(status, b"text of a stranger", headers)) as site, Web() as web:
+        error = web.get(f"{site.url}/a?t0ken", SECRET).error("way out")
+    assert (error.transient, error.retry_after) == (transient, seconds)
+    with pytest.raises(SourceError, match=message):
+        raise error
+    assert "t0ken" not in str(error)
+    assert "stranger" not in str(error)
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "30"}, 30),
+        ({"Retry-After": "0"}, 1),
+        ({"Retry-After": "-5"}, None),
+        ({"Retry-After": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60),
+        ({"Retry-After": "Thu, 01 Jan 2026 00:01:00 -0000"}, 60),
+        ({"Retry-After": "Wed, 31 Dec 2025 00:00:00 GMT"}, 1),
+        ({"Retry-After": "999999999"}, 3600),
+        ({"Retry-After": "soon"}, None),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(NOW.timestamp()) + 90)}, 90),
+        ({"X-RateLimit-Remaining": "1", "X-RateLimit-Reset": str(int(NOW.timestamp()) + 90)}, None),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "x"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, NOW) == seconds
+
+
+def test_shown() -> None:
+    assert shown("https://user:t0ken@host:1/path?t0ken#t0ken") == "https://host:1/path"
