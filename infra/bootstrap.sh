@@ -25,6 +25,9 @@ fi
     exit 1
 }
 
+# Tests push to and pull from a real registry; without one they are skipped.
+command -v docker-registry >/dev/null 2>&1 || apt docker-registry || true
+
 say "creating $venv"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(grep '^uv==' infra/requirements.txt)"

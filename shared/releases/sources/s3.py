@@ -38,6 +38,8 @@ class S3Source:
 
     def fetch(self, tag: str) -> Iterator[File]:
         """See `Source.fetch`. What lies deeper than the release's folder is passed over."""
+        if not tag or "/" in tag:
+            raise ReleaseNotFound(tag, str(self))
         with self._web() as web:
             folder = self._key(tag)
             found = [entry for page in self._pages(web, folder) for entry in page.iterfind("{*}Contents")]

@@ -1,0 +1,116 @@
+"""Releases in a bucket, of a real object store."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.releases.intake import Limits, receive
+from shared.releases.sources import ReleaseNotFound, SourceError
+from shared.releases.sources.access import Access
+from shared.releases.sources.s3 import S3Source
+from shared.releases.sources.urls import from_env, from_url
+from shared.storage import ObjectStore
+from tests.support.site import Site, Told
+
+TAG = "docker-ferrol-1-27-v1"
+CONTENT = {"metadata.yaml": b"meta", "with space+&=ü.tgz": bytes(300_000)}
+
+
+@pytest.fixture
+def bucket(object_store: ObjectStore) -> ObjectStore:
+    for name, data in CONTENT.items():
+        object_store.put(f"some/prefix/{TAG}/{name}", data, if_absent=False)
+    for key in (
+        f"some/prefix/{TAG}/deeper/x",
+        f"some/prefix/{TAG}0/x",
+        f"some/prefix/{TAG}/",
+        "some/x",
+        f"{TAG}-top/x",
+    ):
+        object_store.put(key, b"x", if_absent=False)
+    return object_store
+
+
+def _received(source: S3Source, tag: str = TAG) -> dict[str, bytes]:
+    return {file.name: file.data for file in receive(source.fetch(tag), Limits())}
+
+
+def _source(url: str, access: Access | None = None, *, local: bool = True) -> S3Source:
+    source = from_url(url, access, local=local)
+    assert isinstance(source, S3Source)
+    return source
+
+
+def test_release(bucket: ObjectStore) -> None:
+    source = _source(f"s3://{bucket.bucket}/some/prefix/")
+    assert _received(source) == CONTENT
+    assert source.list() == [TAG, f"{TAG}0"]
+    assert from_env({"RELEASE_SOURCE": f"s3://{bucket.bucket}"}).list() == [f"{TAG}-top", "some"]
+
+
+def test_no_such_release(bucket: ObjectStore) -> None:
+    for tag in ("nope", TAG[:-1], "", "prefix/x"):
+        with pytest.raises(ReleaseNotFound, match=f"in s3://{bucket.bucket}/some"):
+            _received(_source(f"s3://{bucket.bucket}/some"), tag)
+    with pytest.raises(SourceError, match="there is no such bucket"):
+        _source("s3://other-bucket").list()
+
+
+def test_more_than_a_page(bucket: ObjectStore) -> None:
+    for number in range(1005):
+        bucket.put(f"many/t{number:04}/x", b"", if_absent=False)
+    assert _source(f"s3://{bucket.bucket}/many").list() == [f"t{number:04}" for number in range(1005)]
+
+
+def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
+    listing = b"<ListBucketResult><Contents><Key>t/a</Key><Size>1</Size></Contents></ListBucketResult>"
+    with Site(lambda asked: Told(body=listing if "list-type" in asked.path else b"x")) as site:
+        access = Access(access_key="AKIA1", secret_key="s3cret", endpoint=site.url, region="eu-x-1")
+        assert _received(_source("s3://bucket", access, local=False), "t") == {"a": b"x"}
+        assert len(site.asked) == 2
+        for asked in site.asked:
+            assert (asked.authorization or "").startswith("AWS4-HMAC-SHA256 Credential=AKIA1/")
+            assert "/eu-x-1/s3/aws4_request" in (asked.authorization or "")
+
+
+@pytest.mark.usefixtures("object_store")
+def test_a_users_source_has_nothing_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment has keys and an endpoint; neither is used."""
+    with Site(lambda _: Told(403)) as site:
+        source = _source("s3://bucket", Access(endpoint=site.url), local=False)
+        with pytest.raises(SourceError, match="keys are needed"):
+            source.list()
+        assert [asked.authorization for asked in site.asked] == [None]
+    monkeypatch.setenv("S3_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    with pytest.raises(SourceError, match=r"https://s3\.eu-x-1\.amazonaws\.com/bucket/ does not answer"):
+        _source("s3://bucket", Access(region="eu-x-1"), local=False).list()
+
+
+@pytest.mark.parametrize(
+    ("told", "message", "transient"),
+    [
+        (Told(403), "the keys are not accepted", False),
+        (Told(301, headers={"Location": "http://127.0.0.1:1/"}), "name its region, or its endpoint", False),
+        (Told(503, headers={"Retry-After": "3"}), "HTTP 503", True),
+        (Told(body=b"<html>"), "does not answer as S3 does", True),
+        (Told(body=b'<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'), "does not answer as S3 does", True),
+        (
+            Told(body=b"<r><Contents><Key>t/../x</Key><Size>0</Size></Contents></r>"),
+            "refused file name '../x'",
+            False,
+        ),
+        (Told(body=b"<r><Contents><Key>other/x</Key></Contents></r>"), "refused file name 'other/x'", False),
+    ],
+)
+def test_answers_that_are_none(told: Told, message: str, transient: bool) -> None:
+    with Site(lambda _: told) as site, pytest.raises(SourceError, match=message) as caught:
+        _received(_source("s3://bucket", Access(access_key="a", secret_key="s3cret", endpoint=site.url)), "t")
+    assert caught.value.transient is transient
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("endpoint", ["file:///etc", "nonsense", "http://"])
+def test_endpoints_that_are_none(endpoint: str) -> None:
+    with pytest.raises(SourceError, match="is no http"):
+        _source("s3://bucket", Access(endpoint=endpoint)).list()
