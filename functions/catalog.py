@@ -16,6 +16,7 @@ NAMES = (
     "addon_create",
     "release_assets",
     "addon_apply",
+    "addon_cleanup",
     "kind_cluster",
     "cluster_stack",
     "cluster_stack_release",

@@ -12,11 +12,11 @@ from functions import catalog
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import crds, docs, knative
+from . import crds, docs, hooks, knative
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = ("infra/crds", "infra/knative")
+FOLDERS = ("infra/crds", "infra/hooks", "infra/knative")
 """Generated files in these that are generated no more are removed."""
 
 
@@ -25,6 +25,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
     return (
         {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
         | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
+        | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
         | {"docs/triggers.md": docs.text(declared)}
     )
 

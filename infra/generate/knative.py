@@ -58,7 +58,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     for function, triggers in declared.items():
         documents[f"function-{_name(function)}.yaml"] = _function(function, triggers)
     resources = list(documents)
-    documents["kustomization.yaml"] = [("", _kustomization(resources))]
+    documents["kustomization.yaml"] = [("", kustomization(resources))]
     return {name: yaml_text(content) for name, content in documents.items()}
 
 
@@ -105,7 +105,7 @@ def _function(function: str, triggers: Triggers) -> Iterable[Document]:
         yield "", eventing.sink_binding(name, NAMESPACE)
 
 
-def _kustomization(resources: list[str]) -> Object:
+def kustomization(resources: list[str]) -> Object:
     version = tomllib.loads(_PROJECT.read_text())["project"]["version"]
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

@@ -6,6 +6,8 @@ of a Trigger.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from shared.kube.resources import Object
 
 PORT = 8080
@@ -17,11 +19,13 @@ SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "pro
 SETTINGS = {
     "release_assets": ("capi-functions-storage", "capi-functions-releases"),
     "addon_apply": ("capi-functions-storage",),
+    "addon_cleanup": ("capi-functions-hooks",),
     "cluster_stack": ("capi-functions-releases",),
     "cluster_stack_release": ("capi-functions-storage",),
 }
 """Who needs settings from outside: each name is a ConfigMap and a Secret, both optional. `-storage` holds the S3
-settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE)."""
+settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE) and
+`-hooks` how long hooks wait (HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
 
 
 def labels(name: str) -> dict[str, str]:
@@ -46,9 +50,7 @@ def deployment(function: str, name: str, namespace: str) -> Object:
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of the pod's own
     }
     if settings := SETTINGS.get(function):
-        container["envFrom"] = [
-            {kind: {"name": source, "optional": True}} for source in settings for kind in ("configMapRef", "secretRef")
-        ]
+        container["envFrom"] = env_from(settings)
     pod: Object = {
         "serviceAccountName": name,
         "securityContext": {
@@ -69,6 +71,10 @@ def deployment(function: str, name: str, namespace: str) -> Object:
             "template": {"metadata": {"labels": labels(name), "annotations": SCRAPED}, "spec": pod},
         },
     }
+
+
+def env_from(names: Iterable[str]) -> list[Object]:
+    return [{kind: {"name": name, "optional": True}} for name in names for kind in ("configMapRef", "secretRef")]
 
 
 def service(name: str, namespace: str) -> Object:

@@ -1,6 +1,7 @@
 """CloudEvent in, four steps, HTTP out."""
 
 from .answer import Answer, done
-from .function import Decision, Function, Notice, changes
+from .function import Decision, Function, changes
+from .notice import Notice, record
 
-__all__ = ["Answer", "Decision", "Function", "Notice", "changes", "done"]
+__all__ = ["Answer", "Decision", "Function", "Notice", "changes", "done", "record"]

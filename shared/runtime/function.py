@@ -11,7 +11,6 @@ finds either work still to be done or nothing.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -20,30 +19,19 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from ..clients import Clients
-from ..effects import MANAGER, Effect, Patch, Results, latest, perform
+from ..effects import Effect, Patch, Results, latest, perform
 from ..event import Event
-from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
+from ..kube import ApiError, Conflict, Key, NotFound, Object, Unavailable, dig
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
 from . import waits
 from .answer import Answer, done
-
-log = logging.getLogger("capi-functions")
+from .notice import Notice, record
 
 O = TypeVar("O")  # noqa: E741 - what a function observes
 
 _RACES = 4
 _STEPS = 100
-_EVENTS = Resource("", "v1", "Event", "events")
-
-
-@dataclass(frozen=True)
-class Notice:
-    """A Kubernetes event on the primary object: `type` is Normal or Warning."""
-
-    reason: str
-    message: str
-    type: str = "Normal"
 
 
 @dataclass(frozen=True)
@@ -137,7 +125,7 @@ class Function(Generic[O]):
             results.error, (Unavailable, Conflict, NotFound)
         )
         if primary is not None and refused:
-            _record(clients, primary, Notice("ReconcileFailed", str(results.error), "Warning"))
+            record(clients, primary, Notice("ReconcileFailed", str(results.error), "Warning"))
         raise results.error
 
     def _write_status(self, clients: Clients, primary: Mapping[str, Any], decision: Decision) -> None:
@@ -147,7 +135,7 @@ class Function(Generic[O]):
             except NotFound:
                 return
             for notice in decision.notices:
-                _record(clients, primary, notice)
+                record(clients, primary, notice)
 
 
 def changes(current: Any, patch: Any) -> bool:
@@ -163,37 +151,3 @@ def _gone(primary: Object, results: Results) -> bool:
     """True once the last finalizer of a deleted object was taken away: there is no status to write any more."""
     newest = latest(primary, results)
     return dig(newest, "metadata.deletionTimestamp") is not None and not dig(newest, "metadata.finalizers")
-
-
-def _record(clients: Clients, primary: Mapping[str, Any], notice: Notice) -> None:
-    now = datetime.now(UTC)
-    stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
-    metadata = primary["metadata"]
-    namespace = metadata.get("namespace") or "default"
-    body: Object = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{metadata['name']}.{now.timestamp():.6f}".replace(".", "-"),
-            "namespace": namespace,
-        },
-        "involvedObject": {
-            "apiVersion": primary["apiVersion"],
-            "kind": primary["kind"],
-            "namespace": metadata.get("namespace", ""),
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-        },
-        "reason": notice.reason,
-        "message": notice.message[:1024],
-        "type": notice.type,
-        "source": {"component": MANAGER},
-        "firstTimestamp": stamp,
-        "lastTimestamp": stamp,
-        "count": 1,
-    }
-    try:
-        clients.management.create(_EVENTS, body)
-    except ApiError as error:  # an event is a courtesy, losing one fails nothing
-        log.warning("event %s on %s not recorded: %s", notice.reason, metadata["name"], error)

@@ -48,7 +48,7 @@ def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.R
     def serve(request: flask.Request) -> flask.Response:
         name = request.path.strip("/").partition("/")[0]
         if request.method == "GET" and name in ("", "healthz", "readyz", "metrics"):
-            return _get(name)
+            return page(request)
         if name not in handlers:
             known = ", ".join(sorted(handlers))
             return flask.Response(f"no function at /{name}; there are: {known}\n", 404, mimetype="text/plain")
@@ -61,7 +61,7 @@ def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.R
 
 def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request) -> flask.Response:
     if request.method == "GET":
-        return _get(request.path.strip("/").rpartition("/")[2])
+        return page(request)
     if request.method != "POST":
         return flask.Response("POST a CloudEvent\n", 405, mimetype="text/plain")
     started = time.perf_counter()
@@ -82,8 +82,9 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
     return _response(answer)
 
 
-def _get(page: str) -> flask.Response:
-    if page == "metrics":
+def page(request: flask.Request) -> flask.Response:
+    """The answer to a GET: what is counted, or that the process is there."""
+    if request.path.rpartition("/")[2] == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
     return flask.Response("ok\n", mimetype="text/plain")
 

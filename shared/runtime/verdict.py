@@ -9,7 +9,7 @@ from typing import Any
 
 from ..api.conditions import get_condition, remove_condition, set_condition, summary
 from ..kube import Object, dig
-from .function import Notice
+from .notice import Notice
 
 PAUSED = "Paused"
 

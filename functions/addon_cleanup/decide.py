@@ -1,0 +1,74 @@
+"""What follows for one clean-up: delete, wait until it is gone, and give up when the time is over."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from shared.api.conditions import is_true
+from shared.api.hooks import CLEANED_UP, Awaited, Limits
+from shared.effects import Effect, Results
+from shared.kube import Object, dig
+from shared.runtime import Decision
+from shared.runtime.verdict import Verdict
+from shared.workload.reach import Unreachable
+
+from .leftovers import Leftovers
+from .observe import Observed
+from .removal import Remove
+
+RETRY = 5.0
+UNREACHABLE_RETRY = 10.0
+_SHOWN = 3
+
+
+def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
+    addon, found = observed.addon, observed.found
+    if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
+        return Decision(message="nothing to clean up")
+    verdict = Verdict(addon, now)
+    if isinstance(found, Leftovers) and not found.awaited:
+        verdict.true(CLEANED_UP)
+        return Decision(status=verdict.status(), message="the workload cluster is cleaned up")
+    told = found.message if isinstance(found, Unreachable) else _waiting_for(found or Leftovers())
+    if _overdue(addon, observed.cluster or {}, now, limits):
+        message = f"given up after {limits.delete.total_seconds():g} s, look for what is left at the cloud: {told}"
+        verdict.false(CLEANED_UP, "CleanupGivenUp", message, "Warning", warn=True)
+        return Decision(status=verdict.status(), notices=tuple(verdict.notices), message=message)
+    if isinstance(found, Unreachable):
+        verdict.false(CLEANED_UP, "WorkloadUnreachable", told)
+        return Decision(status=verdict.status(), requeue=UNREACHABLE_RETRY, message=told)
+    verdict.false(CLEANED_UP, "CleanupOngoing", told)
+    removal: tuple[Effect, ...] = ()
+    if found is not None and observed.workload is not None and found.removable:
+        removal = (Remove(observed.workload, found),)
+    return Decision(removal, verdict.status(), requeue=RETRY, message=told)
+
+
+def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+    """What was refused is told: nobody but a person can help then."""
+    failures = results.values[0] if results.values and isinstance(results.values[0], list) else []
+    if not failures:
+        return decision
+    verdict = Verdict(observed.addon or {}, now)
+    message = _few(failures)
+    verdict.false(CLEANED_UP, "CleanupFailed", message, "Error", warn=True)
+    return Decision(status=verdict.status(), notices=tuple(verdict.notices), requeue=UNREACHABLE_RETRY, message=message)
+
+
+def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:
+    """Counted from when the hook was first called, as the hook does."""
+    begun = Awaited.on(addon)
+    try:
+        since = begun.since if begun else datetime.fromisoformat(dig(cluster, "metadata.deletionTimestamp", ""))
+    except ValueError:
+        return False
+    return now - since >= limits.delete
+
+
+def _waiting_for(found: Leftovers) -> str:
+    return "waiting until it is gone: " + _few(found.awaited)
+
+
+def _few(texts: list[str]) -> str:
+    more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return "; ".join(texts[:_SHOWN]) + more

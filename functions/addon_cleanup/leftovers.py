@@ -1,0 +1,70 @@
+"""What would be left behind: Services with a load balancer, and claims on volumes that go with their claim.
+
+Pure rules over lists of the workload cluster's objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.kube import Key, Object, Resource, deleting, dig, key_of
+
+SERVICE = Resource("", "v1", "Service", "services")
+CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+POD = Resource("", "v1", "Pod", "pods")
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """`services`, `claims` and `volumes` have to go; `pods` are in the way, since they hold a claim."""
+
+    services: Sequence[Object] = ()
+    claims: Sequence[Object] = ()
+    volumes: Sequence[Object] = ()
+    pods: Sequence[Object] = ()
+
+    @property
+    def removable(self) -> list[tuple[Resource, Object]]:
+        """What is to be deleted and is not on its way yet. Volumes are not: whoever made them lets them go."""
+        kinds = ((SERVICE, self.services), (POD, self.pods), (CLAIM, self.claims))
+        return [(resource, obj) for resource, objects in kinds for obj in objects if not deleting(obj)]
+
+    @property
+    def awaited(self) -> list[str]:
+        kinds = ((SERVICE, self.services), (CLAIM, self.claims), (VOLUME, self.volumes))
+        return [f"{resource.kind} {key_of(obj)}" for resource, objects in kinds for obj in objects]
+
+
+def leftovers(
+    services: Iterable[Object], claims: Iterable[Object], volumes: Iterable[Object], pods: Iterable[Object]
+) -> Leftovers:
+    owned = [volume for volume in volumes if _goes_with_its_claim(volume)]
+    names = {volume["metadata"]["name"] for volume in owned}
+    # A claim without a volume has no data, and may be about to get one.
+    to_go = [claim for claim in claims if (dig(claim, "spec.volumeName") or "") in {*names, ""}]
+    held = {key_of(claim) for claim in to_go}
+    return Leftovers(
+        [service for service in services if dig(service, "spec.type") == "LoadBalancer"],
+        to_go,
+        owned,
+        [pod for pod in pods if held & _claims_of(pod)],
+    )
+
+
+def _goes_with_its_claim(volume: Object) -> bool:
+    """A volume that nobody claimed was not made for a claim: it does not go with one."""
+    delete = dig(volume, "spec.persistentVolumeReclaimPolicy") == "Delete"
+    return delete and dig(volume, "spec.claimRef") is not None
+
+
+def _claims_of(pod: Object) -> set[Key]:
+    """By name, or made for the Pod and called after it and its volume."""
+    metadata = pod["metadata"]
+    names: set[Any] = set()
+    for volume in dig(pod, "spec.volumes", []):
+        names.add(dig(volume, "persistentVolumeClaim.claimName"))
+        names |= {f"{metadata['name']}-{volume['name']}"} if "ephemeral" in volume else set()
+    return {Key(metadata["namespace"], name) for name in names if name}

@@ -1,0 +1,48 @@
+"""What is read for a decision about one clean-up; nothing of the workload cluster unless there is one to be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.api.cluster import is_paused
+from shared.api.hooks import BEFORE_DELETE, is_about, wants_cleanup
+from shared.api.resources import CLUSTER
+from shared.clients import Clients, Workload
+from shared.kube import ApiError, Key, Object, deleting, dig, key_of
+from shared.workload.reach import Unreachable, reach
+
+from .leftovers import CLAIM, POD, SERVICE, VOLUME, Leftovers, leftovers
+
+
+@dataclass(frozen=True)
+class Observed:
+    addon: Object | None
+    cluster: Object | None = None
+    due: bool = False
+    """The Cluster is being deleted, and its clean-up was asked for."""
+    workload: Workload | None = None
+    found: Leftovers | Unreachable | None = None
+
+
+def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
+    if addon is None or dig(addon, "spec.hook") != BEFORE_DELETE:
+        return Observed(addon)
+    cluster = clients.management.find(CLUSTER, Key(key.namespace, dig(addon, "spec.clusterRef.name") or "-"))
+    # Anybody who can reach the hooks can ask for a clean-up: what counts is that the Cluster is really going.
+    if cluster is None or not deleting(cluster) or not is_about(addon, cluster):
+        return Observed(addon, cluster)
+    if is_paused(cluster) or not wants_cleanup(cluster):
+        return Observed(addon, cluster)
+    reached = reach(clients, key_of(cluster))
+    if isinstance(reached, Unreachable):
+        return Observed(addon, cluster, True, None, reached)
+    return Observed(addon, cluster, True, reached.workload, _look(reached.workload))
+
+
+def _look(workload: Workload) -> Leftovers | Unreachable:
+    list_ = workload.client.list
+    try:
+        claims = list(list_(CLAIM))
+        return leftovers(list_(SERVICE), claims, list_(VOLUME), list_(POD) if claims else ())
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not tell what is left: {error}")

@@ -1,0 +1,3 @@
+from functions.cluster_hooks.function import target
+
+cluster_hooks = target()

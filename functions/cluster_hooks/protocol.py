@@ -1,0 +1,116 @@
+"""Cluster API's runtime hooks on the wire: paths, requests and responses of hooks.runtime.cluster.x-k8s.io/v1alpha1.
+
+    POST /hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery
+    POST /hooks.runtime.cluster.x-k8s.io/v1alpha1/<hook in lower case>/<name of the handler>
+
+What came of a call is in the response's `status`; any other code than 200 counts as a call that failed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from shared.api.hooks import BEFORE_DELETE
+from shared.kube import Object, dig
+from shared.releases.stages import FIRST, UPGRADE, UPGRADED
+
+GROUP = "hooks.runtime.cluster.x-k8s.io"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+DISCOVERY = "Discovery"
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+class UnknownHook(LookupError):
+    """No such path here."""
+
+
+class BadRequest(ValueError):
+    """A body that is no request of this hook; the message names the fault."""
+
+
+@dataclass(frozen=True)
+class Handler:
+    """One entry of the discovery. `retries`: its response has `retryAfterSeconds`.
+
+    `failure_policy` is for calls that do not come through: a hook that only wakes may be missed, what waits may not.
+    """
+
+    hook: str
+    name: str
+    retries: bool = True
+    failure_policy: str = "Fail"
+
+    @property
+    def path(self) -> str:
+        return f"/{API_VERSION}/{self.hook.lower()}/{self.name}"
+
+
+HANDLERS = (
+    Handler(FIRST, "after-control-plane-initialized", retries=False, failure_policy="Ignore"),
+    Handler(UPGRADE, "before-cluster-upgrade"),
+    Handler(UPGRADED, "after-cluster-upgrade", failure_policy="Ignore"),
+    Handler(BEFORE_DELETE, "before-cluster-delete"),
+)
+_TIMEOUT = 10
+_BY_HOOK = {handler.hook: handler for handler in HANDLERS}
+
+
+def hook_at(path: str) -> str:
+    """The hook that is served at `path`, which may have a prefix. Raises `UnknownHook`."""
+    for handler in HANDLERS:
+        if path.endswith(handler.path):
+            return handler.hook
+    if path.endswith(f"/{API_VERSION}/{DISCOVERY.lower()}"):
+        return DISCOVERY
+    raise UnknownHook(f"no hook is served here; there are {', '.join(handler.path for handler in HANDLERS)}")
+
+
+def cluster_of(hook: str, body: bytes) -> Object:
+    """The Cluster in a request, in whichever version it was written. Raises `BadRequest`."""
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the request is no JSON: {error}") from error
+    if not isinstance(request, dict):
+        raise BadRequest("the request is no JSON object")
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", f"{hook}Request")):
+        if request.get(field, wanted) != wanted:
+            raise BadRequest(f"{field} is {request[field]!r}; at this path it is {wanted}")
+    cluster: Object = request.get("cluster") or {}
+    for field in ("name", "namespace"):
+        value = dig(cluster, f"metadata.{field}")
+        if not isinstance(value, str) or not _NAME.fullmatch(value):
+            raise BadRequest(f"cluster.metadata.{field} is {value!r}; the {field} of a Cluster is needed")
+    return cluster
+
+
+def success(hook: str, message: str, retry_after: int = 0) -> Object:
+    response = _response(hook, "Success", message)
+    return response | ({"retryAfterSeconds": retry_after} if _BY_HOOK[hook].retries else {})
+
+
+def failure(hook: str, message: str) -> Object:
+    return _response(hook, "Failure", message)
+
+
+def discovery() -> Object:
+    handlers: list[dict[str, Any]] = [
+        {
+            "name": handler.name,
+            "requestHook": {"apiVersion": API_VERSION, "hook": handler.hook},
+            "timeoutSeconds": _TIMEOUT,
+            "failurePolicy": handler.failure_policy,
+        }
+        for handler in HANDLERS
+    ]
+    return _response(DISCOVERY, "Success", "") | {"handlers": handlers}
+
+
+def _response(hook: str, status: str, message: str) -> Object:
+    response = {"apiVersion": API_VERSION, "kind": f"{hook}Response"} if hook else {}
+    return response | {"status": status} | ({"message": message} if message else {})

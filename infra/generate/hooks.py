@@ -1,0 +1,119 @@
+"""`infra/hooks`: `cluster_hooks` as a runtime extension of Cluster API, as a kustomization of its own.
+
+Cluster API calls extensions over HTTPS only. functions-framework's command has no TLS, but what it serves is a WSGI
+application, and gunicorn, which is beneath it anyway, has: it reads the certificate anew for each connection, so that
+a renewed one needs no restart. cert-manager makes the certificate, Cluster API takes the CA from the same Secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from functions.cluster_hooks.triggers import TRIGGERS
+from shared.kube.resources import Object
+
+from . import rbac, workloads
+from .files import Document, yaml_text
+from .knative import NAMESPACE, kustomization
+
+NAME = "cluster-hooks"
+PORT = 9443
+SECRET = "cluster-hooks-tls"  # noqa: S105 - a name
+TLS = "/tls"
+SETTINGS = ("capi-functions-hooks",)
+
+_CERTIFICATES = "cert-manager.io/v1"
+_ISSUER = "Signs its own certificate; with another issuer, ca.crt in the Secret is what Cluster API trusts."
+_EXTENSION = """
+Needs Cluster API's feature gate RuntimeSDK. For some namespaces only, set spec.namespaceSelector in an overlay.
+"""
+
+
+def files() -> dict[str, str]:
+    name = f"{NAME}.yaml"
+    return {name: yaml_text(_documents()), "kustomization.yaml": yaml_text([("", kustomization([name]))])}
+
+
+def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]:
+    """What serves the hooks over HTTPS, from `tls.crt` and `tls.key` in a folder."""
+    application = 'functions_framework:create_app("cluster_hooks", "functions/cluster_hooks/main.py")'
+    files = [f"--certfile={certificates}/tls.crt", f"--keyfile={certificates}/tls.key"]
+    return ["gunicorn", f"--bind={bind}", *files, "--threads=8", application]
+
+
+def _documents() -> Iterable[Document]:
+    role = f"capi-functions-{NAME}"
+    yield "", rbac.account(NAME, NAMESPACE)
+    yield "", rbac.cluster_role(role, rbac.rules(TRIGGERS))
+    yield "", rbac.cluster_role_binding(role, NAME, NAMESPACE)
+    yield "", _deployment()
+    yield "", _service()
+    yield _ISSUER, _issuer()
+    yield "", _certificate()
+    yield _EXTENSION, _extension_config()
+
+
+def _deployment() -> Object:
+    deployment = workloads.deployment(TRIGGERS.name, NAME, NAMESPACE)
+    template = deployment["spec"]["template"]
+    template["metadata"]["annotations"] = {
+        **workloads.SCRAPED,
+        "prometheus.io/port": str(PORT),
+        "prometheus.io/scheme": "https",
+    }
+    [container] = template["spec"]["containers"]
+    program, *arguments = command()
+    container |= {
+        "command": [program],
+        "args": arguments,
+        "ports": [{"name": "https", "containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": "https", "scheme": "HTTPS"}, "periodSeconds": 5},
+        "envFrom": workloads.env_from(SETTINGS),
+    }
+    container["volumeMounts"].append({"name": "tls", "mountPath": TLS, "readOnly": True})
+    # The group may read the key; the rest of the pod's users need not.
+    template["spec"]["securityContext"]["fsGroup"] = template["spec"]["securityContext"]["runAsGroup"]
+    template["spec"]["volumes"].append({"name": "tls", "secret": {"secretName": SECRET, "defaultMode": 0o440}})
+    return deployment
+
+
+def _service() -> Object:
+    service = workloads.service(NAME, NAMESPACE)
+    service["spec"]["ports"] = [{"name": "https", "port": 443, "targetPort": "https"}]
+    return service
+
+
+def _issuer() -> Object:
+    return {
+        "apiVersion": _CERTIFICATES,
+        "kind": "Issuer",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {"selfSigned": {}},
+    }
+
+
+def _certificate() -> Object:
+    host = f"{NAME}.{NAMESPACE}.svc"
+    return {
+        "apiVersion": _CERTIFICATES,
+        "kind": "Certificate",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {
+            "secretName": SECRET,
+            "dnsNames": [host, f"{host}.cluster.local"],
+            "issuerRef": {"kind": "Issuer", "name": NAME},
+            "privateKey": {"algorithm": "ECDSA", "rotationPolicy": "Always"},
+        },
+    }
+
+
+def _extension_config() -> Object:
+    return {
+        "apiVersion": "runtime.cluster.x-k8s.io/v1beta2",
+        "kind": "ExtensionConfig",
+        "metadata": {
+            "name": "capi-functions",
+            "annotations": {"runtime.cluster.x-k8s.io/inject-ca-from-secret": f"{NAMESPACE}/{SECRET}"},
+        },
+        "spec": {"clientConfig": {"service": {"name": NAME, "namespace": NAMESPACE, "port": 443}}},
+    }

@@ -1,0 +1,315 @@
+"""Lifecycle hooks: the protocol's grammar, and tables of what is answered from which state."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.cluster_hooks import protocol
+from functions.cluster_hooks.decide import decide
+from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, CLEANUP, Awaited, Limits
+from shared.kube import Object
+from shared.releases.stages import FIRST, UPGRADE, UPGRADED
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+LIMITS = Limits(timedelta(hours=1), timedelta(minutes=10))
+V1, V2 = "test-stack-1-36-v1", "test-stack-1-36-v2"
+PREFIX = "/hooks.runtime.cluster.x-k8s.io/v1alpha1"
+
+
+def cluster(
+    name: str | None = V2, *, version: str = "v1.36.3", beta1: bool = False, uid: str = "u", **annotations: str
+) -> Object:
+    metadata = {"name": "demo", "namespace": "team", "uid": uid, "annotations": annotations}
+    topology: Object = {"version": version}
+    if name is not None:
+        topology |= {"class": name} if beta1 else {"classRef": {"name": name}}
+    api = "cluster.x-k8s.io/v1beta1" if beta1 else "cluster.x-k8s.io/v1beta2"
+    return {"apiVersion": api, "kind": "Cluster", "metadata": metadata, "spec": {"topology": topology}}
+
+
+def addon(
+    applied: str = V1, *, hook: str = "", ready: bool = True, awaited: str = "", told: str = "", cleaned: str = ""
+) -> Object:
+    conditions = [{"type": "Ready", "status": "False" if told else "True", "message": told}]
+    if cleaned:
+        conditions.append({"type": CLEANED_UP, "status": cleaned, "message": "two Services"})
+    return {
+        "metadata": {"name": "cluster-addon-demo", "annotations": {AWAITED: awaited} if awaited else {}},
+        "spec": {"clusterStack": applied, "hook": hook, "clusterRef": {"uid": "u"}},
+        "status": {"ready": ready, "conditions": conditions},
+    }
+
+
+def waiting(hook: str, target: str, **since: float) -> str:
+    return Awaited(hook, target, NOW - timedelta(**since)).dump()
+
+
+UPGRADE_V2 = f"{V2}/v1.36.3"
+BEGUN = {"metadata": {"annotations": {AWAITED: waiting(UPGRADE, UPGRADE_V2)}}}
+FORGOTTEN = {"metadata": {"annotations": {AWAITED: None}}}
+ASKED = {"spec": {"hook": BEFORE_DELETE}}
+BEGUN_DELETE = {"metadata": {"annotations": {AWAITED: waiting(BEFORE_DELETE, "u")}}}
+
+
+@pytest.mark.parametrize("hook", [FIRST, UPGRADE, UPGRADED, BEFORE_DELETE])
+@pytest.mark.parametrize("found", [None, addon()], ids=["none", "of another Cluster"])
+def test_without_addon_nothing_waits(hook: str, found: Object | None) -> None:
+    reply = decide(hook, cluster(uid="another"), found, NOW, LIMITS)
+    assert (reply.outcome, reply.patch, reply.warned) == ("go", None, "")
+
+
+@pytest.mark.parametrize(
+    ("found", "patch"),
+    [
+        pytest.param(addon(""), {"spec": {"hook": FIRST}}, id="never applied"),
+        pytest.param(addon("", hook=FIRST), None, id="asked for already"),
+        pytest.param(addon(V1), None, id="applied"),
+    ],
+)
+def test_after_control_plane_initialized(found: Object, patch: Object | None) -> None:
+    reply = decide(FIRST, cluster(V1), found, NOW, LIMITS)
+    assert (reply.outcome, reply.patch) == ("go", patch)
+
+
+@pytest.mark.parametrize(
+    ("about", "found", "outcome", "patch"),
+    [
+        pytest.param(cluster(), addon(V2), "go", None, id="applied"),
+        pytest.param(cluster(beta1=True), addon(V2), "go", None, id="applied, v1beta1"),
+        pytest.param(cluster(beta1=True), addon(V1), "block", BEGUN, id="not applied, v1beta1"),
+        pytest.param(cluster(), addon(V1), "block", BEGUN, id="first call"),
+        pytest.param(cluster(), addon(""), "block", BEGUN, id="nothing was ever applied"),
+        pytest.param(cluster(), addon(V2, ready=False), "block", BEGUN, id="applied, not ready"),
+        pytest.param(
+            cluster(), addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, minutes=59)), "block", None, id="begun before"
+        ),
+        pytest.param(
+            cluster(), addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, minutes=60)), "overdue", None, id="too long"
+        ),
+        pytest.param(
+            cluster(), addon(V2, awaited=waiting(UPGRADE, UPGRADE_V2, days=3)), "go", FORGOTTEN, id="done at last"
+        ),
+        pytest.param(
+            cluster(),
+            addon(V1, awaited=waiting(UPGRADE, f"{V1}/v1.36.3", days=3)),
+            "block",
+            BEGUN,
+            id="a faulty stack left for another",
+        ),
+        pytest.param(
+            cluster(), addon(V1, awaited=waiting(UPGRADE, f"{V2}/v1.36.2", days=3)), "block", BEGUN, id="other version"
+        ),
+        pytest.param(
+            cluster(), addon(V1, awaited=waiting(BEFORE_DELETE, "u", days=3)), "block", BEGUN, id="another hook's wait"
+        ),
+        pytest.param(
+            cluster(), addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, days=-999)), "block", BEGUN, id="from the future"
+        ),
+        pytest.param(cluster(), addon(V1, awaited="yesterday it was"), "block", BEGUN, id="scribbled on"),
+        pytest.param(cluster(), addon(V1, awaited="x"), "block", BEGUN, id="scribbled on, one word"),
+        pytest.param(cluster("quick-start"), addon(""), "go", None, id="a class that names no stack"),
+        pytest.param(cluster(None), addon(""), "go", None, id="no class"),
+        pytest.param(cluster(), addon(V1, hook=FIRST), "block", BEGUN, id="a hook of an earlier stack still set"),
+    ],
+)
+def test_before_cluster_upgrade(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
+    reply = decide(UPGRADE, about, found, NOW, LIMITS)
+    assert (reply.outcome, reply.patch) == (outcome, patch)
+    assert bool(reply.warned) == (outcome == "overdue")
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (addon(V1, told="stage cni: no such kind"), f"the addons of {V2} are not ready: stage cni: no such kind"),
+        (addon(V1), f"the addons of {V2} are not ready: applying them has not begun yet"),
+    ],
+    ids=["what is said", "nothing said yet"],
+)
+def test_what_is_waited_for_is_told(found: Object, message: str) -> None:
+    assert decide(UPGRADE, cluster(), found, NOW, LIMITS).message == message
+
+
+def test_a_wait_ends_whatever_the_request_says() -> None:
+    """Spaces in a version must not make each call look like the first."""
+    about = cluster(version="v1 36\n3 %20")
+    begun = decide(UPGRADE, about, addon(V1), NOW, LIMITS).patch
+    assert begun is not None
+    later = decide(UPGRADE, about, addon(V1, awaited=begun["metadata"]["annotations"][AWAITED]), NOW, LIMITS)
+    assert later.patch is None
+    found = addon(V1, awaited=begun["metadata"]["annotations"][AWAITED])
+    assert decide(UPGRADE, about, found, NOW + timedelta(hours=1), LIMITS).outcome == "overdue"
+
+
+@pytest.mark.parametrize(
+    ("about", "found", "patch"),
+    [
+        pytest.param(cluster(V1), addon(V1), {"spec": {"hook": UPGRADED}}, id="asked for"),
+        pytest.param(cluster(V1), addon(V1, hook=UPGRADED), None, id="asked for already"),
+        pytest.param(
+            cluster(V2),
+            addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, hours=2)),
+            {"spec": {"hook": UPGRADED}, **FORGOTTEN},
+            id="after a wait that was overdue",
+        ),
+        pytest.param(cluster("quick-start"), addon(""), None, id="a class that names no stack"),
+    ],
+)
+def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | None) -> None:
+    reply = decide(UPGRADED, about, found, NOW, LIMITS)
+    assert (reply.outcome, reply.patch) == ("go", patch)
+
+
+@pytest.mark.parametrize(
+    ("about", "found", "outcome", "patch"),
+    [
+        pytest.param(cluster(), addon(), "block", ASKED | BEGUN_DELETE, id="first call"),
+        pytest.param(
+            cluster(),
+            addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=9)),
+            "block",
+            None,
+            id="begun before",
+        ),
+        pytest.param(
+            cluster(), addon(hook=UPGRADED, awaited=waiting(BEFORE_DELETE, "u", minutes=9)), "block", ASKED, id="unset"
+        ),
+        pytest.param(
+            cluster(),
+            addon(hook=UPGRADED, awaited=waiting(UPGRADE, UPGRADE_V2, days=1)),
+            "block",
+            ASKED | BEGUN_DELETE,
+            id="in the middle of an upgrade",
+        ),
+        pytest.param(
+            cluster(),
+            addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=10)),
+            "overdue",
+            None,
+            id="too long",
+        ),
+        pytest.param(cluster(), addon(hook=BEFORE_DELETE, cleaned="True"), "go", None, id="cleaned up"),
+        pytest.param(cluster(**{CLEANUP: "false"}), addon(), "go", None, id="not wanted"),
+        pytest.param(cluster(**{CLEANUP: "true"}), addon(), "block", ASKED | BEGUN_DELETE, id="wanted"),
+        pytest.param(cluster("quick-start"), addon(""), "block", ASKED | BEGUN_DELETE, id="whatever the class"),
+    ],
+)
+def test_before_cluster_delete(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
+    reply = decide(BEFORE_DELETE, about, found, NOW, LIMITS)
+    assert (reply.outcome, reply.patch) == (outcome, patch)
+
+
+def test_what_a_deletion_waits_for_is_told() -> None:
+    found = addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=1), cleaned="False")
+    assert decide(BEFORE_DELETE, cluster(), found, NOW, LIMITS).message.endswith(": two Services")
+
+
+@pytest.mark.parametrize(
+    ("value", "limit"),
+    [("", timedelta(hours=1)), ("90", timedelta(seconds=90)), ("0", timedelta(0)), ("1h", None), ("9" * 30, None)],
+)
+def test_limits_come_from_the_environment(value: str, limit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_UPGRADE_SECONDS", value)
+    if limit is None:
+        with pytest.raises(ValueError, match="HOOK_UPGRADE_SECONDS"):
+            Limits.from_env()
+    else:
+        assert Limits.from_env() == Limits(upgrade=limit)
+
+
+# -- the protocol ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "hook"),
+    [
+        (f"{PREFIX}/discovery", "Discovery"),
+        (f"{PREFIX}/aftercontrolplaneinitialized/after-control-plane-initialized", FIRST),
+        (f"{PREFIX}/beforeclusterupgrade/before-cluster-upgrade", UPGRADE),
+        (f"{PREFIX}/afterclusterupgrade/after-cluster-upgrade", UPGRADED),
+        (f"{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_DELETE),
+        (f"/below/a/prefix{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_DELETE),
+    ],
+)
+def test_paths(path: str, hook: str) -> None:
+    assert protocol.hook_at(path) == hook
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/discovery",
+        f"{PREFIX}/",
+        f"{PREFIX}/discovery/more",
+        f"{PREFIX}/beforeclustercreate/before-cluster-create",
+        f"{PREFIX}/beforeclusterupgrade",
+        f"{PREFIX}/beforeclusterupgrade/another",
+        f"{PREFIX}/beforeclusterupgrade/before-cluster-delete",
+        "/hooks.runtime.cluster.x-k8s.io/v1beta1/discovery",
+    ],
+)
+def test_unknown_paths(path: str) -> None:
+    with pytest.raises(protocol.UnknownHook, match="beforeclusterupgrade"):
+        protocol.hook_at(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "no JSON"),
+        (b"\xff", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[]", "no JSON object"),
+        (b"null", "no JSON object"),
+        (b"{}", "metadata.name is None"),
+        (b'{"cluster": []}', "metadata.name is None"),
+        (b'{"cluster": {"metadata": {"name": "demo"}}}', "metadata.namespace is None"),
+        (b'{"cluster": {"metadata": {"name": "../x", "namespace": "team"}}}', "metadata.name is '../x'"),
+        (b'{"cluster": {"metadata": {"name": ["demo"], "namespace": "team"}}}', "metadata.name is"),
+        (b'{"kind": "BeforeClusterDeleteRequest"}', "kind is 'BeforeClusterDeleteRequest'"),
+        (b'{"apiVersion": "v1"}', "apiVersion is 'v1'"),
+    ],
+)
+def test_bad_requests(body: bytes, words: str) -> None:
+    with pytest.raises(protocol.BadRequest, match=words.replace(".", r"\.")):
+        protocol.cluster_of(UPGRADE, body)
+
+
+def test_a_request() -> None:
+    body = {
+        "apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1",
+        "kind": "BeforeClusterUpgradeRequest",
+        "settings": {"any": "thing"},
+        "cluster": cluster(),
+        "fromKubernetesVersion": "v1.35.0",
+        "toKubernetesVersion": "v1.36.3",
+    }
+    assert protocol.cluster_of(UPGRADE, json.dumps(body).encode()) == cluster()
+
+
+def test_responses() -> None:
+    api = {"apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1"}
+    blocked = {"kind": "BeforeClusterUpgradeResponse", "status": "Success", "message": "m", "retryAfterSeconds": 10}
+    assert protocol.success(UPGRADE, "m", 10) == api | blocked
+    plain = {"kind": "AfterControlPlaneInitializedResponse", "status": "Success", "message": "m"}
+    assert protocol.success(FIRST, "m") == api | plain, "this hook's response knows no retryAfterSeconds"
+    failed = {"kind": "BeforeClusterDeleteResponse", "status": "Failure", "message": "m"}
+    assert protocol.failure(BEFORE_DELETE, "m") == api | failed
+    assert protocol.failure("", "m") == {"status": "Failure", "message": "m"}
+
+
+def test_discovery() -> None:
+    found = protocol.discovery()
+    assert (found["kind"], found["status"]) == ("DiscoveryResponse", "Success")
+    names = [handler["name"] for handler in found["handlers"]]
+    assert len(set(names)) == len(names)
+    told = {handler["requestHook"]["hook"]: handler["failurePolicy"] for handler in found["handlers"]}
+    assert told == {FIRST: "Ignore", UPGRADE: "Fail", UPGRADED: "Ignore", BEFORE_DELETE: "Fail"}
+    for handler in found["handlers"]:
+        hook = handler["requestHook"]
+        assert protocol.hook_at(f"/{hook['apiVersion']}/{hook['hook'].lower()}/{handler['name']}") == hook["hook"]
