@@ -24,6 +24,7 @@ from shared.triggers import Triggers
 from .delivery import Deliver, HttpDelivery
 from .dispatcher import Dispatcher, OnDead, OnDelivery
 from .ingress import Ingress
+from .timer import Timer
 from .watcher import Watcher
 
 log = logging.getLogger("capi-functions.events")
@@ -45,7 +46,8 @@ class Forwarder:
     """Delivers every change that `triggers` declare, and what the ingress takes in, through `deliver`.
 
     With `to_sink` every event goes to `deliver` once, whatever functions it concerns; the name it is given then is
-    "sink". An ingress is opened if a `port` (0: any) or a `listener` is given.
+    "sink". Without it, functions that a timer starts hear of one every `timer` seconds. An ingress is opened if a
+    `port` (0: any) or a `listener` is given.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Forwarder:
         workers: int = 8,
         rate: float = 500.0,
         resync: float = 600.0,
+        timer: float = 3600.0,
         namespace: str = "",
         host: str = "127.0.0.1",
         port: int | None = None,
@@ -74,6 +77,7 @@ class Forwarder:
             routes, deliver, workers=workers, rate=rate, on_delivery=on_delivery, on_dead=on_dead
         )
         self.watcher = Watcher(client, triggers, self._changed, resync=resync, namespace=namespace)
+        self._timer = None if to_sink else Timer(self.dispatcher.submit, every=timer)
         self.ingress: Ingress | None = None
         if port is not None or listener is not None:
             self.ingress = Ingress(self.dispatcher.submit, host=host, port=port or 0, listener=listener)
@@ -82,6 +86,8 @@ class Forwarder:
         if self.ingress is not None:
             self.ingress.start()
         self.watcher.start()
+        if self._timer is not None:
+            self._timer.start()
 
     def wait_synced(self, timeout: float) -> bool:
         """True once every kind that is served was listed, so that its objects are on their way to the functions."""
@@ -94,6 +100,8 @@ class Forwarder:
     def stop(self, drain: float = 0.0) -> None:
         """Stops taking events in, delivers what is queued for at most `drain` seconds, and ends."""
         self.watcher.stop()
+        if self._timer is not None:
+            self._timer.stop()
         if self.ingress is not None:
             self.ingress.stop()
         if drain and not self.dispatcher.drain(drain, settle_below=0.0):

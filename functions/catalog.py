@@ -21,6 +21,7 @@ NAMES = (
     "cluster_stack",
     "cluster_stack_release",
     "sweep",
+    "release_prune",
 )
 
 

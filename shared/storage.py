@@ -14,7 +14,8 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 _T = TypeVar("_T")
@@ -44,6 +45,12 @@ class StorageUnavailable(StorageError):
 
 class _Absent(StorageError):
     """No such object, or no such bucket."""
+
+
+class Entry(NamedTuple):
+    key: str
+    modified: datetime
+    """When it was last written."""
 
 
 class ObjectStore:
@@ -84,10 +91,23 @@ class ObjectStore:
             return False
         return True
 
+    def modified(self, key: str) -> datetime | None:
+        """When an object was last written; None when it is absent."""
+        try:
+            found = self._request("look for", key, lambda s3: s3.head_object(Bucket=self.bucket, Key=key))
+        except _Absent:
+            return None
+        written: datetime = found["LastModified"]
+        return written
+
     def list(self, prefix: str = "") -> Sequence[str]:
         """All keys that begin with `prefix`, in order; empty for an absent bucket."""
+        return tuple(entry.key for entry in self.entries(prefix))
+
+    def entries(self, prefix: str = "") -> Sequence[Entry]:
+        """Like `list`, with more than the keys."""
         try:
-            return self._request("list", f"{prefix}*", lambda s3: _keys(s3, Bucket=self.bucket, Prefix=prefix))
+            return self._request("list", f"{prefix}*", lambda s3: _entries(s3, Bucket=self.bucket, Prefix=prefix))
         except _Absent:
             return ()
 
@@ -163,9 +183,9 @@ def _written(s3: Any, **request: Any) -> bool:
     return True
 
 
-def _keys(s3: Any, **request: Any) -> Sequence[str]:
+def _entries(s3: Any, **request: Any) -> Sequence[Entry]:
     pages = s3.get_paginator("list_objects_v2").paginate(**request)
-    return tuple(found["Key"] for page in pages for found in page.get("Contents", ()))
+    return tuple(Entry(found["Key"], found["LastModified"]) for page in pages for found in page.get("Contents", ()))
 
 
 def _create_bucket(s3: Any, bucket: str) -> None:

@@ -18,6 +18,7 @@ SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "pro
 
 SETTINGS = {
     "release_assets": ("capi-functions-storage", "capi-functions-releases"),
+    "release_prune": ("capi-functions-storage",),
     "addon_apply": ("capi-functions-storage",),
     "addon_cleanup": ("capi-functions-hooks",),
     "cluster_stack": ("capi-functions-releases",),

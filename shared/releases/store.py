@@ -26,6 +26,7 @@ from shared.releases.sources import Source
 from shared.storage import ObjectStore
 
 CACHE_BYTES = 32 * MIB
+BLOBS = "blobs/sha256/"
 _SCOPE = re.compile(r"[0-9a-z]{1,64}")
 
 
@@ -146,9 +147,8 @@ class ReleaseStore:
             return None
 
     def _keep(self, received: Received) -> None:
-        key = _blob_key(received.digest)
-        if not self._objects.exists(key):
-            self._objects.put(key, received.data, if_absent=False)
+        # Also where it is there already: that mends a damaged one, and makes an old one too young to be collected.
+        self._objects.put(blob_key(received.digest), received.data, if_absent=False)
 
     def _publish(self, release: Release) -> Release:
         key, data = self._manifest_key(release.name), manifest.encode(release.name.tag, release.files)
@@ -159,20 +159,19 @@ class ReleaseStore:
         return release
 
     def _has(self, blob: Blob) -> bool:
-        return self._cache.get(blob.digest) is not None or self._objects.exists(_blob_key(blob.digest))
+        return self._cache.get(blob.digest) is not None or self._objects.exists(blob_key(blob.digest))
 
     def _content(self, name: ReleaseName, file: str, blob: Blob) -> bytes:
         if (cached := self._cache.get(blob.digest)) is not None:
             return cached
-        data = self._objects.get(_blob_key(blob.digest))
+        data = self._objects.get(blob_key(blob.digest))
         if data is None or hashlib.sha256(data).hexdigest() != blob.digest:
-            # The blob first: `load` notices a missing blob, but `save` would keep a bad one.
-            self._objects.delete(_blob_key(blob.digest))
+            self._objects.delete(blob_key(blob.digest))
             self._objects.delete(self._manifest_key(name))
             raise Corrupted(name.tag, file)
         self._cache.add(blob.digest, data)
         return data
 
 
-def _blob_key(digest: str) -> str:
-    return f"blobs/sha256/{digest}"
+def blob_key(digest: str) -> str:
+    return f"{BLOBS}{digest}"

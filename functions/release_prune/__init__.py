@@ -1,0 +1,1 @@
+"""Deletes releases that nobody names any more from object storage."""

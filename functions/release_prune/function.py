@@ -1,0 +1,48 @@
+"""`release_prune`: what no object names, and is older than `RELEASE_KEEP_HOURS` (default 24), goes.
+
+Nothing is deleted unless all objects that may name a release could be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from shared.clients import Clients
+from shared.event import Event
+from shared.kube import ApiError, NotFound, Object
+from shared.releases.collect import collect, needed
+from shared.runtime import Answer, done
+from shared.storage import ObjectStore, StorageError
+
+from .triggers import NAMING, TRIGGERS
+
+KEEP = 24.0  # hours
+
+
+def handle(clients: Clients, event: Event) -> Answer:
+    if TRIGGERS.key(event) is None:
+        return done("no concern of this function")
+    try:
+        before = datetime.now(UTC) - timedelta(hours=_hours())
+        collected = collect(ObjectStore.from_env(), needed(_objects(clients)), before)
+    except (ApiError, StorageError) as error:
+        return Answer(503, str(error), retry_after=60.0)
+    return done(f"{collected.releases} releases and {collected.blobs} blobs deleted")
+
+
+def _objects(clients: Clients) -> Iterator[Object]:
+    for kind in NAMING:
+        try:
+            yield from clients.management.list(kind)
+        except NotFound:
+            continue  # the kind is not installed here
+
+
+def _hours() -> float:
+    try:
+        hours = float(os.environ.get("RELEASE_KEEP_HOURS") or KEEP)
+    except ValueError:
+        return KEEP
+    return hours if 0 <= hours <= 24 * 365 else KEEP

@@ -1,0 +1,22 @@
+"""What starts `release_prune`: the timer that has everything looked at, once an hour."""
+
+from __future__ import annotations
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.event import PING, Event
+from shared.kube import Key
+from shared.triggers import Rule, Subscription, Triggers
+
+NAMING = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
+"""The kinds that name releases."""
+
+
+def everything(event: Event) -> Key | None:
+    return Key("", "releases") if event.data.get("everything") is True else None
+
+
+TRIGGERS = Triggers(
+    name="release_prune",
+    subscriptions=(Subscription(PING, everything),),
+    rules=tuple(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING),
+)

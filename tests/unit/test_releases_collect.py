@@ -1,0 +1,214 @@
+"""`shared.releases.collect`: what is needed, as a table; what is deleted, on a real object store."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.kube import Object
+from shared.releases.collect import Collected, Needed, collect, needed
+from shared.releases.origin import scope_of
+from shared.releases.sources import File
+from shared.releases.store import Corrupted, ReleaseStore
+from shared.storage import ObjectStore
+
+V1, V2 = "docker-ferrol-1-27-v1", "docker-ferrol-1-27-v2"
+CLASS = "docker-ferrol-1-27-cluster-class-v1.tgz"
+SCOPE = "0123abc"
+
+
+def _object(kind: str, name: str = "x", namespace: str = "ns", **spec: Any) -> Object:
+    return {"kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+FERROL = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27"}
+
+
+def _stack(**spec: Any) -> Object:
+    return {"kind": "ClusterStack", "metadata": {"name": "s", "namespace": "ns"}, "spec": FERROL | spec}
+
+
+@pytest.mark.parametrize(
+    ("obj", "tags"),
+    [
+        (_object("Cluster", topology={"class": V1}), {V1}),
+        (_object("Cluster", topology={"classRef": {"name": "docker-ferrol-1-27-v0-sha.abc", "namespace": "other"}}), {
+            "docker-ferrol-1-27-v0-sha-abc"
+        }),
+        (_object("Cluster", topology={"class": "foreign"}), set()),
+        (_object("Cluster"), set()),
+        (_object("ClusterAddon", clusterStack="docker-ferrol-1-27-v0-sha.abc"), {"docker-ferrol-1-27-v0-sha-abc"}),
+        (_object("ClusterAddon", clusterStack=7), set()),
+        (_object("ClusterAddon"), set()),
+        (_object("ClusterStackRelease", V1), {V1}),
+        (_object("ClusterStackRelease", "whatever"), set()),
+        (_stack(versions=["v1", "v0-sha.abc", "nonsense", None]), {V1, "docker-ferrol-1-27-v0-sha-abc"}),
+        (_stack(), set()),
+        (_stack(provider=7, versions=["v1"]), set()),
+        ({"kind": "ClusterStack", "metadata": {"name": "s"}}, set()),
+    ],
+)  # fmt: skip
+def test_needed(obj: Object, tags: set[str]) -> None:
+    assert needed([obj]) == Needed(frozenset(tags))
+
+
+def test_scopes_of_the_stacks_that_there_are() -> None:
+    own = _stack(sources=[{"url": "https://host/x"}])
+    assert needed([own, _stack()]).scopes == {"", scope_of(own)}
+
+
+@dataclass
+class Files:
+    """A source of the smallest release there can be, and of more files."""
+
+    more: dict[str, bytes] = field(default_factory=dict)
+    after_first: threading.Barrier | None = None
+
+    def fetch(self, tag: str) -> Iterator[File]:
+        version = tag.rpartition("-")[2]
+        metadata = f"""\
+apiVersion: metadata.clusterstack.x-k8s.io/v1alpha1
+versions: {{clusterStack: {version}, kubernetes: v1.27.3, components: {{clusterAddon: v1}}}}
+"""
+        own = {f"docker-ferrol-1-27-cluster-class-{version}.tgz": version.encode()}
+        shared = {"docker-ferrol-1-27-cluster-addon-v1.tgz": b"addon", "metadata.yaml": metadata.encode()}
+        for number, (name, data) in enumerate((own | shared | self.more).items()):
+            if number == 1 and self.after_first:
+                self.after_first.wait(10)  # the first is stored
+                self.after_first.wait(10)  # go on
+            yield File(name, [data], len(data))
+
+    def list(self) -> Sequence[str]:
+        return []
+
+
+def _after(hours: float) -> datetime:
+    return datetime.now(UTC) + timedelta(hours=hours)
+
+
+def _is_whole(objects: ObjectStore, tag: str, scope: str = "") -> bool:
+    store = ReleaseStore(objects).within(scope)
+    release = store.load(tag)
+    return release is not None and all(store.read(release, name) is not None for name in release.files)
+
+
+def _blob(data: bytes) -> str:
+    return f"blobs/sha256/{hashlib.sha256(data).hexdigest()}"
+
+
+def test_what_nobody_needs_goes(object_store: ObjectStore) -> None:
+    store = ReleaseStore(object_store)
+    for tag in (V1, V2):
+        store.save(tag, Files())
+        store.note_failure(tag, "old")
+    store.within(SCOPE).save(V1, Files({"more": b"only here"}))
+    object_store.put("releases/somebody-elses.txt", b"x", if_absent=False)
+    object_store.put("other/x", b"x", if_absent=False)
+    told = collect(object_store, Needed(frozenset({V1})), _after(1))
+    assert told == Collected(releases=2, blobs=3)  # v2's class chart and metadata, and what only the scope had
+    assert _is_whole(object_store, V1)
+    assert store.load(V2) is None
+    assert store.within(SCOPE).load(V1) is None
+    assert [key for key in object_store.list() if not key.startswith("blobs/")] == [
+        *(f"failures/{V1}.json", "other/x", f"releases/{V1}.json", "releases/somebody-elses.txt")
+    ]
+    assert collect(object_store, Needed(frozenset({V1})), _after(1)) == Collected()
+
+
+def test_scopes_of_sources_that_there_are_stay(object_store: ObjectStore) -> None:
+    ReleaseStore(object_store).within(SCOPE).save(V1, Files())
+    assert collect(object_store, Needed(frozenset({V1}), frozenset({"", SCOPE})), _after(1)) == Collected()
+    assert _is_whole(object_store, V1, SCOPE)
+    assert collect(object_store, Needed(frozenset({V1})), _after(1)) == Collected(1, 3)
+    assert object_store.list() == ()
+
+
+def test_what_is_young_stays(object_store: ObjectStore) -> None:
+    ReleaseStore(object_store).save(V1, Files())
+    object_store.put(_blob(b"of a fetch under way"), b"of a fetch under way", if_absent=False)
+    before = object_store.list()
+    assert collect(object_store, Needed(), _after(-1)) == Collected()
+    assert object_store.list() == before
+
+
+def test_blobs_of_a_manifest_that_is_not_understood_stay(object_store: ObjectStore) -> None:
+    digest = hashlib.sha256(b"x").hexdigest()
+    object_store.put(f"blobs/sha256/{digest}", b"x", if_absent=False)
+    object_store.put(f"releases/{V1}.json", f'{{"format": 99, "blobs": ["{digest}"]}}'.encode(), if_absent=False)
+    assert collect(object_store, Needed(frozenset({V1})), _after(1)) == Collected()
+
+
+def test_an_empty_store(object_store: ObjectStore) -> None:
+    assert collect(object_store, Needed(), _after(1)) == Collected()
+    assert collect(ObjectStore("no-such-bucket", object_store.endpoint), Needed(), _after(1)) == Collected()
+
+
+def test_a_fetch_makes_an_old_blob_young_again(object_store: ObjectStore) -> None:
+    """What it finds stored already is as safe as what it brings."""
+    object_store.put(_blob(b"addon"), b"damaged", if_absent=False)
+    written = object_store.modified(_blob(b"addon"))
+    assert written is not None
+    threading.Event().wait(1.1)  # the store tells whole seconds
+    ReleaseStore(object_store).save(V1, Files())
+    again = object_store.modified(_blob(b"addon"))
+    assert again is not None
+    assert again > written
+    collect(object_store, Needed(), written + timedelta(seconds=1))
+    assert _is_whole(object_store, V1)
+
+
+def test_collected_in_the_middle_of_a_fetch(object_store: ObjectStore) -> None:
+    """Even if age protected nothing: the release is found missing, and the next fetch repairs it."""
+    barrier = threading.Barrier(2)
+    fetch = threading.Thread(target=lambda: ReleaseStore(object_store).save(V1, Files(after_first=barrier)))
+    fetch.start()
+    barrier.wait(10)
+    assert collect(object_store, Needed(), _after(1)) == Collected(0, 1)
+    barrier.wait(10)
+    fetch.join(10)
+    store = ReleaseStore(object_store)
+    assert store.load(V1) is None
+    store.save(V1, Files())
+    assert _is_whole(object_store, V1)
+
+
+def test_fetches_and_collections_at_once(object_store: ObjectStore) -> None:
+    """Readers see all of a release or nothing of it; with the collections over, a fetch makes it whole."""
+    ended, wrong = threading.Event(), list[str]()
+
+    def collecting() -> None:
+        while not ended.is_set():
+            collect(object_store, Needed(), _after(1))
+
+    def reading() -> None:
+        while not ended.is_set():
+            store = ReleaseStore(object_store)
+            try:
+                release = store.load(V1)
+                if release is not None and store.read(release, CLASS) != b"v1":
+                    wrong.append("another content")
+            except Corrupted:
+                continue
+            except Exception as error:
+                wrong.append(repr(error))
+
+    threads = [threading.Thread(target=target) for target in (collecting, reading)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(15):
+            ReleaseStore(object_store).save(V1, Files())
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(10)
+    assert wrong == []
+    if not _is_whole(object_store, V1):
+        ReleaseStore(object_store).save(V1, Files())
+    assert _is_whole(object_store, V1)
