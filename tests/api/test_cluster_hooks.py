@@ -1,0 +1,435 @@
+"""Hooks as Cluster API calls them: over HTTPS, by the generated command, against a real API server."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+
+from functions.cluster_hooks.function import call
+from functions.cluster_hooks.protocol import HANDLERS
+from infra.control_plane.certificates import Authority
+from infra.generate import hooks as manifests
+from infra.generate.__main__ import PROJECT
+from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited
+from shared.api.names import addon_of
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.clients import Clients
+from shared.kube import Client, Key, Object, Resource, dig
+from shared.releases.stages import FIRST, UPGRADE, UPGRADED
+from tests.support.accounts import as_account
+from tests.support.releases import write_release
+from tests.support.world import ADDON, World
+
+EVENT = Resource("", "v1", "Event", "events")
+PATHS = {handler.hook: handler.path for handler in HANDLERS}
+HOST = "cluster-hooks.capi-functions.svc"
+
+
+class HooksServer:
+    """The generated command on a socket that outlives it, as a Service outlives its pods."""
+
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        self.folder = folder
+        self.authority = Authority.generate("hooks")
+        self.renew(self.authority)
+        self._kubeconfig = kubeconfig
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    def renew(self, authority: Authority) -> None:
+        pair = authority.issue(HOST, dns=[HOST], server=True)
+        (self.folder / "tls.crt").write_bytes(pair.cert_pem)
+        (self.folder / "tls.key").write_bytes(pair.key_pem)
+
+    def start(self) -> None:
+        number = self._listener.fileno()
+        program, *arguments = manifests.command(str(self.folder), bind=f"fd://{number}")
+        libc = ctypes.CDLL(None)
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(Path(sys.executable).with_name(program)), *arguments],
+                cwd=PROJECT,
+                env={**os.environ, "KUBECONFIG": str(self._kubeconfig), "PYTHONPATH": str(PROJECT)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[number],
+                process_group=0,
+                preexec_fn=lambda: libc.prctl(1, signal.SIGTERM),  # ends with the tests, however they end
+            )
+
+    def kill(self) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        self.kill()
+        self._listener.close()
+
+    def client(self, authority: Authority | None = None) -> urllib3.HTTPSConnectionPool:
+        """A fresh client that trusts this authority, as Cluster API trusts the ExtensionConfig's CA."""
+        context = ssl.create_default_context(cadata=(authority or self.authority).cert_pem.decode())
+        return urllib3.HTTPSConnectionPool(
+            "127.0.0.1", self.port, ssl_context=context, server_hostname=HOST, assert_hostname=HOST, retries=False
+        )
+
+    def call(self, hook: str, cluster: Object) -> Object:
+        """One call on a connection of its own, as after a while."""
+        body = {"apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "kind": f"{hook}Request", "cluster": cluster}
+        with self.client() as client:
+            answer = client.request("POST", PATHS[hook] + "?timeout=10s", body=json.dumps(body), timeout=30.0)
+        assert answer.status == 200, answer.data
+        told: Object = answer.json()
+        assert told["status"] == "Success"
+        assert told["kind"] == f"{hook}Response"
+        return told
+
+
+@pytest.fixture(scope="module")
+def server(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HooksServer]:
+    server = HooksServer(tmp_path_factory.mktemp("hooks"), kubeconfig)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+def awaited(world: World) -> str | None:
+    value: str | None = dig(world.addon(), ("metadata", "annotations", AWAITED))
+    return value
+
+
+def asked_for(world: World, class_name: str, version: str = "v1.36.3") -> Object:
+    """The Cluster of this class as Cluster API sends it."""
+    return world.cluster(class_name) | {"spec": {"topology": {"classRef": {"name": class_name}, "version": version}}}
+
+
+def applied(world: World, *versions: str) -> None:
+    """The Cluster with the addons of each version, one after the other."""
+    world.secret()
+    for version in versions:
+        world.cluster(write_release(world.releases, version, [world.map("a", version)]))
+        assert world.settle().status == 204
+
+
+def backdate(world: World, **by: float) -> None:
+    """Turns the clock of the recorded wait back."""
+    begun = Awaited.on(world.addon())
+    assert begun is not None
+    earlier = Awaited(begun.hook, begun.target, begun.since - timedelta(**by)).dump()
+    patch = {"metadata": {"annotations": {AWAITED: earlier}}}
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch)
+
+
+def warnings(world: World, reason: str) -> list[Object]:
+    return [event for event in world.client.list(EVENT, world.namespace) if event["reason"] == reason]
+
+
+# -- HTTPS -------------------------------------------------------------------------------------------------------
+
+
+def test_discovery(server: HooksServer) -> None:
+    with server.client() as client:
+        answer = client.request("POST", "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery", body=b"{}", timeout=30.0)
+    assert answer.status == 200
+    assert [handler["requestHook"]["hook"] for handler in answer.json()["handlers"]] == list(PATHS)
+
+
+def test_only_the_ca_that_made_the_certificate_is_content(server: HooksServer) -> None:
+    with server.client(Authority.generate("another")) as client, pytest.raises(urllib3.exceptions.SSLError):
+        client.request("GET", "/", timeout=30.0)
+    with (
+        urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as plain,
+        pytest.raises(urllib3.exceptions.HTTPError),
+    ):
+        plain.request("GET", "/", timeout=30.0)
+
+
+def test_a_renewed_certificate_needs_no_restart(server: HooksServer) -> None:
+    newer = Authority.generate("newer")
+    server.renew(newer)
+    try:
+        with server.client(newer) as client:
+            assert client.request("GET", "/", timeout=30.0).status == 200
+    finally:
+        server.renew(server.authority)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        pytest.param(PATHS[UPGRADE], b"{", 400, "no JSON", id="no JSON"),
+        pytest.param(PATHS[UPGRADE], b"{}", 400, "cluster.metadata.name", id="no Cluster"),
+        pytest.param(PATHS[UPGRADE], b" " * (5 << 20), 400, "larger than", id="too large"),
+        pytest.param("/hooks.runtime.cluster.x-k8s.io/v1alpha1/nope/nope", b"{}", 404, "no hook", id="unknown hook"),
+    ],
+)
+def test_bad_requests_are_answered_in_the_protocol(
+    server: HooksServer, path: str, body: bytes, status: int, words: str
+) -> None:
+    with server.client() as client:
+        answer = client.request("POST", path, body=body, timeout=30.0)
+        assert answer.status == status
+        assert answer.json()["status"] == "Failure"
+        assert words in answer.json()["message"]
+        assert client.request("GET", "/", timeout=30.0).status == 200
+        assert client.request("PUT", path, timeout=30.0).status == 405
+
+
+def test_calls_are_counted_by_hook(server: HooksServer) -> None:
+    def count(client: urllib3.HTTPSConnectionPool) -> float:
+        lines = client.request("GET", "/metrics", timeout=30.0).data.decode().splitlines()
+        wanted = 'capi_functions_hooks_total{hook="unknown",outcome="refused"} '
+        return sum(float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted))
+
+    with server.client() as client:
+        before = count(client)
+        client.request("POST", "/a/path/that/somebody/made/up", body=b"{}", timeout=30.0)
+        assert count(client) == before + 1.0
+
+
+# -- upgrades ----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_hook_wakes_the_addons_and_never_waits(server: HooksServer, world: World) -> None:
+    write_release(world.releases, "v1", [world.map("a")])
+    world.cluster("test-stack-1-36-v1")
+    world.settle()  # an addon, without a kubeconfig
+    about = asked_for(world, "test-stack-1-36-v1")
+    assert "retryAfterSeconds" not in server.call(FIRST, about)
+    assert world.addon()["spec"]["hook"] == FIRST
+    version = world.addon()["metadata"]["resourceVersion"]
+    server.call(FIRST, about)
+    assert world.addon()["metadata"]["resourceVersion"] == version
+    world.secret()
+    assert world.settle().status == 204
+    assert world.addon()["spec"]["hook"] == ""
+    server.call(FIRST, about)
+    assert world.addon()["spec"]["hook"] == "", "what is applied is left alone"
+
+
+def test_an_upgrade_waits_for_its_addons(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    write_release(world.releases, "v2", [world.map("a", "v2")])
+    about = asked_for(world, "test-stack-1-36-v2")
+    told = server.call(UPGRADE, about)
+    assert told["retryAfterSeconds"] == 10
+    assert "test-stack-1-36-v2" in told["message"]
+    assert str(awaited(world)).endswith(" BeforeClusterUpgrade test-stack-1-36-v2/v1.36.3")
+    assert world.settle().status == 204
+    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
+    assert awaited(world) is None
+    version = world.addon()["metadata"]["resourceVersion"]
+    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
+    assert world.addon()["metadata"]["resourceVersion"] == version
+
+
+def test_both_shapes_of_a_cluster(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v1")
+    older = about | {
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "spec": {"topology": {"class": "test-stack-1-36-v1", "version": "v1.36.3"}},
+    }
+    assert [server.call(UPGRADE, one)["retryAfterSeconds"] for one in (about, older)] == [0, 0]
+    older["spec"]["topology"]["class"] = "test-stack-1-36-v2"
+    assert server.call(UPGRADE, older)["retryAfterSeconds"] == 10
+
+
+def test_a_killed_process_loses_nothing(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v2")
+    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 10
+    begun = awaited(world)
+    server.kill()
+    server.start()
+    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 10
+    assert awaited(world) == begun
+    backdate(world, minutes=61)
+    server.kill()
+    server.start()
+    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
+
+
+def test_calls_doubled_and_at_once(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v2")
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda _: server.call(UPGRADE, about)["retryAfterSeconds"], range(16)))
+    assert told == [10] * 16
+    version = world.addon()["metadata"]["resourceVersion"]
+    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 10
+    assert world.addon()["metadata"]["resourceVersion"] == version
+    backdate(world, minutes=61)
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda _: server.call(UPGRADE, about)["retryAfterSeconds"], range(16)))
+    assert told == [0] * 16
+    [warning] = warnings(world, "BeforeClusterUpgradeOverdue")
+    assert warning["type"] == "Warning"
+    assert "let go after 3600 s: the addons of test-stack-1-36-v2" in warning["message"]
+
+
+def test_a_faulty_stack_is_left_for_a_fixed_one(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    write_release(world.releases, "v2", templates={"broken.yaml": '{{ fail "this stack is broken" }}'})
+    faulty = asked_for(world, "test-stack-1-36-v2")
+    server.call(UPGRADE, faulty)
+    world.settle()
+    told = server.call(UPGRADE, faulty)
+    assert told["retryAfterSeconds"] == 10
+    assert "this stack is broken" in told["message"]
+    backdate(world, minutes=61)
+    write_release(world.releases, "v3", [world.map("a", "v3")])
+    fixed = asked_for(world, "test-stack-1-36-v3")
+    assert server.call(UPGRADE, fixed)["retryAfterSeconds"] == 10, "the time of the faulty stack does not count"
+    assert world.settle().status == 204
+    assert server.call(UPGRADE, fixed)["retryAfterSeconds"] == 0
+
+
+def test_after_an_upgrade_the_addons_are_looked_at_again(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v1")
+    assert server.call(UPGRADED, about)["retryAfterSeconds"] == 0
+    assert world.addon()["spec"]["hook"] == UPGRADED
+    assert world.settle().status == 204
+    assert world.addon()["spec"]["hook"] == ""
+
+
+@pytest.mark.parametrize("hook", list(PATHS))
+def test_a_cluster_without_addon_is_not_held_up(server: HooksServer, namespace: str, hook: str) -> None:
+    metadata = {"name": "bare", "namespace": namespace, "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    about = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata, "spec": {}}
+    assert server.call(hook, about).get("retryAfterSeconds", 0) == 0
+
+
+def test_a_cluster_of_a_foreign_class_is_not_held_up(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "quick-start")
+    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
+    server.call(UPGRADED, about)
+    assert world.addon()["spec"]["hook"] == ""
+
+
+# -- deletions ---------------------------------------------------------------------------------------------------
+
+
+def test_a_deletion_waits_for_the_clean_up(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v1")
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(lambda _: server.call(BEFORE_DELETE, about)["retryAfterSeconds"], range(8)))
+    assert told == [10] * 8
+    addon = world.addon()
+    assert addon["spec"]["hook"] == BEFORE_DELETE
+    server.call(BEFORE_DELETE, about)
+    assert world.addon()["metadata"]["resourceVersion"] == addon["metadata"]["resourceVersion"]
+    condition = {"type": CLEANED_UP, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    patch = {"status": {"conditions": [*addon["status"]["conditions"], condition]}}
+    world.client.patch(CLUSTER_ADDON, addon_of(about), patch, subresource="status")
+    assert server.call(BEFORE_DELETE, about)["retryAfterSeconds"] == 0
+
+
+def test_a_deletion_is_let_go_when_the_time_is_over(server: HooksServer, world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v1")
+    assert server.call(BEFORE_DELETE, about)["retryAfterSeconds"] == 10
+    backdate(world, minutes=11)
+    assert [server.call(BEFORE_DELETE, about)["retryAfterSeconds"] for _ in range(2)] == [0, 0]
+    assert len(warnings(world, "BeforeClusterDeleteOverdue")) == 1
+
+
+# -- budgets and rights --------------------------------------------------------------------------------------------
+
+
+def request(hook: str, about: Object) -> tuple[str, bytes]:
+    return PATHS[hook], json.dumps({"cluster": about}).encode()
+
+
+@pytest.mark.parametrize("hook", list(PATHS))
+def test_one_read_and_one_write_at_most(world: World, hook: str) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v2")
+    costs = []
+    for _ in range(2):
+        before = world.client.requests
+        assert call(world.clients, *request(hook, about)).code == 200
+        costs.append(world.client.requests - before)
+    # The first hook finds addons that are applied; the others ask for something, once.
+    assert costs == ([1, 1] if hook == FIRST else [2, 1])
+
+
+def test_an_overdue_answer_costs_one_read_and_one_write(world: World) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v2")
+    call(world.clients, *request(UPGRADE, about))
+    backdate(world, minutes=61)
+    before = world.client.requests
+    assert call(world.clients, *request(UPGRADE, about)).outcome == "overdue"
+    assert world.client.requests - before == 2
+
+
+def test_with_the_rights_of_the_generated_role(world: World, management: Client, kubeconfig: Path) -> None:
+    applied(world, "v1")
+    about = asked_for(world, "test-stack-1-36-v2")
+    limited = as_account(
+        management, kubeconfig, "hooks/cluster-hooks.yaml", ("clusterstack.x-k8s.io", "clusteraddons", "patch")
+    )
+    assert call(limited, *request(UPGRADE, about)).outcome == "block"
+    backdate(world, minutes=61)
+    assert call(limited, *request(UPGRADE, about)).outcome == "overdue"
+    assert len(warnings(world, "BeforeClusterUpgradeOverdue")) == 1
+    assert call(limited, *request(UPGRADED, about)).outcome == "go"
+    assert call(limited, *request(BEFORE_DELETE, about)).outcome == "block"
+
+
+def test_an_api_server_that_is_away_is_a_failure_that_says_so(tmp_path: Path, kubeconfig: Path) -> None:
+    from shared.kube import connect
+
+    lines = kubeconfig.read_text().splitlines()
+    away = [f"{line.split('server:')[0]}server: https://127.0.0.1:1" if "server:" in line else line for line in lines]
+    (tmp_path / "away").write_text("\n".join(away))
+    client = connect.from_kubeconfig(str(tmp_path / "away"))
+    metadata: dict[str, Any] = {"name": "demo", "namespace": "default"}
+    called = call(Clients(client), *request(UPGRADE, {"metadata": metadata}))
+    assert (called.code, called.response["status"]) == (503, "Failure")
+    assert "https://127.0.0.1:1" in called.message
+
+
+def test_limits_that_make_no_sense_are_a_failure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_UPGRADE_SECONDS", "an hour")
+    about = asked_for(world, "test-stack-1-36-v1")
+    called = call(world.clients, *request(UPGRADE, about))
+    assert (called.code, called.response["status"]) == (500, "Failure")
+
+
+def test_the_deadline_is_a_setting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    applied(world, "v1")
+    monkeypatch.setenv("HOOK_UPGRADE_SECONDS", "60")
+    about = asked_for(world, "test-stack-1-36-v2")
+    assert call(world.clients, *request(UPGRADE, about)).outcome == "block"
+    backdate(world, seconds=61)
+    assert call(world.clients, *request(UPGRADE, about)).outcome == "overdue"
+    since = Awaited.on(world.addon())
+    assert since is not None
+    assert since.since <= datetime.now(UTC)
