@@ -1,0 +1,422 @@
+"""Load balancers and volumes are taken down before a cluster goes, on a workload API server of their own.
+
+The tests play cloud and controllers, which are what lets go of finalizers and deletes volumes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from functions.addon_cleanup.leftovers import CLAIM, POD, SERVICE, VOLUME
+from functions.cluster_hooks.function import call
+from functions.cluster_hooks.protocol import HANDLERS
+from infra import control_plane
+from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.event import change_event
+from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
+from shared.runtime import Answer
+from tests.support.accounts import as_account
+from tests.support.releases import write_release
+from tests.support.world import ADDON, World
+
+EVENT = Resource("", "v1", "Event", "events")
+STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
+REPLICA_SET = Resource("apps", "v1", "ReplicaSet", "replicasets")
+NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
+_RBAC = "rbac.authorization.k8s.io"
+ROLE = Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
+BINDING = Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
+HELD_BY_CLOUD = "service.kubernetes.io/load-balancer-cleanup"
+[PATH] = [handler.path for handler in HANDLERS if handler.hook == BEFORE_DELETE]
+
+
+@pytest.fixture(scope="module")
+def workload_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("workload") / "workload"
+    try:
+        control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+        yield folder
+    finally:
+        control_plane.stop(folder)
+
+
+class Cloud:
+    """The workload cluster, and what the controllers that are missing here would do in it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def create(self, resource: Resource, name: str, owner: Object | None = None, **content: Any) -> Object:
+        metadata: Object = {"name": name, **({"namespace": "default"} if resource.namespaced else {})}
+        if owner is not None:
+            about = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"]}
+            metadata["ownerReferences"] = [about | {"uid": owner["metadata"]["uid"], "controller": True}]
+        metadata |= content.pop("metadata", {})
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+        return self.client.create(resource, body)
+
+    def service(self, name: str, type_: str = "LoadBalancer") -> None:
+        held = {"metadata": {"finalizers": [HELD_BY_CLOUD]}} if type_ == "LoadBalancer" else {}
+        self.create(SERVICE, name, spec={"type": type_, "ports": [{"port": 80}]}, **held)
+
+    def volume(self, name: str, *, policy: str = "Delete", claim: str = "") -> None:
+        """A volume, and the claim it was made for, if that is named."""
+        size = {"storage": "1Gi"}
+        spec: Object = {"capacity": size, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
+        spec["persistentVolumeReclaimPolicy"] = policy
+        spec |= {"claimRef": {"namespace": "default", "name": claim}} if claim else {}
+        self.create(VOLUME, name, spec=spec)
+        if claim:
+            self.claim(claim, name)
+
+    def claim(self, name: str, volume: str = "") -> None:
+        spec: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        self.create(CLAIM, name, spec=spec | ({"volumeName": volume} if volume else {}))
+
+    def pod(self, name: str, *volumes: Object, owner: Object | None = None) -> None:
+        spec = {"containers": [{"name": "c", "image": "i"}], "volumes": list(volumes)}
+        self.create(POD, name, owner, spec=spec)
+
+    def controller(self, resource: Resource, name: str, owner: Object | None = None) -> Object:
+        template = {"metadata": {"labels": {"a": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec: Object = {"selector": {"matchLabels": {"a": name}}, "template": template}
+        if resource == STATEFUL_SET:
+            spec["serviceName"] = name
+        return self.create(resource, name, owner, spec=spec)
+
+    def names(self, resource: Resource, *, going: bool | None = None) -> list[str]:
+        found = self.client.list(resource, "default" if resource.namespaced else "")
+        wanted = [o for o in found if going is None or going == ("deletionTimestamp" in o["metadata"])]
+        return sorted(o["metadata"]["name"] for o in wanted if o["metadata"]["name"] != "kubernetes")
+
+    def lets_go(self) -> None:
+        """Everything that is being deleted goes, and volumes with their claims."""
+        for resource in (SERVICE, CLAIM, POD):
+            for obj in list(self.client.list(resource, "default")):
+                if "deletionTimestamp" in obj["metadata"]:
+                    self.release(resource, obj)
+        claims = self.names(CLAIM)
+        for volume in list(self.client.list(VOLUME)):
+            claim = dig(volume, "spec.claimRef.name")
+            if claim and claim not in claims and volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
+                self.client.delete(VOLUME, Key("", volume["metadata"]["name"]))
+                self.release(VOLUME, volume)
+
+    def release(self, resource: Resource, obj: Object) -> None:
+        key = Key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        if self.client.find(resource, key) is not None:
+            self.client.patch(resource, key, {"metadata": {"finalizers": None}})
+
+    def empty(self) -> None:
+        for resource in (SERVICE, POD, CLAIM, VOLUME, STATEFUL_SET, DEPLOYMENT, REPLICA_SET, NODE):
+            for obj in list(self.client.list(resource, "default" if resource.namespaced else "")):
+                if obj["metadata"]["name"] != "kubernetes":
+                    self.client.delete(resource, Key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
+                    self.release(resource, obj)
+
+
+@pytest.fixture
+def cloud(workload_plane: Path) -> Iterator[Cloud]:
+    client = connect.from_kubeconfig(str(control_plane.kubeconfig(workload_plane)))
+    cloud = Cloud(client)
+    yield cloud
+    cloud.empty()
+    client.close()
+
+
+@pytest.fixture
+def going(world: World, cloud: Cloud, workload_plane: Path) -> World:
+    """A Cluster with addons in the workload cluster, that is being deleted and holds on to its finalizer."""
+    world.kubeconfig = control_plane.kubeconfig(workload_plane).read_bytes()
+    world.secret()
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.namespace}}
+    cloud.client.create(Resource("", "v1", "Namespace", "namespaces", namespaced=False), namespace)
+    assert world.settle().status == 204
+    delete_cluster(world)
+    return world
+
+
+def delete_cluster(world: World) -> None:
+    key = Key(world.namespace, "demo")
+    world.client.patch(CLUSTER, key, {"metadata": {"finalizers": ["test.dev/hold"]}})
+    world.client.delete(CLUSTER, key)
+
+
+def hook(world: World) -> int:
+    """What Cluster API's call is answered: seconds to ask again after, 0 to go on."""
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    called = call(world.clients, PATH, json.dumps({"cluster": cluster}).encode())
+    assert called.code == 200, called.message
+    return int(called.response["retryAfterSeconds"])
+
+
+def clean(world: World) -> Answer:
+    return world.call("addon_cleanup", change_event(world.addon(), "update", source="/test"))
+
+
+def done(world: World) -> str:
+    return str(world.condition(CLEANED_UP)["status"])
+
+
+def backdate(world: World, **by: float) -> None:
+    begun = Awaited.on(world.addon())
+    assert begun is not None
+    patch = {"metadata": {"annotations": {AWAITED: replace(begun, since=begun.since - timedelta(**by)).dump()}}}
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch)
+
+
+def claimed(name: str) -> Object:
+    return {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+
+
+def test_nothing_left_is_done_at_once(going: World) -> None:
+    assert hook(going) == 10
+    assert clean(going).status == 204
+    assert done(going) == "True"
+    assert hook(going) == 0
+    version = going.addon()["metadata"]["resourceVersion"]
+    assert clean(going).status == 204
+    assert going.addon()["metadata"]["resourceVersion"] == version
+
+
+def test_load_balancers_and_volumes_go_and_are_waited_for(going: World, cloud: Cloud) -> None:
+    cloud.service("public")
+    cloud.service("inner", "ClusterIP")
+    cloud.volume("disk", claim="data")
+    cloud.volume("archive", policy="Retain", claim="kept")
+    cloud.volume("spare")
+    hook(going)
+    answer = clean(going)
+    assert (answer.status, answer.retry_after) == (202, 5.0)
+    assert cloud.names(SERVICE, going=True) == ["public"]
+    assert cloud.names(CLAIM, going=True) == ["data"]
+    condition = going.condition(CLEANED_UP)
+    assert (condition["status"], condition["reason"]) == ("False", "CleanupOngoing")
+    for told in ("Service default/public", "PersistentVolumeClaim default/data", "PersistentVolume disk"):
+        assert told in condition["message"]
+    assert hook(going) == 10
+    cloud.lets_go()
+    assert clean(going).status == 204
+    assert done(going) == "True"
+    assert cloud.names(SERVICE) == ["inner"]
+    assert cloud.names(CLAIM) == ["kept"]
+    assert cloud.names(VOLUME) == ["archive", "spare"]
+    assert hook(going) == 0
+
+
+def test_a_volume_whose_claim_is_gone_is_waited_for(going: World, cloud: Cloud) -> None:
+    cloud.volume("disk", claim="data")
+    hook(going)
+    clean(going)
+    for claim in list(cloud.client.list(CLAIM, "default")):
+        cloud.release(CLAIM, claim)
+    assert cloud.names(CLAIM) == []
+    assert clean(going).status == 202
+    assert going.condition(CLEANED_UP)["message"].endswith(": PersistentVolume disk")
+    cloud.lets_go()
+    assert clean(going).status == 204
+
+
+def test_a_claim_that_has_no_volume_yet_goes_before_it_gets_one(going: World, cloud: Cloud) -> None:
+    cloud.claim("pending")
+    hook(going)
+    assert clean(going).status == 202
+    assert cloud.names(CLAIM, going=False) == []
+
+
+def test_pods_that_hold_claims_go_with_what_makes_them(going: World, cloud: Cloud) -> None:
+    for name in ("a", "b", "c", "d-scratch", "e"):
+        cloud.volume(f"disk-{name}", claim=name)
+    deployment = cloud.controller(DEPLOYMENT, "web")
+    cloud.pod("web-1", claimed("a"), owner=cloud.controller(REPLICA_SET, "web-1", deployment))
+    cloud.pod("db-0", claimed("b"), owner=cloud.controller(STATEFUL_SET, "db"))
+    cloud.pod("alone", claimed("c"))
+    cloud.pod("d", {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": _template()}}})
+    node = cloud.create(NODE, "node-1")
+    cloud.pod("on-node", claimed("e"), owner=node)
+    cloud.pod("other", {"name": "none", "emptyDir": {}}, owner=cloud.controller(STATEFUL_SET, "driver"))
+    hook(going)
+    assert clean(going).status == 202
+    assert cloud.names(POD, going=False) == ["other"]
+    assert cloud.names(STATEFUL_SET) == ["driver"], "what holds no volume stays: it may be what lets volumes go"
+    assert cloud.names(DEPLOYMENT) == []
+    assert cloud.names(NODE) == ["node-1"]
+    cloud.lets_go()
+    assert clean(going).status == 204
+
+
+def _template() -> Object:
+    return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def test_what_is_made_again_goes_again(going: World, cloud: Cloud) -> None:
+    cloud.service("public")
+    hook(going)
+    clean(going)
+    cloud.lets_go()
+    cloud.service("public")
+    assert clean(going).status == 202
+    assert cloud.names(SERVICE, going=True) == ["public"]
+
+
+def test_only_a_hook_begins_a_clean_up(going: World, cloud: Cloud) -> None:
+    cloud.service("public")
+    assert clean(going).outcome == "settled"
+    cluster = going.client.get(CLUSTER, Key(going.namespace, "demo"))
+    assert going.call("addon_cleanup", change_event(cluster, "update", source="/test")).outcome == "settled"
+    assert cloud.names(SERVICE, going=True) == []
+
+
+def test_a_cluster_that_is_not_going_is_left_alone(world: World, cloud: Cloud, workload_plane: Path) -> None:
+    """Whoever reaches the hooks can ask for anything."""
+    world.kubeconfig = control_plane.kubeconfig(workload_plane).read_bytes()
+    world.secret()
+    world.cluster("test-stack-1-36-v1")
+    world.settle()
+    cloud.service("public")
+    assert hook(world) == 10
+    assert world.addon()["spec"]["hook"] == BEFORE_DELETE
+    assert clean(world).status == 204
+    assert cloud.names(SERVICE, going=True) == []
+    assert CLEANED_UP not in str(world.addon()["status"])
+
+
+@pytest.mark.parametrize("annotation", ["capi-functions.dev/cleanup", "cluster.x-k8s.io/paused"])
+def test_an_annotation_keeps_everything(going: World, cloud: Cloud, annotation: str) -> None:
+    cloud.service("public")
+    hook(going)
+    patch = {"metadata": {"annotations": {annotation: "false"}}}
+    going.client.patch(CLUSTER, Key(going.namespace, "demo"), patch)
+    assert clean(going).status == 204
+    assert cloud.names(SERVICE, going=True) == []
+    assert hook(going) == (0 if annotation.startswith("capi-functions") else 10)
+
+
+def test_a_cluster_that_had_the_name_before_is_another(going: World, cloud: Cloud) -> None:
+    cloud.service("public")
+    hook(going)
+    patch = {"spec": {"clusterRef": {**going.addon()["spec"]["clusterRef"], "uid": "of-an-earlier-one"}}}
+    going.client.patch(CLUSTER_ADDON, Key(going.namespace, ADDON), patch)
+    assert clean(going).status == 204
+    assert cloud.names(SERVICE, going=True) == []
+    assert hook(going) == 0
+
+
+@pytest.mark.parametrize("how", ["no Secret", "no server"])
+def test_an_unreachable_workload_is_told_and_given_up_at_last(going: World, how: str) -> None:
+    if how == "no server":
+        document = yaml.safe_load(going.kubeconfig)
+        document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+        going.secret(yaml.safe_dump(document).encode())
+    else:
+        going.client.delete(Resource("", "v1", "Secret", "secrets"), Key(going.namespace, "demo-kubeconfig"))
+    hook(going)
+    answer = clean(going)
+    assert (answer.status, answer.retry_after) == (202, 10.0)
+    assert going.condition(CLEANED_UP)["reason"] == "WorkloadUnreachable"
+    backdate(going, minutes=11)
+    for _ in range(2):
+        assert clean(going).status == 204
+    condition = going.condition(CLEANED_UP)
+    assert (condition["status"], condition["reason"]) == ("False", "CleanupGivenUp")
+    assert "look for what is left at the cloud" in condition["message"]
+    told = [event for event in going.client.list(EVENT, going.namespace) if event["reason"] == "CleanupGivenUp"]
+    assert [event["type"] for event in told] == ["Warning"]
+    assert hook(going) == 0
+
+
+def test_what_came_back_in_time_is_cleaned_up(going: World, cloud: Cloud) -> None:
+    cloud.service("public")
+    going.secret(b"no kubeconfig")
+    hook(going)
+    assert clean(going).retry_after == 10.0
+    going.secret()
+    assert clean(going).retry_after == 5.0
+    assert cloud.names(SERVICE, going=True) == ["public"]
+
+
+def test_a_refused_deletion_is_told(going: World, cloud: Cloud, workload_plane: Path) -> None:
+    cloud.service("public")
+    going.secret(reader(cloud, workload_plane))
+    hook(going)
+    answer = clean(going)
+    assert (answer.status, answer.retry_after) == (202, 10.0)
+    condition = going.condition(CLEANED_UP)
+    assert (condition["reason"], condition["severity"]) == ("CleanupFailed", "Error")
+    assert "Service default/public" in condition["message"]
+    assert "forbidden" in condition["message"]
+    version = going.addon()["metadata"]["resourceVersion"]
+    clean(going)
+    assert going.addon()["metadata"]["resourceVersion"] == version, "the same failure again is not written again"
+    going.secret()
+    assert clean(going).retry_after == 5.0
+
+
+def reader(cloud: Cloud, plane: Path) -> bytes:
+    """A kubeconfig of somebody who may look at everything, and only look."""
+    role = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "reader"},
+        "rules": [
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]},
+            {"nonResourceURLs": ["*"], "verbs": ["get"]},
+        ],
+    }
+    cloud.client.apply(ROLE, role, manager="t")
+    binding = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": "reader"}],
+    }
+    cloud.client.apply(BINDING, binding, manager="t")
+    pair = control_plane.authority(plane).issue("reader")
+    document = yaml.safe_load(control_plane.kubeconfig(plane).read_bytes())
+    document["users"][0]["user"] = {
+        "client-certificate-data": base64.b64encode(pair.cert_pem).decode(),
+        "client-key-data": base64.b64encode(pair.key_pem).decode(),
+    }
+    kubeconfig = yaml.safe_dump(document).encode()
+    client = connect.workload(kubeconfig)
+    await_reader(client)
+    client.close()
+    return kubeconfig
+
+
+def await_reader(client: Client) -> None:
+    """The authorizer learns of roles a moment later."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            list(client.list(SERVICE))
+            return
+        except ApiError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_with_the_rights_of_the_generated_role(going: World, cloud: Cloud, kubeconfig: Path) -> None:
+    cloud.service("public")
+    hook(going)
+    may = ("clusterstack.x-k8s.io", "clusteraddons", "get")
+    going.clients = as_account(going.client, kubeconfig, "knative/function-addon-cleanup.yaml", may)
+    assert clean(going).status == 202
+    cloud.lets_go()
+    assert clean(going).status == 204
+    assert done(going) == "True"
