@@ -1,0 +1,420 @@
+"""Whence releases come, and where they are kept: ClusterStacks and Secrets in a real API server, real web servers and a
+real object store."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions.release_assets.function import handle as fetch
+from functions.release_prune.function import handle as prune
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
+from shared.clients import Clients
+from shared.event import PING, Event, own_event
+from shared.kube import Client, Key, Object, Resource, Unavailable
+from shared.kube.credentials import Credentials
+from shared.releases.naming import ReleaseName
+from shared.releases.origin import of_release, of_stack, scope_of
+from shared.releases.sources import SourceError
+from shared.releases.store import ReleaseStore
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.api.test_cluster_stacks import as_account
+from tests.support.releases import STACK, write_release
+from tests.support.site import Asked, Site, Told, files
+
+V1, V2 = f"{STACK}-v901", f"{STACK}-v902"  # that no other test's objects name
+NAME = ReleaseName.parse(V1)
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> dict[str, bytes]:
+    """Releases as a web server has them: path -> file."""
+    for version in ("v901", "v902"):
+        write_release(tmp_path / "web", version)
+    paths = (path for path in (tmp_path / "web").rglob("*") if path.is_file())
+    return {f"/{path.relative_to(tmp_path / 'web')}": path.read_bytes() for path in paths}
+
+
+@pytest.fixture
+def site(content: dict[str, bytes]) -> Iterator[Site]:
+    with Site(files(content)) as site:
+        yield site
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "operators").mkdir()
+    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path / "operators"))
+
+
+@pytest.fixture
+def store(object_store: ObjectStore) -> ReleaseStore:
+    return ReleaseStore(object_store)
+
+
+def _apply(client: Client, resource: Resource, namespace: str, name: str, **content: Any) -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+    return client.apply(resource, body, manager="user")
+
+
+@pytest.fixture
+def stack(management: Client, namespace: str) -> Iterator[Any]:
+    def make(*urls: str, name: str = "stack", secret: str = "", **spec: Any) -> Object:
+        sources = [{"url": url, **({"secretRef": {"name": secret}} if secret else {})} for url in urls]
+        spec = {"provider": "test", "name": "stack", "kubernetesVersion": "1.36", "noProvider": True} | spec
+        return _apply(management, CLUSTER_STACK, namespace, name, spec=spec | ({"sources": sources} if urls else {}))
+
+    yield make
+    for obj in list(management.list(CLUSTER_STACK, namespace)):
+        management.delete(CLUSTER_STACK, Key(namespace, obj["metadata"]["name"]))
+
+
+def _secret(management: Client, namespace: str, **data: str) -> None:
+    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    _apply(management, SECRET, namespace, "access", data=encoded)
+
+
+def _wanted(namespace: str, tag: str = V1) -> Event:
+    about = {"apiVersion": CLUSTER_ADDON.api_version, "kind": "ClusterAddon"}
+    metadata = {"namespace": namespace, "name": "addon"}
+    data = {"release": tag, "namespace": namespace}
+    return own_event("release.wanted", source="/test", subject=tag, about={**about, "metadata": metadata}, data=data)
+
+
+# -- origin --------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_stack_of_its_own_from_the_environment(clients: Clients, namespace: str, stack: Any) -> None:
+    assert of_release(clients, namespace, NAME).scope == ""
+    stack()
+    stack("https://host/other", name="other", kubernetesVersion="1.35")
+    assert of_release(clients, namespace, NAME).scope == ""
+    assert list(of_release(clients, namespace, NAME).source.list()) == []
+
+
+def test_scope_is_of_the_namespace_the_urls_and_the_secret(clients: Clients, namespace: str, stack: Any) -> None:
+    own = stack("https://host/x")
+    scope = of_release(clients, namespace, NAME).scope
+    assert scope == scope_of(own) == of_stack(clients, own).scope != ""
+    scopes = {scope}
+    for urls, secret in (
+        (["https://host/y"], ""),
+        (["https://host/x"], "access"),
+        (["https://host/x", "oci://h/r"], ""),
+    ):
+        scopes.add(scope_of(stack(*urls, secret=secret)))
+    elsewhere = {**own, "metadata": {**own["metadata"], "namespace": "elsewhere"}}
+    scopes.add(scope_of(elsewhere))
+    assert len(scopes) == 5
+
+
+def test_of_several_stacks_that_of_the_channel_then_the_oldest(
+    management: Client, clients: Clients, namespace: str, stack: Any
+) -> None:
+    custom = stack("https://host/custom", name="a", channel="custom")
+    first = stack("https://host/first", name="z")
+    threading.Event().wait(1.1)  # of whole seconds is the age of an object
+    stack("https://host/second", name="b")
+    assert of_release(clients, namespace, NAME).scope == scope_of(first)
+    other = ReleaseName.parse(f"{STACK}-v0-sha.abc")
+    assert of_release(clients, namespace, other).scope == scope_of(custom)
+    for name in ("z", "b"):
+        management.delete(CLUSTER_STACK, Key(namespace, name))
+    assert of_release(clients, namespace, NAME).scope == scope_of(custom)  # it may be in its spec.versions
+
+
+@pytest.mark.parametrize(
+    ("secret", "message"),
+    [
+        (None, "Secret {namespace}/access, which spec.sources names, does not exist"),
+        ({"tokne": "t0ken"}, "Secret {namespace}/access has none of the keys token, "),
+    ],
+)
+def test_a_secret_that_does_not_do(
+    management: Client, clients: Clients, namespace: str, stack: Any, secret: dict[str, str] | None, message: str
+) -> None:
+    origin = of_stack(clients, stack("https://host/x", secret="access"))
+    if secret is not None:
+        _secret(management, namespace, **secret)
+    for ask in (origin.source.list, lambda: list(origin.source.fetch(V1))):
+        with pytest.raises(SourceError, match=message.format(namespace=namespace)) as caught:
+            ask()
+        assert not caught.value.transient
+        assert "t0ken" not in str(caught.value)
+
+
+# -- fetching --------------------------------------------------------------------------------------------------------
+
+
+def test_a_stacks_own_source(
+    management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore
+) -> None:
+    own = stack(site.url, secret="access")
+    _secret(management, namespace, token="t0ken")
+    answer = fetch(clients, _wanted(namespace))
+    assert (answer.status, answer.message) == (200, f"{V1} fetched")
+    assert answer.reply is not None
+    assert (answer.reply.type, answer.reply.name) == ("dev.capi-functions.release.fetched", "addon")
+    assert {asked.authorization for asked in site.asked} == {"Bearer t0ken"}
+    assert store.within(scope_of(own)).load(V1) is not None
+    assert store.load(V1) is None  # nobody else gets it
+
+
+def test_a_tenant_cannot_plant_a_release_for_others(
+    clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore, tmp_path: Path
+) -> None:
+    write_release(tmp_path / "operators", "v901", values="from: operator")
+    stack(site.url)
+    fetch(clients, _wanted(namespace))
+    fetch(clients, _wanted("elsewhere"))
+    release = store.load(V1)
+    assert release is not None
+    assert store.read(release, "cluster-addon-values.yaml") == b"from: operator"
+
+
+def test_folders_are_not_a_users_to_name(
+    clients: Clients, namespace: str, stack: Any, tmp_path: Path, store: ReleaseStore
+) -> None:
+    write_release(tmp_path / "operators", "v901")
+    for url in (str(tmp_path / "operators"), f"file://{tmp_path}/operators"):
+        own = stack(url)
+        assert "operator's environment only" in fetch(clients, _wanted(namespace)).message
+        failure = store.within(scope_of(own)).failure(V1)
+        assert failure is not None
+        assert "operator's environment only" in failure[0]
+
+
+def test_a_failure_is_told_to_who_shares_the_source(
+    management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore
+) -> None:
+    own = stack(f"{site.url}/nowhere", secret="access")
+    _secret(management, namespace, token="t0ken")
+    answer = fetch(clients, _wanted(namespace))
+    assert (answer.status, answer.message) == (200, f"no release '{V1}' in {site.url}/nowhere")
+    failure = store.within(scope_of(own)).failure(V1)
+    assert failure is not None
+    assert failure[0] == answer.message
+    assert store.failure(V1) is None
+
+
+def test_namespace_of_the_one_who_asks(clients: Clients, namespace: str, stack: Any, site: Site) -> None:
+    """An event from before there were namespaces in its data."""
+    stack(site.url)
+    event = own_event("release.wanted", source="/t", subject=V1, about=None, data={"release": V1})
+    asker = Event(**{**event.__dict__, "kind": "ClusterAddon", "namespace": namespace, "name": "addon"})
+    assert fetch(clients, asker).message == f"{V1} fetched"
+    assert site.asked != []
+
+
+@pytest.mark.parametrize("data", [{}, {"release": 7}, {"release": "nonsense"}, {"release": V1, "namespace": 7}])
+def test_events_that_are_none(clients: Clients, data: Object) -> None:
+    event = own_event("release.wanted", source="/t", subject="x", data=data)
+    assert fetch(clients, event).status == 400
+
+
+def test_retry_after_is_kept_to(
+    clients: Clients, namespace: str, stack: Any, site: Site, content: dict[str, bytes], object_store: ObjectStore
+) -> None:
+    own = stack(site.url)
+    site.answer = lambda _: Told(429, headers={"Retry-After": "17"})
+    answer = fetch(clients, _wanted(namespace))
+    assert (answer.status, answer.retry_after) == (200, 17)
+    assert answer.reply is not None  # the addon tells why it waits
+    site.answer = files(content)
+    asked = len(site.asked)
+    for _ in range(3):  # whoever asks, and in whatever process
+        answer = fetch(Clients(clients.management), _wanted(namespace))
+        assert answer.status == 202
+        assert 0 < (answer.retry_after or 0) <= 17
+        assert "limits requests" in answer.message
+    assert len(site.asked) == asked
+    assert fetch(clients, _wanted("elsewhere")).status == 200  # that is another source
+    key = f"scopes/{scope_of(own)}/failures/{V1}.json"
+    note = json.loads(object_store.get(key) or b"")
+    note["until"] = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    object_store.put(key, json.dumps(note).encode(), if_absent=False)
+    assert fetch(clients, _wanted(namespace)).message == f"{V1} fetched"
+    assert object_store.get(key) is None
+
+
+def test_equal_wishes_fetch_once_and_different_ones_side_by_side(
+    clients: Clients, namespace: str, stack: Any, site: Site, content: dict[str, bytes]
+) -> None:
+    stack(site.url)
+    both, serve = threading.Barrier(2), files(content)
+
+    def answer(asked: Asked) -> Told:
+        if asked.path.endswith("/metadata.yaml"):
+            both.wait(20)  # raises unless the other release is asked for at the same time
+        return serve(asked)
+
+    site.answer = answer
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda tag: fetch(clients, _wanted(namespace, tag)), [V1, V2] * 3))
+    assert sorted(told.message for told in answers) == sorted(
+        [f"{V1} fetched", f"{V2} fetched"] + [f"{tag} is there already" for tag in (V1, V2)] * 2
+    )
+    paths = [asked.path for asked in site.asked]
+    assert len(paths) == len(set(paths))
+
+
+SAVE = """
+import sys
+from pathlib import Path
+from shared.releases.sources.folder import FolderSource
+from shared.releases.store import ReleaseStore
+from shared.storage import ObjectStore
+store = ReleaseStore(ObjectStore.from_env())
+store.load(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+release = store.save(sys.argv[2], FolderSource(Path(sys.argv[1])))
+print(release.files["cluster-addon-values.yaml"].digest)
+"""
+
+
+def test_two_processes_come_to_one_truth(tmp_path: Path, store: ReleaseStore) -> None:
+    """Each from a source with another content under the same tag."""
+    processes = []
+    try:
+        for number in ("1", "2"):
+            write_release(tmp_path / number, "v901", values=f"from: {number}")
+            command = [sys.executable, "-c", SAVE, str(tmp_path / number), V1]
+            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        with ThreadPoolExecutor(2) as pool:
+            told = [out for out, _ in pool.map(lambda process: process.communicate("\n", timeout=60), processes)]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    release = store.load(V1)
+    assert release is not None
+    assert [text.strip() for text in told] == [release.files["cluster-addon-values.yaml"].digest] * 2
+    assert store.read(release, "cluster-addon-values.yaml") in (b"from: 1", b"from: 2")
+
+
+def _eventually(act: Any, status: int) -> Answer:
+    """The authorizer learns of new roles within moments."""
+    for _ in range(100):
+        answer: Answer = act()
+        if answer.status == status:
+            return answer
+        threading.Event().wait(0.1)
+    raise AssertionError(f"{answer.status}: {answer.message}")
+
+
+def test_with_the_rights_of_the_generated_roles(
+    management: Client, namespace: str, kubeconfig: Path, stack: Any, site: Site, store: ReleaseStore
+) -> None:
+    own = stack(site.url, secret="access")
+    _secret(management, namespace, token="t0ken")
+    fetcher, pruner = (as_account(management, kubeconfig, name) for name in ("release_assets", "release_prune"))
+    try:
+        _eventually(lambda: fetch(fetcher, _wanted(namespace)), 200)
+        assert store.within(scope_of(own)).load(V1) is not None
+        _eventually(lambda: prune(pruner, _timer()), 204)
+    finally:
+        fetcher.management.close()
+        pruner.management.close()
+
+
+# -- pruning ---------------------------------------------------------------------------------------------------------
+
+
+def _timer(**data: Any) -> Event:
+    return Event(type=PING, source="/test", id="1", data=data or {"everything": True})
+
+
+@pytest.fixture
+def no_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELEASE_KEEP_HOURS", "0")
+
+
+@pytest.mark.usefixtures("no_age")
+def test_what_objects_name_stays(
+    management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore, tmp_path: Path
+) -> None:
+    for version in ("v901", "v902", "v903", "v904", "v905"):
+        write_release(tmp_path / "operators", version)
+        fetch(clients, _wanted("elsewhere", f"{STACK}-{version}"))
+    own = stack(site.url, versions=["v901"])
+    _apply(management, CLUSTER_STACK_RELEASE, namespace, V2, spec={})
+    topology = {"classRef": {"name": f"{STACK}-v903", "namespace": "elsewhere"}}
+    _apply(management, CLUSTER, namespace, "demo", spec={"topology": topology})
+    reference = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "name": "other", "namespace": namespace}
+    _apply(
+        management, CLUSTER_ADDON, namespace, "addon", spec={"clusterStack": f"{STACK}-v904", "clusterRef": reference}
+    )
+    fetch(clients, _wanted(namespace, V1))
+    threading.Event().wait(1.1)  # of whole seconds is the age of what is stored
+    try:
+        answer = prune(clients, _timer())
+        assert (answer.status, answer.message.partition(" and ")[0]) == (204, "1 releases")
+        there = [number for number in range(901, 906) if store.load(f"{STACK}-v{number}")]
+        assert there == [901, 902, 903, 904]
+        assert store.within(scope_of(own)).load(V1) is not None
+        management.delete(CLUSTER_STACK, Key(namespace, "stack"))
+        prune(clients, _timer())
+        assert store.within(scope_of(own)).load(V1) is None
+        assert store.load(V1) is None
+        assert fetch(clients, _wanted("elsewhere", V1)).message == f"{V1} fetched"  # whatever went comes again
+    finally:
+        for resource, name in ((CLUSTER_STACK_RELEASE, V2), (CLUSTER, "demo"), (CLUSTER_ADDON, "addon")):
+            management.delete(resource, Key(namespace, name))
+
+
+def test_what_is_young_stays(clients: Clients, store: ReleaseStore, tmp_path: Path) -> None:
+    write_release(tmp_path / "operators", "v901")
+    fetch(clients, _wanted("elsewhere"))
+    assert prune(clients, _timer()).message == "0 releases and 0 blobs deleted"
+    assert store.load(V1) is not None
+
+
+@pytest.mark.usefixtures("no_age")
+@pytest.mark.parametrize("event", [_timer(kind="ClusterStack"), _timer(x=1), Event(type="x", source="/t", id="1")])
+def test_other_events_prune_nothing(clients: Clients, store: ReleaseStore, tmp_path: Path, event: Event) -> None:
+    write_release(tmp_path / "operators", "v901")
+    fetch(clients, _wanted("elsewhere"))
+    threading.Event().wait(1.1)
+    assert prune(clients, event).status == 204
+    assert store.load(V1) is not None
+
+
+@pytest.mark.usefixtures("no_age")
+def test_nothing_goes_unless_all_objects_could_be_read(clients: Clients, store: ReleaseStore, tmp_path: Path) -> None:
+    write_release(tmp_path / "operators", "v901")
+    fetch(clients, _wanted("elsewhere"))
+    threading.Event().wait(1.1)
+    nowhere = Client(Credentials("http://127.0.0.1:1"), attempts=1)
+    with pytest.raises(Unavailable):
+        list(nowhere.list(CLUSTER))
+    assert prune(Clients(nowhere), _timer()).status == 503
+    assert store.load(V1) is not None
+    assert prune(clients, _timer()).status == 204
+    assert store.load(V1) is None
+
+
+@pytest.mark.parametrize("hours", ["nonsense", "-1", "nan", "inf", ""])
+def test_a_setting_that_is_none_is_the_default(
+    clients: Clients, store: ReleaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: str
+) -> None:
+    monkeypatch.setenv("RELEASE_KEEP_HOURS", hours)
+    write_release(tmp_path / "operators", "v901")
+    fetch(clients, _wanted("elsewhere"))
+    assert prune(clients, _timer()).status == 204
+    assert store.load(V1) is not None
