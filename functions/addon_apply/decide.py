@@ -97,8 +97,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return _not_reached(verdict, observed.reach)
     verdict.true("ClusterReady")
     if observed.awaited:
-        known = inventory.load(dig(addon, "status.resources"))
-        return Decision((*_finalizer(addon), LookAgain(observed.reach, known)))
+        return Decision((*_finalizer(addon), LookAgain(observed.reach, observed.known)))
     if observed.rollback is not None:
         return _roll_back(verdict, observed, observed.reach, observed.rollback)
     if not isinstance(observed.assets, Assets):
@@ -224,13 +223,12 @@ def _stage(
     if isinstance(rendered, Decision):
         return rendered
     [(_, objects)] = rendered
-    known = _inventory(verdict.addon)
     resumed = dig(verdict.addon, "status.digest") == goal.digest
     if at.stage.action == "delete":
-        plan = _deletion(objects, known)
+        plan = _deletion(objects, observed.known)
     else:
         stages = {charts.identity(obj): name for obj in objects}
-        plan = inventory.plan(objects, known, resumed=resumed, stages=stages, prune=False)
+        plan = inventory.plan(objects, observed.known, resumed=resumed, stages=stages, prune=False)
     verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"stage {name} of {observed.release}")
     begin = _begin(verdict, goal, plan, way)
     return Decision((*_finalizer(verdict.addon), *begin, _rollout(observed, reach, plan, objects)))
@@ -287,11 +285,10 @@ def _whole(
 ) -> Decision:
     addon = verdict.addon
     objects = [obj for _, part in parts for obj in part]
-    known = _inventory(addon)
     resumed = dig(addon, "status.digest") == goal.digest
     looking = resumed and dig(addon, "status.ready") is True
     stage_of = {charts.identity(obj): stage for stage, part in parts for obj in part}
-    plan = inventory.plan(objects, known, resumed=resumed and not looking, stages=stage_of)
+    plan = inventory.plan(objects, observed.known, resumed=resumed and not looking, stages=stage_of)
     effects: tuple[Effect, ...] = ()
     if not looking or plan.count("apply") or plan.prune:
         verdict.false(
@@ -313,10 +310,9 @@ def _roll_back(verdict: Verdict, observed: Observed, reach: Reached, kept: histo
     goal = Target(
         kept.class_name, kept.version, hook="rollback", cluster_uid=(observed.cluster or {})["metadata"]["uid"]
     )
-    known = _inventory(verdict.addon)
     resumed = dig(verdict.addon, "status.digest") == goal.digest
     objects = list(kept.objects)
-    plan = inventory.plan(objects, known, resumed=resumed)
+    plan = inventory.plan(objects, observed.known, resumed=resumed)
     verdict.false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
     effects = (*_begin(verdict, goal, plan, Progress()), _rollout(observed, reach, plan, objects))
     return Decision((*_finalizer(verdict.addon), *effects, *_advance(verdict.addon, goal)))
@@ -351,10 +347,6 @@ def _render(
         verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error", tell="Warning")
         waiting = _waiting(verdict, PARTIAL_RETRY, str(error))
         return replace(waiting, effects=(*waiting.effects, Refresh(reach)))
-
-
-def _inventory(addon: Object) -> list[Entry]:
-    return inventory.load(dig(addon, "status.resources"))
 
 
 def _deletion(objects: Sequence[Object], known: Sequence[Entry]) -> Plan:

@@ -5,7 +5,7 @@ The first obstacle ends the reading: what would come after it does not matter ye
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,9 @@ from shared.releases.naming import ReleaseName
 from shared.releases.release import Release
 from shared.releases.store import Corrupted
 from shared.storage import StorageError
+from shared.workload import inventory
+from shared.workload.adopt import labelled
+from shared.workload.inventory import Entry
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, Unreachable, reach
 
@@ -50,6 +53,8 @@ class Observed:
     settled: bool = False
     """Everything is applied, and nothing asks for another look."""
     reach: Reached | Unreachable | None = None
+    known: Sequence[Entry] = ()
+    """The inventory."""
     awaited: bool = False
     """Everything is applied, and only not ready yet."""
     rollback: history.Kept | None = None
@@ -87,14 +92,17 @@ def _further(clients: Clients, observed: Observed, release: ReleaseName, *, done
     addon, cluster, policy = observed.addon or {}, observed.cluster or {}, observed.policy
     reached = reach(clients, key_of(cluster))
     observed = replace(observed, reach=reached)
-    if isinstance(reached, Unreachable) or (awaits_readiness(addon, cluster) and not history.asked(addon, cluster)):
-        return replace(observed, awaited=isinstance(reached, Reached))
+    if isinstance(reached, Unreachable):
+        return observed
+    if awaits_readiness(addon, cluster) and not history.asked(addon, cluster):
+        return replace(observed, awaited=True, known=inventory.load(dig(addon, "status.resources")))
     if done and isinstance(policy, Policy) and policy.drift == "ignore":
         version = _version(reached)
         if version == dig(addon, "status.kubernetesVersion"):
             return replace(observed, settled=True)
     if history.asked(addon, cluster):
-        return replace(observed, rollback=history.read(clients, addon))
+        kept = history.read(clients, addon)
+        return replace(observed, rollback=kept, known=inventory.load(dig(addon, "status.resources")))
     assets = _assets(clients, release)
     observed = replace(observed, assets=assets)
     if isinstance(assets, MissingAssets):
@@ -103,8 +111,12 @@ def _further(clients: Clients, observed: Observed, release: ReleaseName, *, done
     if isinstance(facts, Unreachable):
         return replace(observed, reach=facts)
     observed = replace(observed, facts=facts)
+    entries = _known(addon, reached)
+    if isinstance(entries, Unreachable):
+        return replace(observed, reach=entries)
     return replace(
         observed,
+        known=entries,
         bound=_bound(reached, observed),
         control_plane=clients.look_up(contract.control_plane_ref(cluster), key_of(cluster).namespace),
         infrastructure=clients.look_up(contract.infrastructure_ref(cluster), key_of(cluster).namespace),
@@ -223,6 +235,17 @@ def _in_stages(release: Release, archive: bytes, config: bytes) -> Assets:
         return Assets(release, archive, stages=stages.parse(config, release.name.tag))
     except stages.StagesError as error:
         return Assets(release, archive, problem=str(error))
+
+
+def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:
+    """The inventory; of addons that another program applied in stages, and so forgot, what carries our label."""
+    entries = inventory.load(dig(addon, "status.resources"))
+    if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
+        return entries
+    try:
+        return labelled(reached.workload, reached.served.values())
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not tell what it has of ours: {error}")
 
 
 def _bound(reached: Reached, observed: Observed) -> Mapping[str, Object | None] | Unreachable:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from infra import control_plane
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
-from shared.kube import Key, dig
-from tests.support.releases import write_release, write_stages
+from shared.event import change_event
+from shared.kube import Client, Key, connect, dig
+from tests.support.releases import config_map, write_release, write_stages
 from tests.support.world import ADDON, World
 
 BOTH = """
@@ -292,3 +296,46 @@ def test_second_apply_once_the_new_kubernetes_is_live(
     assert world.resync().retry_after is None
     assert world.read("told")["data"] == {"version": live}
     assert dig(world.addon(), "status.kubernetesVersion") == live
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Iterator[tuple[bytes, Client]]:
+    """A cluster that is not its own management cluster."""
+    folder = tmp_path / "workload"
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    kubeconfig = control_plane.kubeconfig(folder)
+    client = connect.from_kubeconfig(str(kubeconfig))
+    yield kubeconfig.read_bytes(), client
+    client.close()
+    control_plane.stop(folder)
+
+
+def test_addons_of_cluster_stack_operator_are_taken_over(world: World, workload: tuple[bytes, Client]) -> None:
+    """Once its stages are done it keeps no inventory: what it applied is known by the label alone."""
+    kubeconfig, there = workload
+
+    def names() -> list[str]:
+        found = {obj["metadata"]["name"] for obj in there.list(CONFIG_MAP, "default")}
+        return sorted(found - {"kube-root-ca.crt"})
+
+    name = write_stages(world.releases, "v1", BOTH, {"cni": [config_map("net")], "csi": [config_map("gone")]})
+    for obj in (config_map("net"), config_map("gone")):
+        obj["metadata"]["labels"] = {"clusterstack.x-k8s.io/instance": "owned"}
+        there.apply(CONFIG_MAP, obj, manager="kubectl")
+    there.create(CONFIG_MAP, config_map("foreign"))
+    cluster = world.cluster(name)
+    world.secret(kubeconfig)
+    world.call("addon_create", change_event(cluster, "add", source="/test"))
+    key = Key(world.namespace, ADDON)
+    world.client.patch(CLUSTER_ADDON, key, {"spec": {"clusterStack": name, "version": "v1"}})
+    ready = {"status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    conditions = [{**ready, "type": type_} for type_ in ("Ready", "ClusterReady", "HelmChartApplied")]
+    status = {"status": {"ready": True, "conditions": conditions}}
+    world.client.patch(CLUSTER_ADDON, key, status, subresource="status")
+    assert world.settle().retry_after is None
+    assert names() == ["foreign", "gone", "net"]
+    charts = {"cni": [config_map("net", "2")], "csi": [config_map("new")]}
+    world.cluster(write_stages(world.releases, "v2", BOTH, charts))
+    assert world.settle().retry_after is None
+    assert there.get(CONFIG_MAP, Key("default", "net"))["data"]["k"] == "2"
+    assert names() == ["foreign", "net", "new"]
