@@ -11,7 +11,8 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, Found
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of, owned_by
 from shared.releases.naming import ReleaseName
-from shared.releases.source import Source, SourceError, from_env
+from shared.releases.sources import Source, SourceError
+from shared.releases.sources.urls import from_env
 from shared.releases.usage import Users, users
 
 from .selection import Selection, select, subscribes

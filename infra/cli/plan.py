@@ -18,7 +18,9 @@ from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRun
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import InvalidRelease
-from shared.releases.source import FolderSource, SourceError, from_env
+from shared.releases.sources import SourceError
+from shared.releases.sources.folder import FolderSource
+from shared.releases.sources.urls import from_env
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError
 from shared.workload.policy import PolicyError

@@ -148,7 +148,7 @@ class Stack:
             "AWS_ACCESS_KEY_ID": "local",
             "AWS_SECRET_ACCESS_KEY": "local",
             "AWS_DEFAULT_REGION": "us-east-1",
-            "RELEASE_SOURCE": str(self._releases.absolute()) if self._releases else "",
+            "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
             "KIND_RUNTIME": "local",
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),

@@ -15,7 +15,7 @@ from functions import catalog
 from shared.api.resources import CLUSTER, CONFIG_MAP
 from shared.clients import Clients
 from shared.kube import Client
-from shared.releases.source import from_env
+from shared.releases.sources.urls import from_env
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore
 from tests.support.addons import Addons, owned
