@@ -5,6 +5,7 @@ A failed fetch is remembered beside the releases, so that the addon that waits c
 
 from __future__ import annotations
 
+from shared import metrics
 from shared.clients import Clients
 from shared.event import Event, own_event
 from shared.kube import ApiError, Unavailable
@@ -42,19 +43,27 @@ def handle(clients: Clients, event: Event) -> Answer:
 
 def _ensure(store: ReleaseStore, name: ReleaseName, source: Source, event: Event) -> Answer:
     if store.load(name.tag) is not None:
+        _count("present")
         return done(f"{name} is there already", reply=_fetched(event, name))
     if held := store.held(name.tag):
         # No reply: the one who asked knows why, and would only ask again.
         message, seconds = held
+        _count("held")
         return done(message, again=seconds)
     try:
         store.save(name.tag, source)
     except (InvalidRelease, SourceError) as error:
+        _count("failed" if isinstance(error, SourceError) else "invalid")
         after = error.retry_after if isinstance(error, SourceError) else None
         store.note_failure(name.tag, str(error), after)
         return done(str(error), reply=_fetched(event, name), again=after)
+    _count("fetched")
     store.note_failure(name.tag, "")
     return done(f"{name} fetched", reply=_fetched(event, name))
+
+
+def _count(outcome: str) -> None:
+    metrics.RELEASE_FETCHES.labels(outcome=outcome).inc()
 
 
 def _fetched(event: Event, name: ReleaseName) -> Event | None:
