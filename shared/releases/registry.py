@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from .sources.access import Access
 from .sources.port import SourceError
-from .sources.web import Reply, Web, origin, shown
+from .sources.web import Reply, Web, origin, resolved, shown
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -114,7 +114,7 @@ class Registry:
             following = _NEXT.search(reply.headers.get("Link", ""))
             if not following or len(tags) > _NAMES:
                 return tags
-            url = self._own(urljoin(url, following[1]))
+            url = self._own(resolved(url, following[1]))
         return tags
 
     def manifest(self, reference: str) -> Manifest:
@@ -176,7 +176,7 @@ class Registry:
             return descriptor
         upload = self._send("POST", f"{self._base}blobs/uploads/", {}, b"")
         upload.close()
-        place = urljoin(upload.url, upload.headers.get("Location", ""))
+        place = resolved(upload.url, upload.headers.get("Location", ""))
         separator = "&" if urlsplit(place).query else "?"
         target = f"{self._own(place)}{separator}{urlencode({'digest': digest})}"
         self._send("PUT", target, {"Content-Type": "application/octet-stream"}, data).close()

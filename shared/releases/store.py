@@ -27,6 +27,7 @@ from shared.storage import ObjectStore
 
 CACHE_BYTES = 32 * MIB
 BLOBS = "blobs/sha256/"
+_LONGEST = 4000  # characters of a failure's message: objects' conditions quote it
 _SCOPE = re.compile(r"[0-9a-z]{1,64}")
 
 
@@ -105,7 +106,7 @@ class ReleaseStore:
         if message:
             self._objects.ensure_bucket()
             now = datetime.now(UTC)
-            note = {"message": message, "at": now.isoformat()}
+            note = {"message": message[:_LONGEST], "at": now.isoformat()}
             if retry_after is not None:
                 note["until"] = (now + timedelta(seconds=retry_after)).isoformat()
             self._objects.put(key, json.dumps(note).encode(), if_absent=False)

@@ -248,6 +248,14 @@ def test_pages_without_end() -> None:
         assert len(site.asked) == 200
 
 
+@pytest.mark.parametrize("link", ["http://[", "file:///etc/passwd", "//[x]:y/"])
+def test_pages_that_are_none(link: str) -> None:
+    with Site(lambda _: Told(body=b'{"tags": ["a"]}', headers={"Link": f'<{link}>; rel="next"'})) as site:
+        with pytest.raises(SourceError, match=r"no URL|another host"):
+            OciSource(site.host, NAME, plain=True).list()
+        assert len(site.asked) == 1
+
+
 def test_pages_of_another_host_are_not_asked() -> None:
     with Site(lambda _: Told(body=b'{"tags": ["a"]}')) as foreign, Site(lambda _: Told()) as site:
         site.answer = lambda _: Told(body=b'{"tags": ["a"]}', headers={"Link": f'<{foreign.url}/v2/>; rel="next"'})
@@ -287,6 +295,7 @@ def _manifest(**changed: Any) -> bytes:
         (b"[]", "does not answer as a registry does"),
         (_manifest(mediaType=INDEX), "is an index of several artifacts"),
         (json.dumps({"manifests": []}).encode(), "is an index of several artifacts"),
+        (_manifest(mediaType="x" * 100_000), r"^.{1000}\.\.\.$"),
         (_manifest(mediaType="x/y"), "is of type 'x/y', which is no artifact"),
         (_manifest(layers=None), "has no layers"),
         (_manifest(layers=[1]), "does not answer as a registry does"),
@@ -327,7 +336,7 @@ def test_manifest_that_was_changed_on_its_way() -> None:
 
 
 def test_repositories_and_tags_that_are_none() -> None:
-    for repository in ("../x", "A", "a//b", "a/", "a b", "a" * 5000 + "!"):
+    for repository in ("../x", "A", "a//b", "a/", "a b", "a" * 600 + "!"):
         with pytest.raises(SourceError, match="is no name of a repository"):
             Registry("127.0.0.1:1", repository)
     with Registry("127.0.0.1:1", NAME, plain=True) as client:

@@ -219,6 +219,48 @@ def test_file_that_is_not_in_the_release(store: ReleaseStore) -> None:
     assert store.load(TAG) == release
 
 
+def test_scopes_share_nothing_but_blobs(store: ReleaseStore, object_store: ObjectStore) -> None:
+    other = store.within("abc")
+    other.save(TAG, Files(FILES | {ADDON: b"another"}))
+    other.note_failure(TAG, "x")
+    assert (store.load(TAG), store.failure(TAG)) == (None, None)
+    assert store.within("abd").load(TAG) is None
+    store.save(TAG, Files())
+    assert _is_whole(store)
+    mine = other.load(TAG)
+    assert mine is not None
+    assert other.read(mine, ADDON) == b"another"
+    assert len(object_store.list("blobs/")) == len(FILES) + 1
+    other.delete(TAG)
+    assert other.within("").load(TAG) == store.load(TAG) != other.load(TAG) is None
+    for scope in ("../x", "a/b", "A", "a" * 65):
+        with pytest.raises(ValueError, match="no scope"):
+            store.within(scope)
+
+
+def test_failures_are_remembered_and_forgotten(store: ReleaseStore, object_store: ObjectStore) -> None:
+    assert (store.failure(TAG), store.held(TAG)) == (None, None)
+    store.note_failure(TAG, "x" * 100_000)
+    failure = store.failure(TAG)
+    assert failure is not None
+    assert failure[0] == "x" * 4000
+    assert store.held(TAG) is None
+    store.note_failure(TAG, "limited", 30.0)
+    held = store.held(TAG)
+    assert held is not None
+    assert held[0] == "limited"
+    assert 0 < held[1] <= 30
+    store.note_failure(TAG, "limited", 0.0)
+    assert store.held(TAG) is None
+    assert store.failure(TAG) is not None
+    store.note_failure(TAG, "")
+    store.note_failure(TAG, "")
+    assert (store.failure(TAG), store.held(TAG)) == (None, None)
+    for data in (b"", b"[]", b"{}", b'{"message": "x", "at": 7}', b'{"message": "x", "at": "now"}'):
+        object_store.put(f"failures/{TAG}.json", data, if_absent=False)
+        assert (store.failure(TAG), store.held(TAG)) == (None, None)
+
+
 def test_delete(store: ReleaseStore) -> None:
     store.save(TAG, Files())
     store.delete(TAG)

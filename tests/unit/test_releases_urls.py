@@ -159,6 +159,10 @@ def test_secret() -> None:
         (_secret(tokne="t0ken"), "Secret ns/s has none of the keys token, "),
         ({"metadata": {"namespace": "ns", "name": "s"}}, "has none of the keys"),
         ({"metadata": {"namespace": "ns", "name": "s"}, "data": {"token": "/w=="}}, "Secret ns/s: token is not text"),
+        (
+            _secret(token="t0ken", ca_crt="x") | {"type": "kubernetes.io/service-account-token"},
+            "Secret ns/s is of type kubernetes.io/service-account-token, want Opaque or kubernetes.io/basic-auth",
+        ),
         (_secret(token="t0ken\r\nx: y"), "Secret ns/s: token is more than one line"),
     ],
 )

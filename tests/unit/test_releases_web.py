@@ -59,6 +59,15 @@ def test_redirects_lead_to_web_servers_only(target: str) -> None:
         _read(f"{site.url}/a")
 
 
+@pytest.mark.parametrize("target", ["http://[", "//[x", "http://host:port/"])
+def test_redirects_to_what_is_no_url(target: str) -> None:
+    with (
+        Site(lambda _: Told(302, b"", {"Location": target})) as site,
+        pytest.raises(SourceError, match=r"no URL|which is refused"),
+    ):
+        _read(f"{site.url}/a")
+
+
 def test_redirects_come_to_an_end() -> None:
     with Site(lambda _: Told(302, b"", {"Location": "/again"})) as site:
         with pytest.raises(SourceError, match="more than 5 redirects"):
@@ -272,4 +281,5 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 
 
 def test_shown() -> None:
+    assert shown("http://[t0ken") == "(no URL)"
     assert shown("https://user:t0ken@host:1/path?t0ken#t0ken") == "https://host:1/path"

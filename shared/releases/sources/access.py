@@ -15,6 +15,7 @@ from shared.kube.resources import key_of
 
 from .port import SourceError
 
+_TYPES = ("Opaque", "kubernetes.io/basic-auth")
 _FIELDS = {
     "token": "token",
     "username": "username",
@@ -53,8 +54,11 @@ class Access:
 
 
 def of_secret(secret: Mapping[str, Any]) -> Access:
-    """The access that a Secret gives. Raises `SourceError` for one without any known key, or with unreadable ones."""
+    """The access that a Secret gives. Raises `SourceError` for one that is not meant for that."""
     data, key = secret.get("data") or {}, key_of(secret)
+    if secret.get("type", "Opaque") not in _TYPES:
+        # A ClusterStack must not be a way to send off what its writer may not read, such as a service account's token.
+        raise SourceError(f"Secret {key} is of type {secret['type']}, want {' or '.join(_TYPES)}", transient=False)
     known = {name: field for name, field in _FIELDS.items() if name in data}
     if not known:
         raise SourceError(f"Secret {key} has none of the keys {', '.join(_FIELDS)}", transient=False)

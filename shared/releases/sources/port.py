@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 CHUNK = 256 * 1024  # bytes
+_LONGEST = 1000  # characters of a message: it may quote a stranger, and becomes part of a status
 
 
 class SourceError(Exception):
@@ -20,7 +21,7 @@ class SourceError(Exception):
     """
 
     def __init__(self, message: str, *, transient: bool, retry_after: float | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= _LONGEST else message[:_LONGEST] + "...")
         self.transient = transient
         self.retry_after = retry_after
 

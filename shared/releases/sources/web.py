@@ -51,8 +51,19 @@ def origin(url: str) -> tuple[str, str, int]:
 
 def shown(url: str) -> str:
     """The URL for messages: without user, query and fragment, where tokens may be."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(no URL)"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def resolved(url: str, reference: str) -> str:
+    """What a server at `url` refers to. Raises `SourceError`."""
+    try:
+        return urljoin(url, reference)
+    except ValueError:
+        raise SourceError(f"{shown(url)} refers to something that is no URL", transient=False) from None
 
 
 @dataclass(frozen=True)
@@ -150,7 +161,7 @@ class Web:
             if reply.status not in _REDIRECTS or "location" not in reply.headers:
                 return reply
             reply.close()
-            target = urljoin(url, reply.headers["location"])
+            target = resolved(url, reply.headers["location"])
             if not _same_or_safer(url, target):
                 raise SourceError(f"{shown(url)} redirects to {shown(target)}, which is refused", transient=False)
             if origin(target) != origin(url):
