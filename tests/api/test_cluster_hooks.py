@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import urllib3
+import yaml
 
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
@@ -29,6 +30,8 @@ from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube.client import APPLY_PATCH
+from shared.kube.resources import split_api_version
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED
 from tests.support.accounts import as_account
 from tests.support.releases import write_release
@@ -433,3 +436,26 @@ def test_the_deadline_is_a_setting(world: World, monkeypatch: pytest.MonkeyPatch
     since = Awaited.on(world.addon())
     assert since is not None
     assert since.since <= datetime.now(UTC)
+
+
+def test_the_manifests_have_no_field_that_kubernetes_does_not_know(management: Client) -> None:
+    """Of kinds that are built in; those of cert-manager and Cluster API are not installed here."""
+    plurals = {
+        "ServiceAccount": "serviceaccounts",
+        "ClusterRole": "clusterroles",
+        "ClusterRoleBinding": "clusterrolebindings",
+        "Deployment": "deployments",
+        "Service": "services",
+    }
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests.NAMESPACE}}
+    management.apply(Resource("", "v1", "Namespace", "namespaces", namespaced=False), namespace, manager="user")
+    taken = []
+    for obj in yaml.safe_load_all((PROJECT / "infra/hooks/cluster-hooks.yaml").read_text()):
+        if obj["kind"] in plurals:
+            group, version = split_api_version(obj["apiVersion"])
+            resource = Resource(group, version, obj["kind"], plurals[obj["kind"]], "namespace" in obj["metadata"])
+            path = resource.path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+            query = {"fieldManager": "test", "fieldValidation": "Strict", "dryRun": "All"}
+            management.request("PATCH", path, body=obj, query=query, content_type=APPLY_PATCH)
+            taken.append(obj["kind"])
+    assert taken == list(plurals)
