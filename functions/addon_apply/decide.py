@@ -21,6 +21,7 @@ from shared.event import Event, own_event
 from shared.kube import Object, deleting, dig
 from shared.releases.stages import UPGRADED
 from shared.runtime import Decision, changes
+from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.desired import UnknownKinds, defined_by, desired
 from shared.workload.inventory import Entry, Plan
@@ -32,7 +33,6 @@ from . import content, history
 from .content import Assets, Facts
 from .observe import MissingAssets, Observed, is_anothers, progress, target, values_context
 from .target import AFTER, BEFORE, DONE, WORKING, Position, Progress, Target
-from .verdict import Verdict
 
 FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
 STAGE_ANNOTATION = "ClusterAddonStage"
@@ -71,6 +71,21 @@ class LookAgain:
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    return replace(_decide(observed, now), context=_context(observed))
+
+
+def _context(observed: Observed) -> dict[str, str]:
+    """What the log tells beside the message."""
+    context = {"cluster": str(dig(observed.addon, "spec.clusterRef.name", ""))}
+    if observed.release is not None:
+        context["release"] = observed.release.tag
+    if isinstance(observed.assets, Assets) and observed.facts is not None and observed.assets.stages:
+        current = progress(observed).current
+        context |= {"stage": current.stage.name} if current else {}
+    return context
+
+
+def _decide(observed: Observed, now: datetime) -> Decision:
     addon, cluster = observed.addon, observed.cluster
     if addon is None:
         return Decision(message="the ClusterAddon is gone")
@@ -136,7 +151,7 @@ def _not_downloaded(verdict: Verdict, observed: Observed, missing: MissingAssets
         # After a failure once each interval, or question and answer would chase each other.
         namespace = contract.class_namespace(observed.cluster or {})
         data = {"release": tag, "namespace": namespace}
-        wanted = own_event("release.wanted", source="/addon_apply", subject=tag, about=verdict.addon, data=data)
+        wanted = own_event("release.wanted", source="/addon_apply", subject=tag, about=verdict.obj, data=data)
     return _waiting(verdict, ASSETS_RETRY, message, reply=wanted)
 
 
@@ -151,7 +166,7 @@ def _waiting(
 ) -> Decision:
     """To look again after so many seconds; `fields` go into the status."""
     return Decision(
-        effects=_finalizer(verdict.addon),
+        effects=_finalizer(verdict.obj),
         status=verdict.status(ready=False, **fields),
         notices=tuple(verdict.notices),
         requeue=seconds,
@@ -165,11 +180,11 @@ def _waiting(
 
 def _bring_to(verdict: Verdict, observed: Observed, reach: Reached, assets: Assets) -> Decision:
     goal = target(observed)
-    resumed = dig(verdict.addon, "status.digest") == goal.digest
-    if not resumed and _unchanged(verdict.addon, goal):
+    resumed = dig(verdict.obj, "status.digest") == goal.digest
+    if not resumed and _unchanged(verdict.obj, goal):
         # The addons' own version is what decides: a new release with the same addons costs the cluster nothing.
         verdict.true("HelmChartApplied")
-        effects = (*_finalizer(verdict.addon), *_advance(verdict.addon, goal))
+        effects = (*_finalizer(verdict.obj), *_advance(verdict.obj, goal))
         return Decision(effects, verdict.status(ready=True, digest=goal.digest), message="addons unchanged")
     if assets.problem:
         verdict.false(
@@ -223,7 +238,7 @@ def _stage(
     if isinstance(rendered, Decision):
         return rendered
     [(_, objects)] = rendered
-    resumed = dig(verdict.addon, "status.digest") == goal.digest
+    resumed = dig(verdict.obj, "status.digest") == goal.digest
     if at.stage.action == "delete":
         plan = _deletion(objects, observed.known)
     else:
@@ -231,7 +246,7 @@ def _stage(
         plan = inventory.plan(objects, observed.known, resumed=resumed, stages=stages, prune=False)
     verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"stage {name} of {observed.release}")
     begin = _begin(verdict, goal, plan, way)
-    return Decision((*_finalizer(verdict.addon), *begin, _rollout(observed, reach, plan, objects)))
+    return Decision((*_finalizer(verdict.obj), *begin, _rollout(observed, reach, plan, objects)))
 
 
 def _obstacle(verdict: Verdict, observed: Observed, at: Position) -> str | None:
@@ -283,7 +298,7 @@ def _whole(
     way: Progress,
     parts: Sequence[tuple[str, Sequence[Object]]],
 ) -> Decision:
-    addon = verdict.addon
+    addon = verdict.obj
     objects = [obj for _, part in parts for obj in part]
     resumed = dig(addon, "status.digest") == goal.digest
     looking = resumed and dig(addon, "status.ready") is True
@@ -307,15 +322,13 @@ def _roll_back(verdict: Verdict, observed: Observed, reach: Reached, kept: histo
     if kept.problem:
         verdict.false("HelmChartApplied", "RollbackFailed", kept.problem, "Error", tell="Warning")
         return _waiting(verdict, BROKEN_RETRY, kept.problem)
-    goal = Target(
-        kept.class_name, kept.version, hook="rollback", cluster_uid=(observed.cluster or {})["metadata"]["uid"]
-    )
-    resumed = dig(verdict.addon, "status.digest") == goal.digest
+    goal = target(observed)
+    resumed = dig(verdict.obj, "status.digest") == goal.digest
     objects = list(kept.objects)
     plan = inventory.plan(objects, observed.known, resumed=resumed)
     verdict.false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
     effects = (*_begin(verdict, goal, plan, Progress()), _rollout(observed, reach, plan, objects))
-    return Decision((*_finalizer(verdict.addon), *effects, *_advance(verdict.addon, goal)))
+    return Decision((*_finalizer(verdict.obj), *effects, *_advance(verdict.obj, goal)))
 
 
 # -- parts of a rollout --------------------------------------------------------------------------------------------
@@ -359,7 +372,7 @@ def _deletion(objects: Sequence[Object], known: Sequence[Entry]) -> Plan:
 
 def _begin(verdict: Verdict, goal: Target, plan: Plan, way: Progress) -> tuple[Effect, ...]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
-    addon = verdict.addon
+    addon = verdict.obj
     resumed = dig(addon, "status.digest") == goal.digest
     entries = [entry.dump() for entry in inventory.intent(plan, resumed=resumed)]
     fields: Object = {"resources": entries, "digest": goal.digest, "kubernetesVersion": goal.told or None}

@@ -14,7 +14,7 @@ from shared.runtime import Answer, Function
 from . import history
 from .decide import FINALIZER, decide
 from .observe import at_rest, is_anothers, observe
-from .report import report
+from .report import overtaken, report
 from .triggers import TRIGGERS
 
 
@@ -43,4 +43,4 @@ def _at_rest(addon: Object) -> bool:
 
 def handle(clients: Clients, event: Event) -> Answer:
     look = partial(observe, resync=event.resync)
-    return Function(TRIGGERS, look, decide, settled, report).handle(clients, event)
+    return Function(TRIGGERS, look, decide, settled, report, overtaken).handle(clients, event)

@@ -17,6 +17,7 @@ from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
 from shared.releases import stages
 from shared.releases.naming import ReleaseName
+from shared.releases.origin import of_release
 from shared.releases.release import Release
 from shared.releases.store import Corrupted
 from shared.storage import StorageError
@@ -103,7 +104,7 @@ def _further(clients: Clients, observed: Observed, release: ReleaseName, *, done
     if history.asked(addon, cluster):
         kept = history.read(clients, addon)
         return replace(observed, rollback=kept, known=inventory.load(dig(addon, "status.resources")))
-    assets = _assets(clients, release)
+    assets = _assets(clients, release, contract.class_namespace(cluster))
     observed = replace(observed, assets=assets)
     if isinstance(assets, MissingAssets):
         return observed
@@ -164,10 +165,12 @@ def _may_differ(addon: Object, policy: Policy) -> bool:
 
 
 def target(observed: Observed) -> Target:
-    """What the cluster is to be brought to. Needs cluster, assets and facts."""
+    """What the cluster is to be brought to. Needs the cluster, and assets and facts unless it is a rollback."""
     addon, cluster, assets = observed.addon or {}, observed.cluster or {}, observed.assets
-    assert isinstance(assets, Assets)
     class_name, uid = contract.class_name(cluster) or "", cluster["metadata"]["uid"]
+    if observed.rollback is not None:
+        return Target(observed.rollback.class_name, observed.rollback.version, hook="rollback", cluster_uid=uid)
+    assert isinstance(assets, Assets)
     version = str(assets.release.metadata.cluster_addon)
     told = observed.facts.version if observed.facts and observed.facts.api_versions else ""
     if assets.stages is None:
@@ -214,9 +217,9 @@ def _version(reached: Reached) -> str | Unreachable:
         return Unreachable(f"the workload API server does not tell its version: {error}")
 
 
-def _assets(clients: Clients, release: ReleaseName) -> Assets | MissingAssets:
+def _assets(clients: Clients, release: ReleaseName, namespace: str) -> Assets | MissingAssets:
     """Any trouble with storage is a wait: the assets will come, or come again."""
-    store = clients.releases
+    store = clients.releases.within(of_release(clients, namespace, release).scope)
     try:
         stored = store.load(release.tag)
         if stored is None:

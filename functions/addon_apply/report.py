@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from shared.effects import Results
-from shared.kube import ApiError, dig
+from shared import metrics
+from shared.api.resources import CLUSTER_ADDON
+from shared.clients import Clients
+from shared.effects import MANAGER, Results
+from shared.kube import ApiError, dig, key_of
 from shared.runtime import Decision, Notice
+from shared.runtime.verdict import Verdict
 from shared.workload.inventory import Entry
 from shared.workload.policy import Policy
 from shared.workload.rollout import Incomplete, Outcome, Rollout, told_waiting
@@ -17,7 +21,6 @@ from . import history
 from .decide import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY, LookAgain
 from .observe import Observed, progress, target
 from .target import AFTER, DONE, Position, Progress
-from .verdict import Verdict
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -25,6 +28,8 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
         return decision
     verdict = Verdict(observed.addon, now)
     verdict.true("ClusterReady")
+    if observed.rollback is None:
+        verdict.true("ClusterStackReleaseDownloaded")
     if isinstance(results.error, Incomplete):
         incomplete, results.error = results.error, None
         return _incomplete(decision, verdict, incomplete)
@@ -47,6 +52,21 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if way.current is not None:
         return _stage_done(decision, verdict, observed, way, way.current, outcome)
     return _applied(decision, verdict, observed, outcome)
+
+
+def overtaken(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
+    """Where another replica went on to another release meanwhile, what was applied here came after it.
+
+    The addon forgets that it is done, so that everything is looked at and repaired once more.
+    """
+    started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Rollout)), None)
+    if observed.addon is None or started is None or len(results.values) < started:
+        return
+    key, wanted = key_of(observed.addon), target(observed).digest
+    addon = clients.management.find(CLUSTER_ADDON, key)
+    if addon is not None and dig(addon, "status.digest") != wanted:
+        doubt = {"status": {"ready": False, "digest": None}}
+        clients.management.patch(CLUSTER_ADDON, key, doubt, subresource="status", manager=MANAGER)
 
 
 def _incomplete(decision: Decision, verdict: Verdict, incomplete: Incomplete) -> Decision:
@@ -83,7 +103,7 @@ def _stage_done(
 
 def _applied(decision: Decision, verdict: Verdict, observed: Observed, outcome: Outcome) -> Decision:
     goal = target(observed)
-    looking = dig(verdict.addon, "status.digest") == goal.digest and dig(verdict.addon, "status.ready") is True
+    looking = dig(verdict.obj, "status.digest") == goal.digest and dig(verdict.obj, "status.ready") is True
     verdict.true("HelmChartApplied")
     message = f"{observed.release}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
     if outcome.written or outcome.pruned or not looking:
@@ -95,7 +115,7 @@ def _applied(decision: Decision, verdict: Verdict, observed: Observed, outcome: 
         "drift": [str(drift) for drift in outcome.drift[:20]] if only_report and outcome.drift else None,
     }
     if outcome.written or not looking:
-        fields["history"] = history.longer(verdict.addon, goal.class_name, goal.version, goal.digest, verdict.now)
+        fields["history"] = history.longer(verdict.obj, goal.class_name, goal.version, goal.digest, verdict.now)
     return _ready_or_not(
         replace(decision, message=message), verdict, observed, outcome.entries, told=outcome.unready, **fields
     )
@@ -144,7 +164,12 @@ def _rolled_back(decision: Decision, verdict: Verdict, kept: history.Kept, outco
 
 
 def _tell(verdict: Verdict, outcome: Outcome) -> None:
-    """Events for what people should hear of, whatever else came of the rollout."""
+    """Counts, and events for what people should hear of, whatever else came of the rollout."""
+    metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
+    metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
+    metrics.OBJECTS.labels(outcome="failed").inc(len(outcome.failures))
+    written = {entry.identity for entry in outcome.written}
+    metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
     if outcome.kept:
         left = ", ".join(str(entry) for entry in outcome.kept[:5])
         verdict.notices.append(Notice("ObjectsKept", f"not ours or marked to be kept, left in the cluster: {left}"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.names import KUBECONFIG_SUFFIX, addon_of, cluster_of_secret
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.event import OWN, Event
 from shared.kube import Key
 from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
@@ -47,6 +47,7 @@ TRIGGERS = Triggers(
     ),
     subscriptions=(Subscription(OWN + "release.fetched", asker),),
     rules=(
+        Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("secrets",), ("get", "create", "patch", "delete")),  # kubeconfigs; the manifests to go back to

@@ -32,7 +32,7 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
     told = found.message if isinstance(found, Unreachable) else _waiting_for(found or Leftovers())
     if _overdue(addon, observed.cluster or {}, now, limits):
         message = f"given up after {limits.delete.total_seconds():g} s, look for what is left at the cloud: {told}"
-        verdict.false(CLEANED_UP, "CleanupGivenUp", message, "Warning", warn=True)
+        verdict.false(CLEANED_UP, "CleanupGivenUp", message, "Warning", tell="Warning")
         return Decision(status=verdict.status(), notices=tuple(verdict.notices), message=message)
     if isinstance(found, Unreachable):
         verdict.false(CLEANED_UP, "WorkloadUnreachable", told)
@@ -51,7 +51,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
         return decision
     verdict = Verdict(observed.addon or {}, now)
     message = _few(failures)
-    verdict.false(CLEANED_UP, "CleanupFailed", message, "Error", warn=True)
+    verdict.false(CLEANED_UP, "CleanupFailed", message, "Error", tell="Warning")
     return Decision(status=verdict.status(), notices=tuple(verdict.notices), requeue=UNREACHABLE_RETRY, message=message)
 
 

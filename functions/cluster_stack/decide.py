@@ -155,12 +155,12 @@ def _update(stack: Object, releases: list[Object], plan: Blueprint | str) -> lis
 def _judge_source(verdict: Verdict, observed: Observed) -> None:
     remote = observed.remote
     if remote.unusable:
-        verdict.false(CLIENT, "FailedCreateAssetsClient", remote.unusable, "Error", warn=True)
+        verdict.false(CLIENT, "FailedCreateAssetsClient", remote.unusable, "Error", tell="Warning")
     elif not subscribes(dig(verdict.obj, "spec", {})):
         verdict.drop(CLIENT, SYNCED)
     elif remote.failure:
         verdict.true(CLIENT)
-        verdict.false(SYNCED, "FailedToSync", remote.failure, "Warning", warn=True)
+        verdict.false(SYNCED, "FailedToSync", remote.failure, "Warning", tell="Warning")
     else:
         verdict.true(CLIENT)
         verdict.true(SYNCED)
@@ -171,20 +171,20 @@ def _judge_provider(verdict: Verdict, observed: Observed, plan: Blueprint | str)
     if dig(verdict.obj, "spec.noProvider") is True:
         verdict.drop(PROVIDER)
     elif refused:
-        verdict.false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(refused), "Warning", warn=True)
+        verdict.false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(refused), "Warning", tell="Warning")
     elif isinstance(plan, Blueprint):
         verdict.true(PROVIDER)
     elif observed.template.state == "failed":
-        verdict.false(PROVIDER, "FailedToCreateOrUpdate", plan, "Warning", warn=True)
+        verdict.false(PROVIDER, "FailedToCreateOrUpdate", plan, "Warning", tell="Warning")
     else:
-        verdict.false(PROVIDER, "ProviderTemplateNotFound", plan, "Error", warn=True)
+        verdict.false(PROVIDER, "ProviderTemplateNotFound", plan, "Error", tell="Warning")
 
 
 def _judge_releases(verdict: Verdict, observed: Observed) -> None:
     problems = [f"spec.versions: {problem}" for problem in explicit(dig(verdict.obj, "spec", {}))[1]]
     problems += _refused(observed, RELEASES)
     if problems:
-        verdict.false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", warn=True)
+        verdict.false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", tell="Warning")
     else:
         verdict.true(RELEASES)
 

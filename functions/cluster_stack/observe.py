@@ -11,8 +11,8 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, Found
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of, owned_by
 from shared.releases.naming import ReleaseName
-from shared.releases.sources import Source, SourceError
-from shared.releases.sources.urls import from_env
+from shared.releases.origin import of_stack
+from shared.releases.sources import SourceError
 from shared.releases.usage import Users, users
 
 from .selection import Selection, select, subscribes
@@ -63,14 +63,13 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
     if deleting(stack):
         return Observed(stack, releases)
     spec = stack.get("spec") or {}
-    remote = _remote(spec)
+    remote = _remote(clients, stack)
     owned = {
         tag: usable(release)
         for release in releases
         if ReleaseName.from_class_name(tag := key_of(release).name)  # another's name is left alone
     }
-    # With sources of its own, its releases are not to be taken from another place.
-    selection = Selection() if spec.get("sources") else select(spec, owned, remote.names)
+    selection = select(spec, owned, remote.names)
     return Observed(
         stack,
         releases,
@@ -93,19 +92,13 @@ def _poll() -> float:
         return POLL
 
 
-def _remote(spec: Object) -> Remote:
-    if spec.get("sources"):
-        return Remote(unusable="spec.sources: a ClusterStack cannot have sources of its own yet; remove them")
-    if not subscribes(spec):
+def _remote(clients: Clients, stack: Object) -> Remote:
+    if not subscribes(dig(stack, "spec", {})):
         return Remote()
     try:
-        source: Source = from_env()
+        return Remote(of_stack(clients, stack).source.list())
     except SourceError as error:
-        return Remote(unusable=str(error))
-    try:
-        return Remote(source.list())
-    except SourceError as error:
-        return Remote(failure=str(error))
+        return Remote(failure=str(error)) if error.transient else Remote(unusable=str(error))
 
 
 def _users(clients: Clients) -> Users:

@@ -120,7 +120,7 @@ def _broken(
     requeue: float | None = BROKEN_RETRY,
     facts: Object | None = None,
 ) -> Decision:
-    verdict.false(condition, reason, message, "Error", warn=True)
+    verdict.false(condition, reason, message, "Error", tell="Warning")
     return Decision(
         effects=_finalizer(verdict),
         status=verdict.status(**facts or {}),
@@ -272,7 +272,7 @@ def _incomplete(decision: Decision, verdict: Verdict, incomplete: Incomplete) ->
         condition, reason = APPLIED, "ObjectsApplyingOngoing"
         verdict.true(DOWNLOADED)
         verdict.true(PROVIDER)
-    verdict.false(condition, reason, message, "Warning", warn=True)
+    verdict.false(condition, reason, message, "Warning", tell="Warning")
     return replace(
         decision,
         status=verdict.status(resources=[entry.dump() for entry in incomplete.outcome.entries]),

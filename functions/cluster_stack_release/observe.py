@@ -15,6 +15,7 @@ from shared.clients import Clients, Found, Workload
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of
 from shared.kube.resources import split_api_version
 from shared.releases.naming import ReleaseName
+from shared.releases.origin import of_release
 from shared.releases.store import Corrupted
 from shared.releases.usage import Users, users
 from shared.storage import StorageError
@@ -71,7 +72,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
         return _leaving(clients, key, release, name)
     if name is None or name.tag != key.name:
         return Observed(release)
-    assets = _assets(clients, name)
+    assets = _assets(clients, name, key.namespace)
     if isinstance(assets, MissingAssets):
         return Observed(release, name, assets)
     provider = clients.look_up(dig(release, "spec.providerRef"), key.namespace)
@@ -105,9 +106,9 @@ def _here(clients: Clients) -> Reached:
     return Reached(workload, clients.discovery.served())
 
 
-def _assets(clients: Clients, name: ReleaseName) -> Assets | MissingAssets:
+def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | MissingAssets:
     """Any trouble with storage is a wait: the assets will come, or come again."""
-    store = clients.releases
+    store = clients.releases.within(of_release(clients, namespace, name).scope)
     try:
         stored = store.load(name.tag)
         if stored is None:

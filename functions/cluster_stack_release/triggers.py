@@ -5,7 +5,7 @@ The provider's object is not watched, since it is of a kind that only the Cluste
 
 from __future__ import annotations
 
-from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.event import OWN, Event
 from shared.kube import Key
 from shared.releases.usage import release_of
@@ -26,6 +26,7 @@ TRIGGERS = Triggers(
     ),
     subscriptions=(Subscription(OWN + "release.fetched", asker),),
     rules=(
+        Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "patch")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
         # What class charts consist of. One with objects of other groups needs a rule of its own.

@@ -22,6 +22,8 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Ask a watch or a list for what names and labels an object, and for nothing of its content."""
 
+_LONGEST = 600
+"""Characters of a server's message that are passed on."""
 _BUSY = (429, 500, 502, 503, 504)
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 
@@ -223,7 +225,7 @@ class Client:
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if response.status < 300:
-                return json.loads(payload) if payload else {}
+                return _object(payload, f"{method} {subject or path}", written=method in ("POST", "PUT", "PATCH"))
             error = _error(response.status, payload, response.headers, f"{method} {subject or path}")
             if (
                 not isinstance(error, Unavailable)
@@ -282,6 +284,17 @@ class Client:
             raise Unavailable(f"{self.host} does not answer: {_cause(error)}") from error
 
 
+def _object(payload: bytes, subject: str, *, written: bool) -> Object:
+    """The answer of a request that succeeded. Raises `Unavailable` where it is not an API server that answers."""
+    try:
+        answer = json.loads(payload) if payload else {}
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or (written and not isinstance(answer.get("metadata"), dict)):
+        raise Unavailable(f"{subject}: answered with something that is no Kubernetes object: is this an API server?")
+    return answer
+
+
 def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str) -> ApiError:
     try:
         body = json.loads(payload)
@@ -289,7 +302,7 @@ def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str
     except ValueError:
         body = {}
     detail = body.get("message") or payload[:200].decode(errors="replace").strip() or f"HTTP {status}"
-    message = f"{subject}: {detail}"
+    message = f"{subject}: {_bounded(str(detail))}"
     if status == 404:
         return NotFound(message, status=status, body=body)
     if status == 409:
@@ -302,6 +315,11 @@ def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str
         after = headers.get("Retry-After", "")
         return Unavailable(message, status=status, retry_after=float(after) if after.isdigit() else None)
     return ApiError(message, status=status, body=body)
+
+
+def _bounded(text: str) -> str:
+    """Short enough for a status: what servers say can be of any length, and the reason is often at the end."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
 def _cause(error: BaseException) -> str:

@@ -63,6 +63,8 @@ class Function(Generic[O]):
     `report(observed, decision, results, now)`: what remains to be decided once the effects have happened or failed. It
     may take a failure over, as a state of the object, by setting `results.error` to None; any other failure is told in
     an event and left to the retry, and the status stays as it was.
+    `overtaken(clients, observed, decision, results)`: somebody else has written the object while effects happened; what
+    these did to the world may be out of date, and nobody else knows of it.
     """
 
     triggers: Triggers
@@ -70,6 +72,7 @@ class Function(Generic[O]):
     decide: Callable[[O, datetime], Decision]
     settled: Callable[[Object, Event], bool] = field(default=lambda _primary, _event: False)
     report: Callable[[O, Decision, Results, datetime], Decision] | None = None
+    overtaken: Callable[[Clients, O, Decision, Results], None] | None = None
 
     @property
     def name(self) -> str:
@@ -111,6 +114,22 @@ class Function(Generic[O]):
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
         results = perform(decision.effects, clients)
+        try:
+            return self._conclude(clients, primary, observed, decision, results, now)
+        except Conflict:
+            if self.overtaken is not None:
+                self.overtaken(clients, observed, decision, results)
+            raise
+
+    def _conclude(
+        self,
+        clients: Clients,
+        primary: Object | None,
+        observed: O,
+        decision: Decision,
+        results: Results,
+        now: datetime,
+    ) -> Answer | None:
         if self.report is not None:
             decision = self.report(observed, decision, results, now)
         if results.error is None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from ..api.conditions import get_condition, remove_condition, set_condition, summary
 from ..kube import Object, dig
@@ -18,7 +16,7 @@ PAUSED = "Paused"
 class Verdict:
     """Starts from what `obj` says now; in Cluster API's v1beta1 shape, `Ready` telling of all others."""
 
-    obj: Mapping[str, Any]
+    obj: Object
     now: datetime
     conditions: list[Object] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
@@ -29,10 +27,10 @@ class Verdict:
     def true(self, type_: str, message: str = "") -> None:
         self.conditions = set_condition(self.conditions, type_, "True", "", message, now=self.now)
 
-    def false(self, type_: str, reason: str, message: str, severity: str = "Info", *, warn: bool = False) -> None:
-        """With `warn`, an event tells of it once: not again while the reason stays the same."""
-        if warn and not self._said(type_, reason):
-            self.notices.append(Notice(reason, message, "Warning"))
+    def false(self, type_: str, reason: str, message: str, severity: str = "Info", *, tell: str = "") -> None:
+        """With `tell`, an event of that type says so once: not again while the reason stays the same."""
+        if tell and not self._said(type_, reason):
+            self.notices.append(Notice(reason, message, tell))
         self.conditions = set_condition(
             self.conditions, type_, "False", reason, message, now=self.now, severity=severity
         )
@@ -40,6 +38,14 @@ class Verdict:
     def drop(self, *types: str) -> None:
         for type_ in types:
             self.conditions = remove_condition(self.conditions, type_)
+
+    def since(self, type_: str) -> float:
+        """Seconds since the condition became what it is; 0 where it is new."""
+        condition = get_condition(self.conditions, type_) or {}
+        try:
+            return (self.now - datetime.fromisoformat(condition["lastTransitionTime"])).total_seconds()
+        except (KeyError, ValueError):
+            return 0.0
 
     def status(self, **fields: object) -> Object:
         return {"conditions": summary(self.conditions, now=self.now), **fields}

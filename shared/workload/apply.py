@@ -105,6 +105,8 @@ def _served(workload: Workload, resource: Resource, obj: Object, *, force: bool)
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             workload.client.apply(_NAMESPACE, body, manager=MANAGER)
             return attempt()
+        if (resource.api_version, resource.kind) in workload.discovery.served():
+            raise
         # An established CRD can still be unknown to the server's request path for a moment.
         return _poll(attempt, error)
 

@@ -16,7 +16,7 @@ from ..charts.manifests import Identity, identity, waves
 from ..clients import Clients, Workload
 from ..effects import MANAGER
 from ..kube import ApiError, Key, Object, Resource, Unavailable, dig
-from .apply import Held, apply
+from .apply import Held, Refused, apply
 from .fields import contains, differences, with_live
 from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, SYNCED, Entry, Plan, Step, content_hash
 from .policy import Policy
@@ -296,7 +296,8 @@ def look_again(workload: Workload, entry: Entry, judge: Callable[[Object], str] 
 
 def told(entry: Entry, error: Exception) -> str:
     """The failure in the server's words; not of a Secret, since they can quote its values."""
-    if entry.kind == "Secret" and isinstance(error, ApiError) and error.body:
+    our_words = isinstance(error, Refused) and not error.body
+    if entry.kind == "Secret" and isinstance(error, ApiError) and error.status and not our_words:
         return f"refused with HTTP {error.status} {error.reason}; its words are withheld, they can quote the Secret"
     return str(error)
 

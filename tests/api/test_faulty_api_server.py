@@ -34,6 +34,7 @@ from tests.support.api_proxy import (
     cut_before,
     half_body,
     hanging,
+    replacing,
     slow,
 )
 from tests.support.receiver import Receiver
@@ -100,7 +101,7 @@ def waiting(addons: Addons, answer: Answer | None) -> str:
     assert 0 < answer.retry_after <= LONGEST_WAIT
     problem = addons.condition("Ready")
     assert problem["status"] == "False"
-    assert problem["reason"] != "ObjectsApplyingOngoing"
+    assert problem["reason"] not in ("ObjectsApplyingOngoing", "ReleaseAssetsNotDownloadedYet")
     assert 20 < len(problem["message"]) < LONGEST_MESSAGE
     return str(problem["message"])
 
@@ -116,6 +117,7 @@ def no_secret_told(addons: Addons, log: str) -> None:
 # -- what can be wrong, and where ------------------------------------------------------------------------------
 
 STATUS: Object = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
+HTML = b"<html><body><h1>Please sign in</h1></body></html>"
 
 
 def quoting(status: int, words: Callable[[bytes], bytes | Object]) -> Fault:
@@ -128,13 +130,24 @@ FAULTS: dict[str, Fault] = {
     "throttles for nonsense": answering(429, b"slow down", Retry_After="soon"),
     "fails inside": answering(500, STATUS | {"message": "etcdserver: request timed out"}),
     "is down behind a load balancer": answering(503, b"no healthy upstream", Content_Type="text/plain"),
+    "quotes what it was sent": quoting(500, lambda body: b"cannot take " + body[-150:]),
     "quotes in a refusal": quoting(400, lambda body: STATUS | {"message": f"cannot take {body!r}"}),
+    "quotes in a failure": quoting(500, lambda body: STATUS | {"message": f"cannot take {body!r}"}),
+    "goes on for ever": answering(500, STATUS | {"message": "x" * 3_000_000}),
     "hangs": hanging(Flag()),
     "hangs up": cut_before,
     "hangs up when done": cut_after,
     "sends half an answer": half_body,
+    "sends bytes": replacing(b"\x00\xff\xfe"),
+    "sends a sign-in page": replacing(HTML, "text/html"),
+    "sends half a document": replacing(b'{"kind": "ConfigMap", "metadata": {"na'),
+    "sends a list": replacing(b"[]"),
+    "sends null": replacing(b"null"),
+    "sends an empty object": replacing(b"{}"),
+    "sends nothing": replacing(b""),
     "forbids": answering(403, STATUS | {"message": "user proxy cannot do this", "reason": "Forbidden"}),
     "no longer knows us": answering(401, STATUS | {"message": "Unauthorized", "reason": "Unauthorized"}),
+    "knows nothing": answering(404, b"404 page not found\n", Content_Type="text/plain"),
 }
 
 PHASES: dict[str, Callable[[Request], bool]] = {
@@ -215,8 +228,7 @@ def test_gone_for_good(addons: Addons, workload: Proxy, tmp_path: Path, when: st
         last = len(workload.writes()) + 4
         workload.fail(lambda exchange: vanish(exchange, workload), lambda _request: len(workload.writes()) >= last)
     addons.want(write_release(tmp_path, "v2", chart(addons.namespace, "2")[3:]))
-    waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
-    message = str(addons.addon()["status"]["conditions"])
+    message = waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
     assert "does not answer" in message
     assert f"127.0.0.1:{workload.port}" in message
     addons.remove()
@@ -226,3 +238,15 @@ def test_gone_for_good(addons: Addons, workload: Proxy, tmp_path: Path, when: st
 def vanish(_exchange: Exchange, server: Proxy) -> None:
     server.close()
     raise Cut
+
+
+def test_the_servers_own_words_about_a_secret(addons: Addons, tmp_path: Path) -> None:
+    """A number where a string should be is a common slip, and the API server's answer quotes it."""
+    number = 4815162342
+    secret = chart(addons.namespace)[-1] | {"stringData": {"pin": number}}
+    addons.want(write_release(tmp_path, "v1", [config_map("m0", namespace=addons.namespace), secret]))
+    message = waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+    assert f"Secret {addons.namespace}/login" in message
+    events = list(addons.client.list(EVENT, addons.namespace))
+    assert str(number) not in json.dumps([addons.addon(), events])
+    assert not any(str(number) in answer.message for answer in addons.answers)

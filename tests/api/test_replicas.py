@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event as Flag
 
 import pytest
 
@@ -18,8 +19,8 @@ from shared.kube import Client, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.addons import Addons, owned
-from tests.support.api_proxy import Proxy, api_server
-from tests.support.releases import config_map, write_release
+from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
+from tests.support.releases import STACK, config_map, write_release
 
 DELIVERIES = 8
 
@@ -104,3 +105,38 @@ def test_the_same_event_in_two_replicas(
     at_once(replicas, "addon_apply", event)
     at_once(replicas, "addon_create", event)
     assert len(proxy.writes()) == before
+
+
+def test_a_straggler_does_not_win(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path) -> None:
+    """One replica is stuck half-way in v2, while the other brings the cluster to v3; then the first one wakes up."""
+    numbers = range(12)
+    for version in ("v1", "v2", "v3"):
+        write_release(tmp_path, version, objects(addons.namespace, version, numbers))
+    addons.want(f"{STACK}-v1")
+    addons.until(lambda: addons.ready(f"{STACK}-v1"), "v1")
+    awake = Flag()
+    held: list[Request] = []
+
+    def hold(exchange: Exchange) -> None:
+        held.append(exchange.request)
+        awake.wait(30)
+        healthy(exchange)
+
+    proxy.fail(hold, lambda request: "configmaps/m" in request.path and b'"v2"' in request.body)
+    addons.want(f"{STACK}-v2")
+    stuck = Addons(addons.client, replicas[1], addons.namespace, proxy.kubeconfig)
+    with ThreadPoolExecutor(1) as pool:
+        straggler = pool.submit(stuck.tell, CLUSTER, addons.cluster_key)
+        try:
+            while not held:
+                assert not straggler.done(), straggler.result()
+            addons.want(f"{STACK}-v3")
+            addons.until(lambda: addons.ready(f"{STACK}-v3"), "v3")
+            check(addons, "v3", numbers)
+        finally:
+            awake.set()
+        straggler.result()
+    for _ in range(2):
+        addons.sweep()
+    assert addons.ready(f"{STACK}-v3")
+    check(addons, "v3", numbers)
