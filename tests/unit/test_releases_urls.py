@@ -24,6 +24,7 @@ URLS: dict[str, Source] = {
     "file://localhost/srv": FolderSource(Path("/srv")),
     "file:/srv": FolderSource(Path("/srv")),
     "file:///with%20space": FolderSource(Path("/with space")),
+    Path("/a b/ü").as_uri(): FolderSource(Path("/a b/ü")),
     "/srv/rele%20ases?#": FolderSource(Path("/srv/rele%20ases?#")),
     "relative/path": FolderSource(Path("relative/path")),
     "./a:b": FolderSource(Path("./a:b")),

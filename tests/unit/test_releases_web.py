@@ -99,6 +99,17 @@ def test_a_ca_of_ones_own(tmp_path: Path) -> None:
         Web("nonsense")
 
 
+@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "[fd00:ec2::254]"])
+def test_metadata_services_are_not_asked_by_proxy_either(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Site(lambda _: Told(302, b"", {"Location": f"http://{host}/latest"})) as site, Site(files({})) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        with pytest.raises(SourceError, match=r"/latest is refused: .* is no address of a source") as caught:
+            _read(f"{site.url}/a")
+        assert not caught.value.transient
+        assert proxy.asked == []
+
+
 class Peer(socket.socket):
     """Connected to wherever a test says, for lack of such addresses here."""
 

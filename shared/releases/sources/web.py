@@ -220,6 +220,8 @@ class Web:
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         scheme, host, _ = origin(url)
+        with suppress(ValueError):  # a name is judged by where it leads; but a proxy would go there in our place
+            _check_address(host)
         proxy = _proxy(scheme, host)
         if proxy not in self._pools:
             self._pools[proxy] = self._guard.pool(proxy, self._context)
@@ -230,11 +232,12 @@ class _Forbidden(OSError):
     """An address that no release comes from."""
 
 
-def _hands_out_credentials(host: str) -> bool:
-    """Whether clouds have their metadata service at this IP address."""
+def _check_address(host: str) -> None:
+    """Raises `_Forbidden` for an IP address where clouds hand out credentials; ValueError for what is none."""
     address = ipaddress.ip_address(host.partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
-    return address.is_link_local or str(address) == "fd00:ec2::254"
+    if address.is_link_local or str(address) == "fd00:ec2::254":
+        raise _Forbidden(f"{host} is no address of a source")
 
 
 class _Guard:
@@ -254,10 +257,11 @@ class _Guard:
 
     def watch(self, sock: socket.socket) -> socket.socket:
         """Takes note of a new connection. The timeouts of a socket are per read; only this bounds their sum."""
-        host = sock.getpeername()[0]
-        if _hands_out_credentials(host):
+        try:
+            _check_address(sock.getpeername()[0])
+        except _Forbidden:
             sock.close()
-            raise _Forbidden(f"{host} is no address of a source")
+            raise
         with self._lock:
             self._sockets.append(sock.dup())  # TLS takes the original away
         return sock
