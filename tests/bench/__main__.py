@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from . import cold, forwarding, journey, noop, rollout
+from . import cold, fleet, forwarding, journey, noop, rollout
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cold": cold.run,
@@ -13,6 +13,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "rollout": rollout.run,
     "forwarding": forwarding.run,
     "journey": journey.run,
+    "fleet": fleet.run,
 }
 
 

@@ -1,0 +1,80 @@
+"""Charts as addons have them: a few kinds for each component, and an upgrade that changes one object."""
+
+from __future__ import annotations
+
+from shared.kube import Object
+
+CHANGED = "config-0"
+"""The ConfigMap that differs between versions."""
+
+
+def addon(namespace: str, prefix: str, version: str, *, maps: int) -> list[Object]:
+    """10 objects and `maps` ConfigMaps; cluster-wide names begin with the namespace."""
+    labels = {"app": prefix}
+
+    def obj(api: str, kind: str, name: str, *, wide: bool = False, **content: object) -> Object:
+        metadata: Object = {"name": f"{namespace}-{name}" if wide else name, "labels": labels}
+        if not wide:
+            metadata["namespace"] = namespace
+        return {"apiVersion": api, "kind": kind, "metadata": metadata, **content}
+
+    rbac = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}]
+    subject = [{"kind": "ServiceAccount", "name": prefix, "namespace": namespace}]
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "serviceAccountName": prefix,
+            "containers": [{"name": "main", "image": "registry.example.com/addon:1.0", "args": ["--v=2"]}],
+        },
+    }
+    selector = {"matchLabels": labels}
+
+    def role_ref(kind: str, name: str) -> Object:
+        return {"apiGroup": rbac, "kind": kind, "name": name}
+
+    return [
+        obj("v1", "ServiceAccount", prefix),
+        obj("v1", "Secret", f"{prefix}-settings", stringData={"key": "value"}),
+        obj(f"{rbac}/v1", "ClusterRole", prefix, wide=True, rules=rules),
+        obj(
+            f"{rbac}/v1",
+            "ClusterRoleBinding",
+            prefix,
+            wide=True,
+            roleRef=role_ref("ClusterRole", f"{namespace}-{prefix}"),
+            subjects=subject,
+        ),
+        obj(f"{rbac}/v1", "Role", prefix, rules=rules),
+        obj(f"{rbac}/v1", "RoleBinding", prefix, roleRef=role_ref("Role", prefix), subjects=subject),
+        obj("v1", "Service", prefix, spec={"selector": labels, "ports": [{"name": "http", "port": 80}]}),
+        obj("apps/v1", "Deployment", prefix, spec={"replicas": 1, "selector": selector, "template": pod}),
+        obj("apps/v1", "DaemonSet", f"{prefix}-agent", spec={"selector": selector, "template": pod}),
+        obj("policy/v1", "PodDisruptionBudget", prefix, spec={"minAvailable": 1, "selector": selector}),
+        *(
+            obj(
+                "v1",
+                "ConfigMap",
+                f"config-{number}" if prefix == "addon" else f"{prefix}-config-{number}",
+                data={"version": version if number == 0 and prefix == "addon" else "same", "k": "v" * 200},
+            )
+            for number in range(maps)
+        ),
+    ]
+
+
+def namespace(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def fifteen(name: str, version: str) -> list[Object]:
+    """A small addon in a namespace of its own."""
+    return [namespace(name), *addon(name, "addon", version, maps=4)]
+
+
+def four_hundred(name: str, version: str) -> list[Object]:
+    """As many objects as an umbrella chart of 27 components has; all but the namespace, which has to be there."""
+    objects = addon(name, "addon", version, maps=4)
+    for number in range(1, 27):
+        objects += addon(name, f"part{number:02}", version, maps=5)
+    return objects[:400]

@@ -1,0 +1,86 @@
+"""Requests and CPU as the servers themselves count them, so that every client is measured with the same rule."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infra import control_plane
+from shared.kube import Client, connect
+
+from .parts import cpu_seconds
+
+_SAMPLE = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+# What the API server asks itself.
+_INTERNAL = {
+    "leases",
+    "flowschemas",
+    "prioritylevelconfigurations",
+    "servicecidrs",
+    "ipaddresses",
+    "apiservices",
+    "openapi",
+}
+
+Requests = Counter[tuple[str, str]]
+"""How often, by verb and resource (with its subresource; discovery has none)."""
+
+
+@dataclass
+class Server:
+    """A control plane that runs in `directory`."""
+
+    directory: Path
+    client: Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = connect.from_kubeconfig(str(self.kubeconfig))
+
+    @property
+    def kubeconfig(self) -> Path:
+        return control_plane.kubeconfig(self.directory)
+
+    def requests(self) -> Requests:
+        """All requests so far; a watch counts when it ends."""
+        counts: Requests = Counter()
+        for labels, value in _SAMPLE.findall(self.client.text("/metrics", timeout=30)):
+            of = dict(_LABEL.findall(labels))
+            resource = "/".join(filter(None, (of["resource"], of["subresource"])))
+            if resource.partition("/")[0] not in _INTERNAL and of["verb"] not in ("WATCH", "CONNECT"):
+                counts[of["verb"], resource] += int(float(value))
+        return counts
+
+    def cpu(self) -> float:
+        """Seconds of kube-apiserver and etcd so far."""
+        keeper = control_plane.status(self.directory).pid
+        return cpu_seconds(keeper) if keeper else 0.0
+
+
+@contextmanager
+def servers(root: Path, *names: str) -> Iterator[Sequence[Server]]:
+    """Fresh control planes."""
+    directories = [root / name for name in names]
+    try:
+        for directory in directories:
+            control_plane.start(directory, owner=os.getpid(), timeout=120)
+        running = [Server(directory) for directory in directories]
+        yield running
+        for server in running:
+            server.client.close()
+    finally:
+        for directory in directories:
+            control_plane.stop(directory)
+
+
+def by_verb(requests: Requests) -> str:
+    """`3 GET, 1 POST`: those that are most first."""
+    verbs: Counter[str] = Counter()
+    for (verb, _), count in requests.items():
+        verbs[verb] += count
+    return ", ".join(f"{count} {verb}" for verb, count in verbs.most_common()) or "none"
