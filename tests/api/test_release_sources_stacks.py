@@ -1,0 +1,46 @@
+"""From a source of its own to the ClusterClass: a ClusterStack, its functions, and a real registry with a login."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
+from shared.releases.registry import Layer, Registry
+from shared.releases.sources.access import Access
+from shared.releases.sources.oci import ARTIFACT_TYPE, media_type
+from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
+from tests.support.releases import STACK, write_release
+from tests.support.stacks import CLASS, Stacks, classes
+
+REPOSITORY = "team/stacks"
+
+
+def _publish(host: str, access: Access, folder: Path, version: str) -> None:
+    write_release(folder, version, class_templates=classes(version))
+    tag = f"{STACK}-{version}"
+    layers = [Layer(path.name, path.read_bytes(), media_type(path.name)) for path in (folder / tag).iterdir()]
+    with Registry(host, REPOSITORY, access) as registry:
+        registry.push(tag, layers, artifact_type=ARTIFACT_TYPE)
+
+
+def test_a_stack_follows_a_registry_of_its_own(stacks: Stacks, start_registry: StartRegistry, tmp_path: Path) -> None:
+    keys, built = tmp_path / "keys", tmp_path / "built"
+    keys.mkdir()
+    tls, ca = certificate(keys)
+    host = start_registry(http={"tls": tls}, auth=htpasswd(keys))
+    access = Access(username=USER, password=PASSWORD, authority=ca)
+    data = {"username": USER, "password": PASSWORD, "ca.crt": ca}
+    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    stacks.apply(SECRET, "access", data=encoded)
+    _publish(host, access, built, "v1")
+    stacks.stack(sources=[{"url": f"oci://{host}/{REPOSITORY}", "secretRef": {"name": "access"}}])
+    stacks.settle()
+    assert stacks.names(CLASS) == [f"{STACK}-v1"]
+    _publish(host, access, built, "v2")
+    stacks.settle()
+    assert f"{STACK}-v2" in stacks.names(CLASS)
+    assert stacks.of_stack("Ready")["status"] == "True"
+    kinds = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS)
+    told = [list(stacks.client.list(kind, stacks.namespace)) for kind in kinds]
+    assert PASSWORD not in str([told, stacks.answers])
