@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from . import cold, fleet, forwarding, journey, noop, rollout
+from . import cold, fleet, forwarding, journey, noop, peers, rollout
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cold": cold.run,
@@ -14,6 +14,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "forwarding": forwarding.run,
     "journey": journey.run,
     "fleet": fleet.run,
+    "peers": peers.run,
 }
 
 

@@ -53,7 +53,8 @@ class Server:
             of = dict(_LABEL.findall(labels))
             resource = "/".join(filter(None, (of["resource"], of["subresource"])))
             if resource.partition("/")[0] not in _INTERNAL and of["verb"] not in ("WATCH", "CONNECT"):
-                counts[of["verb"], resource] += int(float(value))
+                verb = f"dry-run {of['verb']}" if of["dry_run"] else of["verb"]
+                counts[verb, resource] += int(float(value))
         return counts
 
     def cpu(self) -> float:
