@@ -17,7 +17,7 @@ import typer
 import yaml
 from rich.markup import escape
 
-from . import clusters
+from . import clusters, release
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir
 from .output import Timeline, WaitTimeout, err, out
@@ -238,6 +238,7 @@ def doctor() -> None:
 
 
 clusters.register(app)
+app.add_typer(release.app)
 
 
 def _demo_releases() -> Path:

@@ -1,0 +1,1 @@
+"""What authors of cluster stacks do with releases: build, lint, push."""

@@ -1,0 +1,35 @@
+"""A release as an author has it: a folder that is named by its tag."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from shared.releases.intake import Limits, receive
+from shared.releases.naming import ReleaseName
+from shared.releases.release import METADATA, Blob, Release, assemble
+from shared.releases.sources import Source
+from shared.releases.sources.folder import FolderSource
+
+Files = Mapping[str, bytes]
+"""Content by file name."""
+
+
+def read(folder: Path) -> tuple[Release, Files]:
+    """Raises `InvalidName`, `InvalidRelease` or `SourceError`."""
+    path = folder.resolve()
+    name = ReleaseName.parse(path.name)
+    files = received(FolderSource(path.parent), path.name)
+    return described(name, files), files
+
+
+def described(name: ReleaseName, files: Files) -> Release:
+    """Raises `InvalidRelease` for files that make none."""
+    blobs = {file: Blob(hashlib.sha256(data).hexdigest(), len(data)) for file, data in files.items()}
+    return assemble(name, blobs, files.get(METADATA))
+
+
+def received(source: Source, tag: str) -> Files:
+    """A release's files, within the limits that hold for the functions, too. Raises `SourceError`."""
+    return {file.name: file.data for file in receive(source.fetch(tag), Limits())}

@@ -1,0 +1,122 @@
+"""Publishes a release to a folder, a bucket or a registry: complete or invisible, and never over a different one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from shared.releases.naming import ReleaseName
+from shared.releases.release import METADATA, Release
+from shared.releases.sources import ReleaseNotFound
+from shared.releases.sources.access import Access
+from shared.releases.sources.folder import FolderSource
+from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
+from shared.releases.sources.s3 import S3Source
+from shared.releases.sources.urls import from_url
+
+from .folder import Files, read, received
+
+Outcome = Literal["pushed", "replaced", "unchanged"]
+Target = FolderSource | S3Source | OciSource
+
+
+class PushError(Exception):
+    """The release was not published; says what to do."""
+
+
+def push(folder: Path, url: str, access: Access | None = None, *, force: bool = False) -> Outcome:
+    """Publish the release in `folder` below `url`, where functions that have it as their source find it.
+
+    `force` replaces a different release of the same name. Raises `PushError`, `SourceError`, `StorageError`,
+    `InvalidName`, `InvalidRelease` or `OSError`.
+    """
+    release, files = read(folder)
+    target = _target(url, access)
+    there = _published(target, release.name.tag)
+    if there == files:
+        return "unchanged"
+    if there is not None and not force:
+        raise PushError(
+            f"{url} has a different release {release.name.tag} ({_difference(there, files)}); "
+            "build it with a new version, or replace it with --force"
+        )
+    match target:
+        case FolderSource():
+            _to_folder(target, release.name, files)
+        case S3Source():
+            _to_bucket(target, release.name, files)
+        case OciSource():
+            _to_registry(target, release, files)
+    return "pushed" if there is None else "replaced"
+
+
+def _target(url: str, access: Access | None) -> Target:
+    target = from_url(url, access)
+    if not isinstance(target, Target):
+        raise PushError(f"{url}: releases are pushed to a folder, s3://<bucket>/<prefix> or oci://<registry>/<name>")
+    return target
+
+
+def _published(target: Target, tag: str) -> Files | None:
+    """What is there under this name; None also for the rest of an interrupted push, which has no metadata."""
+    try:
+        files = received(target, tag)
+    except ReleaseNotFound:
+        return None
+    return files if METADATA in files else None
+
+
+def _difference(there: Files, here: Files) -> str:
+    return ", ".join(file for file in sorted({*there, *here}) if there.get(file) != here.get(file))
+
+
+def _to_folder(target: FolderSource, name: ReleaseName, files: Files) -> None:
+    target.root.mkdir(parents=True, exist_ok=True)
+    place = target.root / name.tag
+    # Names with a dot in front are no releases, and a rename within a folder is at once.
+    with tempfile.TemporaryDirectory(prefix=f".{name.tag}-", dir=target.root) as scratch:
+        new = Path(scratch, "new")
+        new.mkdir()
+        for file, data in files.items():
+            (new / file).write_bytes(data)
+        if place.exists():
+            place.rename(Path(scratch, "old"))
+        try:
+            new.rename(place)
+        except OSError:
+            if (old := Path(scratch, "old")).exists() and not place.exists():
+                shutil.move(old, place)
+            raise
+
+
+def _to_bucket(target: S3Source, name: ReleaseName, files: Files) -> None:
+    from shared.storage import ObjectStore
+
+    store = ObjectStore(target.bucket, ObjectStore.from_env().endpoint)
+    prefix = "".join(f"{part}/" for part in (target.prefix, name.tag) if part)
+    # Without its metadata there is no release: they go first and come last.
+    store.delete(prefix + METADATA)
+    for key in store.list(prefix):
+        if key.removeprefix(prefix) not in files:
+            store.delete(key)
+    for file in sorted(files, key=lambda file: (file == METADATA, file)):
+        store.put(prefix + file, files[file], if_absent=False)
+
+
+def _to_registry(target: OciSource, release: Release, files: Files) -> None:
+    from shared.releases.registry import Layer, Registry
+
+    layers = [Layer(file, files[file], media_type(file)) for file in sorted(files)]
+    annotations = {"kubernetesVersion": release.metadata.kubernetes} | _hash(files)
+    with Registry(target.host, target.repository, target.access, target.plain) as registry:
+        registry.push(release.name.tag, layers, artifact_type=ARTIFACT_TYPE, annotations=annotations)
+
+
+def _hash(files: Files) -> dict[str, str]:
+    try:
+        return {"hash": str(json.loads(files["hashes.json"])["clusterStack"])[:7]}
+    except (KeyError, TypeError, ValueError):
+        return {}

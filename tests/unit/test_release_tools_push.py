@@ -1,0 +1,98 @@
+"""`release push`, and back through the source that functions use: folder, bucket, registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.cli.main import app
+from infra.releases.folder import read, received
+from infra.releases.push import PushError, push
+from shared.releases.registry import Registry
+from shared.releases.sources.access import Access
+from shared.releases.sources.urls import from_url
+from shared.storage import ObjectStore
+from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
+from tests.support.releases import write_release
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    return tmp_path / "made" / write_release(tmp_path / "made", "v1", values="a: b\n")
+
+
+@pytest.fixture(params=["folder", "bucket", "registry"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a place for releases, where none is yet."""
+    if request.param == "folder":
+        return str(tmp_path / "deep" / "published")
+    if request.param == "bucket":
+        store: ObjectStore = request.getfixturevalue("object_store")
+        return f"s3://{store.bucket}/some/prefix"
+    return f"oci+http://{request.getfixturevalue('registry')}/org/stacks"
+
+
+def test_round_trip(release: Path, place: str) -> None:
+    _, files = read(release)
+    assert push(release, place) == "pushed"
+    assert received(from_url(place), release.name) == files
+    assert from_url(place).list() == [release.name]
+    assert push(release, place) == "unchanged"
+
+
+def test_different_release_stays_unless_forced(release: Path, place: str) -> None:
+    push(release, place)
+    _, first = read(release)
+    (release / "cluster-addon-values.yaml").unlink()
+    (release / "topology-docker.yaml").write_text("kind: Cluster\n")
+    with pytest.raises(PushError, match=r"\(cluster-addon-values.yaml, topology-docker.yaml\).*--force"):
+        push(release, place)
+    assert received(from_url(place), release.name) == first
+    assert push(release, place, force=True) == "replaced"
+    assert received(from_url(place), release.name) == read(release)[1]
+    assert from_url(place).list() == [release.name]
+
+
+def test_interrupted_push_to_bucket_is_completed(release: Path, object_store: ObjectStore) -> None:
+    object_store.put(f"{release.name}/leftover", b"x", if_absent=True)
+    url = f"s3://{object_store.bucket}"
+    assert push(release, url) == "pushed"
+    assert received(from_url(url), release.name) == read(release)[1]
+
+
+def test_artifact(release: Path, registry: str) -> None:
+    (release / "hashes.json").write_text('{"clusterStack": "abcdefghij"}')
+    push(release, f"oci+http://{registry}/stacks")
+    with Registry(registry, "stacks", plain=True) as client:
+        manifest = client.manifest(release.name)
+    assert manifest.artifact_type == "application/vnd.scs.cluster-stacks.v1"
+    assert manifest.annotations == {"kubernetesVersion": "v1.36.3", "hash": "abcdefg"}
+    assert {layer.name for layer in manifest.layers} == {path.name for path in release.iterdir()}
+
+
+@pytest.mark.parametrize("url", ["https://example.org/stacks", "github://github.com/org/repo"])
+def test_places_that_take_no_release(release: Path, url: str) -> None:
+    with pytest.raises(PushError, match="pushed to a folder, s3:"):
+        push(release, url)
+
+
+def test_command(release: Path, start_registry: StartRegistry, tmp_path: Path) -> None:
+    tls, authority = certificate(tmp_path)
+    (tmp_path / "ca.crt").write_text(authority)
+    host = start_registry(auth=htpasswd(tmp_path), http={"tls": {"certificate": tls["certificate"], "key": tls["key"]}})
+    command = ["release", "push", str(release), f"oci://{host}/stacks", "--ca-file", str(tmp_path / "ca.crt")]
+    login = ["--username", USER, "--password-stdin"]
+
+    refused = CliRunner().invoke(app, [*command, *login], input="wrong-word\n")
+    assert refused.exit_code == 1
+    assert "credentials are not accepted" in refused.output
+    assert "wrong-word" not in refused.output
+
+    done = CliRunner().invoke(app, [*command, *login], input=f"{PASSWORD}\n")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"pushed: {release.name}")
+    assert PASSWORD not in done.output
+    source = from_url(f"oci://{host}/stacks", Access(username=USER, password=PASSWORD, authority=authority))
+    assert received(source, release.name) == read(release)[1]
