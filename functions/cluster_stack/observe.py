@@ -12,7 +12,7 @@ from shared.clients import Clients, Found
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of, owned_by
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_stack
-from shared.releases.sources import SourceError
+from shared.releases.sources import Listing, SourceError
 from shared.releases.usage import Users, users
 
 from .selection import Selection, select, subscribes
@@ -23,7 +23,9 @@ _NOTHING = Found("unreferenced")
 
 @dataclass(frozen=True)
 class Remote:
-    """What the source offers; without an answer `names` is None, and one of the others says why."""
+    """What the source offers; without an answer `names` is None. Where that, or part of it, is not known, one of the
+    others says why.
+    """
 
     names: Sequence[str] | None = None
     unusable: str = ""
@@ -96,7 +98,8 @@ def _remote(clients: Clients, stack: Object) -> Remote:
     if not subscribes(dig(stack, "spec", {})):
         return Remote()
     try:
-        return Remote(of_stack(clients, stack).source.list())
+        names = of_stack(clients, stack).source.list()
+        return Remote(names, failure=names.problem if isinstance(names, Listing) else "")
     except SourceError as error:
         return Remote(failure=str(error)) if error.transient else Remote(unusable=str(error))
 

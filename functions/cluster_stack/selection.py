@@ -8,6 +8,7 @@ from typing import Any
 
 from shared.kube import dig
 from shared.releases.naming import STABLE, InvalidName, ReleaseName, Version
+from shared.releases.sources import Listing
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,13 @@ class Selection:
 def select(spec: Mapping[str, Any], owned: Mapping[str, bool], offered: Sequence[str] | None) -> Selection:
     """From a spec, the releases that there are (tag -> ready), and the names that the source offers.
 
-    None for `offered` is not knowing: then nothing is superfluous, or a source that is down would cost the stack the
-    release that it is just getting.
+    None for `offered` is not knowing, and a `Listing` with a problem not knowing all: then nothing is superfluous, or a
+    source that is down would cost the stack the release that it is just getting.
     """
     wanted = {name.tag for name in explicit(spec)[0]}
     if subscribes(spec):
         wanted |= {name.tag for name in newest(of_channel(spec, offered or ()))}
-        if offered is None:
+        if offered is None or (isinstance(offered, Listing) and offered.problem):
             return Selection(in_order(wanted))
     usable = of_channel(spec, (tag for tag, ready in owned.items() if ready))
     keep = wanted | {name.tag for name in newest(usable)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.kube import Key, key_of, owners
 from shared.releases.usage import release_of
 from shared.triggers import SPEC, Rule, Triggers, Watch
@@ -42,6 +42,7 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("get", "patch")),
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "create", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
+        Rule(SECRET.group, (SECRET.plural,), ("get",)),  # credentials of its own sources
         # The providers' templates and release objects; those of another group need a rule of their own.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "create", "patch")),
     ),

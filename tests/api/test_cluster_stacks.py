@@ -202,12 +202,11 @@ def test_a_source_that_fails_costs_nothing(stacks: Stacks, monkeypatch: pytest.M
     assert stacks.of_stack("Ready")["status"] == "True"
 
 
-@pytest.mark.parametrize("auto", [True, False])
-def test_sources_of_its_own_are_not_passed_over(stacks: Stacks, auto: bool) -> None:
+def test_sources_of_its_own_are_asked_and_no_others(stacks: Stacks) -> None:
     stacks.publish("v1")
-    stacks.stack(sources=[{"url": "https://example.com"}], autoSubscribe=auto, versions=["v1"])
-    assert stacks.look_at_stack().retry_after == 60.0
-    assert "spec.sources" in stacks.of_stack("AssetsClientAPIAvailable")["message"]
+    stacks.stack(sources=[{"url": "http://127.0.0.1:9"}])
+    stacks.look_at_stack()
+    assert "127.0.0.1:9" in stacks.of_stack("ReleasesSynced")["message"]
     assert stacks.names(CLUSTER_STACK_RELEASE) == []
 
 

@@ -140,13 +140,15 @@ def test_no_such_repository(site: Site) -> None:
     ("headers", "least", "most"),
     [
         ({"Retry-After": "17"}, 17, 17),
-        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 600)}, 500, 600),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "in 600 s"}, 500, 600),
     ],
 )
 @pytest.mark.parametrize("status", [403, 429])
 def test_rate_limit(
     source: GitHubSource, github: GitHub, path: str, status: int, headers: dict[str, str], least: float, most: float
 ) -> None:
+    reset = str(int(time.time()) + 600)
+    headers = {name: reset if value == "in 600 s" else value for name, value in headers.items()}
     github.said = {path: Told(status, f'{{"message": "for {TOKEN}"}}'.encode(), headers)}
     with pytest.raises(SourceError, match="limits requests") as caught:
         source.list() if path == "/releases" else _received(source)
