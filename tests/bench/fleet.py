@@ -41,7 +41,7 @@ from .parts import cpu_seconds, rss_mib, since, storage
 CLUSTERS = int(os.environ.get("BENCH_CLUSTERS", "100"))
 NAMESPACE = "default"
 QUIET = 1.5
-"""Seconds without a request after which nothing more is expected."""
+"""Seconds without work after which nothing more is expected."""
 _NAME = "CLUSTERNAME"
 
 
@@ -194,31 +194,40 @@ class Fleet:
                 return
         raise TimeoutError(f"{len(ready)} of {enough} addons became Ready with {class_name}")
 
-    def wait_quiet(self) -> None:
-        """Until no process of ours used the CPU for a while."""
-        last, at = -1.0, time.monotonic()
-        while time.monotonic() - at < QUIET:
+    def wait_quiet(self) -> float:
+        """Until no process of ours used the CPU for a while; returns when one last did."""
+        last, at = -1.0, time.perf_counter()
+        while since(at) < QUIET:
             now = sum(cpu_seconds(pid) for pid in self.processes.pids.values())
             if now - last > 0.05:
-                last, at = now, time.monotonic()
+                last, at = now, time.perf_counter()
             time.sleep(0.1)
+        return at
 
     def updated(self, version: str) -> int:
         """The objects of this version that are in the workload cluster."""
         found = self.workload.client.list(CONFIG_MAP, selector="app=addon")
         return sum(obj["metadata"]["name"] == charts.CHANGED and dig(obj, "data.version") == version for obj in found)
 
-    def measure(self, title: str, act: Callable[[], None], own: Requests, reached: Callable[[], None]) -> None:
-        """Prints what `act` led to until `reached`, without the requests that the bench sent itself (`own`)."""
+    def measure(
+        self, title: str, act: Callable[[], None], own: Requests, reached: Callable[[], None] | None = None
+    ) -> None:
+        """Prints what `act` led to, without the requests that the bench sent itself (`own`).
+
+        The time is that until `reached`, or else until nothing was left to do; all else includes what came after.
+        """
         both = (self.management, self.workload)
         before, cpu = [server.requests() for server in both], [server.cpu() for server in both]
         usage = Usage(self.processes)
         with usage.watched():
             started = time.perf_counter()
             act()
-            reached()
+            if reached:
+                reached()
             seconds = since(started)
-            self.wait_quiet()
+            quiet = self.wait_quiet()
+            if not reached:
+                seconds = quiet - started
         spent = [server.requests() - then for server, then in zip(both, before, strict=True)]
         servers_cpu = sum(server.cpu() - then for server, then in zip(both, cpu, strict=True))
         spent[0] -= own
@@ -272,9 +281,6 @@ def fleet() -> Iterator[tuple[Fleet, str, str]]:
 def run() -> None:
     with fleet() as (all_, first, second):
 
-        def nothing() -> None:
-            pass
-
         def own(verb: str, count: int = CLUSTERS, *, lists: int = 1) -> Requests:
             """The bench's own: a write for each Cluster, and a list before it watches."""
             return Counter({(verb, CLUSTER.plural): count, ("LIST", CLUSTER_ADDON.plural): lists})
@@ -293,11 +299,11 @@ def run() -> None:
             own("POST"),
             lambda: all_.wait_ready(first),
         )
-        all_.measure("sweep", sweep, Counter(), nothing)
-        all_.measure("sweep of everything", lambda: sweep(everything=True), Counter(), nothing)
+        all_.measure("sweep", sweep, Counter())
+        all_.measure("sweep of everything", lambda: sweep(everything=True), Counter())
         annotated = {"metadata": {"annotations": {"example.com/note": "1"}}}
-        all_.measure("all Clusters annotated", lambda: all_.change(annotated), own("PATCH", lists=0), nothing)
-        all_.measure("restart with all settled (kill -9)", again, Counter(), nothing)
+        all_.measure("all Clusters annotated", lambda: all_.change(annotated), own("PATCH", lists=0))
+        all_.measure("restart with all settled (kill -9)", again, Counter())
         upgrade = {"spec": {"topology": {"classRef": {"name": second}}}}
         all_.measure("v1 to v2", lambda: all_.change(upgrade), own("PATCH"), lambda: all_.wait_ready(second))
         print(f"  objects really updated: {all_.updated('v2')} of {CLUSTERS}")
