@@ -20,6 +20,35 @@ Folder = Annotated[
 
 
 @app.command()
+def lint(
+    folder: Folder,
+    cluster: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File with a Cluster and the objects it refers to, instead of the built-in samples; may be repeated.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings as a JSON list.")] = False,
+) -> None:
+    """Check a release without a cluster: a line for each finding, exit code 1 if one is an error."""
+    import json
+    from dataclasses import asdict
+
+    from infra.releases.lint import lint as check
+    from infra.releases.samples import of_file
+
+    with failures(ValueError, OSError):
+        findings = check(folder, [of_file(path) for path in cluster or ()])
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
+    else:
+        sys.stdout.writelines(f"{finding}\n" for finding in findings)
+    raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
+
+
+@app.command()
 def push(
     folder: Folder,
     to: Annotated[

@@ -1,0 +1,247 @@
+"""Says what is wrong with a release before a cluster does: names and versions, stages, templates, rendered objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from functions.addon_apply.content import OVERWRITE, Assets, Facts, wanted
+from shared import cel, charts
+from shared.kube import Object
+from shared.kube.resources import split_api_version
+from shared.releases.naming import InvalidName
+from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRelease, Release
+from shared.releases.sources import SourceError
+from shared.releases.stages import HOOKS, Stage, Stages, StagesError, parse
+
+from .folder import Files, read
+from .samples import Sample, built_in
+
+Severity = Literal["error", "warning", "info"]
+
+_LARGE = 1024 * 1024  # bytes: about what etcd takes as one object, and Kubernetes with it
+_REFERENCE = re.compile(r"\.(Cluster|ControlPlane|InfraCluster)((?:\.[A-Za-z_]\w*)+)")
+_ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_COMMENT = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
+_OTHER_FILES = re.compile(r"hashes\.json|node-images\.yaml|SHA256SUMS|topology-[a-z0-9-]+\.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`line` is 0 where it is about the whole file."""
+
+    severity: Severity
+    file: str
+    text: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{self.severity} {place}: {self.text}"
+
+
+def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[Finding]:
+    """All findings about the release in `folder`, rendered for `samples`, or for built-in ones without any."""
+    try:
+        release, files = read(folder)
+    except InvalidRelease as error:
+        return [Finding("error", file, problem) for file, problem in error.problems.items()]
+    except (InvalidName, SourceError) as error:
+        return [Finding("error", str(folder), str(error))]
+    samples = samples or built_in(release.name, release.metadata.kubernetes)
+    findings = [*_names(release), *_archives(release, files)]
+    if not any(finding.severity == "error" for finding in findings):
+        findings += _class(release, files)
+        findings += _addons(release, files, samples)
+    return list(dict.fromkeys(findings))
+
+
+# -- names, versions, archives ---------------------------------------------------------------------------------------
+
+
+def _names(release: Release) -> Iterator[Finding]:
+    name, metadata = release.name, release.metadata
+    if metadata.cluster_stack != name.version:
+        yield Finding("error", METADATA, f"versions.clusterStack is {metadata.cluster_stack}, the tag {name.version}")
+    if not metadata.kubernetes.startswith(f"v{name.kubernetes}."):
+        yield Finding("error", METADATA, f"versions.kubernetes is {metadata.kubernetes}, the tag's {name.kubernetes}")
+    needed = {METADATA, STAGES, VALUES_TEMPLATE, release.class_chart, release.addon_chart}
+    for file in sorted(release.files.keys() - needed):
+        if not _OTHER_FILES.fullmatch(file) and not file.startswith(f"{name.stack}-node-image-"):
+            yield Finding("warning", file, "no part of a release")
+    if release.multi_stage and release.values_template:
+        yield Finding("warning", VALUES_TEMPLATE, f"not used: with {STAGES} each chart has its own {OVERWRITE}")
+
+
+def _archives(release: Release, files: Files) -> Iterator[Finding]:
+    versions = {release.class_chart: release.name.version}
+    if not release.multi_stage:
+        versions[release.addon_chart] = release.metadata.cluster_addon
+    for archive in (release.class_chart, release.addon_chart):
+        try:
+            members = charts.inspect(files[archive], archive)
+        except charts.ChartError as error:
+            yield Finding("error", archive, str(error).removeprefix(f"{archive}: "))
+            continue
+        found = _chart_version(members)
+        if archive in versions and found != versions[archive].dotted:
+            # The ClusterClass's name comes from this version; that of addons is no more than a label.
+            severity: Severity = "error" if archive == release.class_chart else "warning"
+            yield Finding(severity, archive, f"Chart.yaml has version {found}, want {versions[archive].dotted}")
+        if charts.needs_cluster_facts(members):
+            yield Finding(
+                "info", archive, "asks about the cluster: rendered by the helm program, for each version anew"
+            )
+
+
+def _chart_version(members: Mapping[str, bytes]) -> str | None:
+    """What the outermost Chart.yaml says; None without one."""
+    path = next((path for path in members if path.count("/") == 1 and path.endswith("/Chart.yaml")), None)
+    try:
+        document = yaml.safe_load(members[path]) if path else None
+    except (yaml.YAMLError, UnicodeError):
+        return None
+    return str(document.get("version")) if isinstance(document, dict) else None
+
+
+def _class(release: Release, files: Files) -> Iterator[Finding]:
+    archive = release.class_chart
+    kubernetes = release.metadata.kubernetes
+    try:
+        texts = charts.render(
+            files[archive], {}, name=archive, release_name=release.name.stack, kube_version=kubernetes
+        )
+        objects = charts.parse(texts, default_namespace="default")
+    except charts.ChartError as error:
+        yield Finding("error", archive, str(error).removeprefix(f"{archive}: "))
+        return
+    names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterClass"]
+    if release.name.class_name not in names:
+        found = ", ".join(names) or "none"
+        yield Finding(
+            "error", archive, f"no ClusterClass {release.name.class_name}, which clusters name; found {found}"
+        )
+
+
+# -- addons ----------------------------------------------------------------------------------------------------------
+
+
+def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterator[Finding]:
+    stages: Stages | None = None
+    if release.multi_stage:
+        try:
+            stages = parse(files[STAGES], release.name.tag)
+        except StagesError as error:
+            yield Finding("error", STAGES, str(error).partition(f"{STAGES}: ")[2] or str(error))
+            return
+        yield from _stages(stages)
+    members = charts.inspect(files[release.addon_chart], release.addon_chart)
+    yield from _missing_keys(_templates(release, files, members), samples)
+    try:
+        values = files[VALUES_TEMPLATE].decode() if release.values_template else None
+    except UnicodeDecodeError:
+        yield Finding("error", VALUES_TEMPLATE, "not UTF-8")
+        return
+    assets = Assets(release, files[release.addon_chart], values, stages)
+    for sample in samples:
+        yield from _rendered(assets, sample)
+
+
+def _stages(stages: Stages) -> Iterator[Finding]:
+    for field in stages.unknown:
+        yield Finding("warning", STAGES, f"{field} is not known, and passed over")
+    for hook in HOOKS:
+        for stage in stages.hooks.get(hook, ()):
+            for problem in _conditions(stage):
+                yield Finding("error", STAGES, f"{hook}, stage {stage.name}: {problem}")
+
+
+def _conditions(stage: Stage) -> Iterator[str]:
+    for condition in filter(None, (stage.before, stage.after)):
+        keys = {bound.key for bound in condition.objects}
+        try:
+            used = set(cel.variables(condition.expression))
+        except cel.ExpressionError as error:
+            yield f"{condition.expression!r}: {error}"
+            continue
+        if used - keys:
+            yield f"{condition.expression!r} uses {', '.join(sorted(used - keys))}, which is no key under objects"
+
+
+def _templates(release: Release, files: Files, members: Mapping[str, bytes]) -> dict[str, str]:
+    """The values templates, by the name to show."""
+    if not release.multi_stage:
+        return {VALUES_TEMPLATE: files[VALUES_TEMPLATE].decode(errors="replace")} if release.values_template else {}
+    return {
+        path: data.decode(errors="replace")
+        for path, data in members.items()
+        if re.fullmatch(rf"[^/]+/{OVERWRITE}", path)
+    }
+
+
+def _missing_keys(templates: Mapping[str, str], samples: Sequence[Sample]) -> Iterator[Finding]:
+    """Paths that no sample has: a slip of the pen, or something that only some clusters have."""
+    for file, text in templates.items():
+        # Comments keep their lines, so that those after them keep their numbers.
+        bare = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+        for action in _ACTION.finditer(bare):
+            for reference in _REFERENCE.finditer(action[0]):
+                path = (reference[1] + reference[2]).split(".")
+                if not any(_has(sample, path) for sample in samples):
+                    line = bare.count("\n", 0, action.start() + reference.start()) + 1
+                    yield Finding(
+                        "warning", file, f"{reference[0]} is in none of the clusters; it prints nothing", line
+                    )
+
+
+def _has(value: Any, path: Sequence[str]) -> bool:
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return False
+        value = value[key]
+    return True
+
+
+def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
+    archive, cluster = assets.release.addon_chart, sample["Cluster"].get("metadata", {}).get("name", "")
+    stages = {
+        stage.name: stage for hook in HOOKS for stage in (assets.stages.hooks.get(hook, ()) if assets.stages else ())
+    }
+    try:
+        parts = wanted(assets, stages.values(), sample, Facts(assets.release.metadata.kubernetes))
+    except charts.ChartError as error:
+        # Which file it is, the message says; with stages it is one inside the archive.
+        yield Finding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")
+        return
+    yield from _twice(archive, parts)
+    objects = [obj for _, part in parts for obj in part]
+    yield from _foreign_kinds(archive, objects)
+    for obj in objects:
+        size = len(yaml.safe_dump(obj))
+        if size > _LARGE:
+            yield Finding("warning", archive, f"{charts.identity(obj)} has {size} bytes; etcd takes about {_LARGE}")
+
+
+def _twice(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[Finding]:
+    """The same object in two stages; within one, rendering refuses it."""
+    first: dict[charts.Identity, str] = {}
+    for stage, objects in parts:
+        for found in map(charts.identity, objects):
+            if first.setdefault(found, stage) != stage:
+                yield Finding("error", archive, f"{found} is in stage {first[found]} and in stage {stage}")
+
+
+def _foreign_kinds(archive: str, objects: Sequence[Object]) -> Iterator[Finding]:
+    """Kinds that a cluster without the release's own definitions does not know."""
+    defined = {obj.get("spec", {}).get("group") for obj in objects if obj["kind"] == "CustomResourceDefinition"}
+    for obj in objects:
+        group, _ = split_api_version(obj["apiVersion"])
+        if "." in group and not group.endswith(".k8s.io") and group not in defined:
+            yield Finding(
+                "warning", archive, f"{charts.identity(obj)}: the release does not define {obj['apiVersion']}"
+            )

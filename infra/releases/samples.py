@@ -1,0 +1,73 @@
+"""Clusters to render releases for: what a template finds under `.Cluster`, `.ControlPlane` and `.InfraCluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shared.kube import dig
+from shared.releases.naming import ReleaseName
+
+Sample = Mapping[str, Any]
+"""The roots of a values template; `Cluster` is always there."""
+
+
+def built_in(name: ReleaseName, kubernetes: str) -> list[Sample]:
+    """A cluster with everything that most clusters have in the end, and the same one before anything is known."""
+    reference = {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "sample"}
+    place = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "SampleCluster", "name": "sample"}
+    metadata = {"name": "sample", "namespace": "default", "labels": {}, "annotations": {}}
+    endpoint = {"host": "192.0.2.1", "port": 6443}
+    spec: dict[str, Any] = {
+        "clusterNetwork": {
+            "pods": {"cidrBlocks": ["10.244.0.0/16"]},
+            "services": {"cidrBlocks": ["10.96.0.0/12"]},
+            "serviceDomain": "cluster.local",
+        },
+        "topology": {
+            "classRef": {"name": name.class_name},
+            "version": kubernetes,
+            "controlPlane": {"replicas": 1},
+            "workers": {"machineDeployments": [{"class": "default-worker", "name": "workers", "replicas": 1}]},
+            "variables": [],
+        },
+    }
+    cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata, "spec": spec}
+    known = {"controlPlaneEndpoint": endpoint, "controlPlaneRef": reference, "infrastructureRef": place}
+    control_plane = {
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+        "kind": "KubeadmControlPlane",
+        "metadata": metadata,
+        "spec": {"replicas": 1, "version": kubernetes},
+        "status": {"replicas": 1, "version": kubernetes},
+    }
+    infra = {
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+        "kind": "SampleCluster",
+        "metadata": metadata,
+        "spec": {"controlPlaneEndpoint": endpoint},
+        "status": {},
+    }
+    whole = {"Cluster": cluster | {"spec": spec | known}, "ControlPlane": control_plane, "InfraCluster": infra}
+    return [whole, {"Cluster": cluster}]
+
+
+def of_file(path: Path) -> Sample:
+    """The Cluster in a file of YAML documents, with the objects it refers to. Raises `ValueError` or `OSError`."""
+    try:
+        found = [document for document in yaml.safe_load_all(path.read_text()) if isinstance(document, dict)]
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    cluster = next((document for document in found if document.get("kind") == "Cluster"), None)
+    if cluster is None:
+        raise ValueError(f"{path}: no Cluster in it")
+    sample = {"Cluster": cluster}
+    for root, field in (("ControlPlane", "controlPlaneRef"), ("InfraCluster", "infrastructureRef")):
+        wanted = (dig(cluster, f"spec.{field}.kind"), dig(cluster, f"spec.{field}.name"))
+        for document in found:
+            if wanted == (document.get("kind"), dig(document, "metadata.name")):
+                sample[root] = document
+    return sample

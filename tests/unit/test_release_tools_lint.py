@@ -1,0 +1,157 @@
+"""`release lint`: what it says about good and bad releases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from infra.cli.demo import RELEASES
+from infra.cli.main import app
+from infra.releases.lint import lint
+from tests.support.releases import STACK, archive
+
+CLASS = """\
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: ClusterClass
+metadata:
+  name: {{ .Release.Name }}-{{ .Chart.Version }}
+"""
+SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n"
+STAGES = """\
+addonStages:
+  AfterControlPlaneInitialized:
+    - name: cni
+      waitForPostCondition:
+        objects: [{key: daemon, apiVersion: apps/v1, kind: DaemonSet, name: cni, namespace: kube-system}]
+        conditions: daemon.status.numberReady > 0
+"""
+
+
+def _chart(name: str, version: str, files: dict[str, str]) -> dict[str, str]:
+    head = {f"{name}/Chart.yaml": f"apiVersion: v2\nname: {name}\nversion: {version}\n"}
+    return head | {f"{name}/{path}": text for path, text in files.items()}
+
+
+def _release(
+    root: Path,
+    *,
+    addons: dict[str, str] | None = None,
+    class_version: str = "v1",
+    stack_version: str = "v1",
+    kubernetes: str = "v1.36.3",
+    **files: str,
+) -> Path:
+    """A good release but for what is given; `files` are named with `_` for `.` and `__` for `-`."""
+    folder = root / f"{STACK}-v1"
+    folder.mkdir()
+    versions = {"clusterStack": stack_version, "kubernetes": kubernetes, "components": {"clusterAddon": "v1"}}
+    metadata = {"apiVersion": "metadata.clusterstack.x-k8s.io/v1alpha1", "versions": versions}
+    (folder / "metadata.yaml").write_text(yaml.safe_dump(metadata))
+    packed = archive(_chart("class", class_version, {"templates/class.yaml": CLASS}))
+    (folder / f"{STACK}-cluster-class-v1.tgz").write_bytes(packed)
+    default = _chart("addon", "v1", {"templates/settings.yaml": SETTINGS})
+    (folder / f"{STACK}-cluster-addon-v1.tgz").write_bytes(archive(default if addons is None else addons))
+    for name, text in files.items():
+        (folder / name.replace("__", "-").replace("_", ".")).write_text(text)
+    return folder
+
+
+def _said(folder: Path) -> list[str]:
+    return [str(finding) for finding in lint(folder)]
+
+
+def test_good_release(tmp_path: Path) -> None:
+    assert _said(_release(tmp_path)) == []
+
+
+def test_good_stages(tmp_path: Path) -> None:
+    addons = _chart(
+        "cni", "1.0.0", {"templates/x.yaml": SETTINGS, "overwrite.yaml": "a: {{ .Cluster.metadata.name }}\n"}
+    )
+    assert _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES)) == []
+
+
+@pytest.mark.parametrize("folder", sorted(RELEASES.iterdir()), ids=lambda folder: folder.name)
+def test_demo_has_no_errors(folder: Path) -> None:
+    assert [str(finding) for finding in lint(folder) if finding.severity == "error"] == []
+
+
+_ADDON, _CLASS_CHART = f"{STACK}-cluster-addon-v1.tgz", f"{STACK}-cluster-class-v1.tgz"
+_OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"stack_version": "v2"}, "error metadata.yaml: versions.clusterStack is v2, the tag v1"),
+        ({"kubernetes": "v1.35.0"}, "error metadata.yaml: versions.kubernetes is v1.35.0, the tag's 1.36"),
+        ({"class_version": "v2"}, f"error {_CLASS_CHART}: Chart.yaml has version v2, want v1"),
+        ({"notes_txt": "x"}, "warning notes.txt: no part of a release"),
+        (
+            {"cluster__addon__values_yaml": "a: 1\n{{/* .Cluster.no\n */}}\nb: {{ .Cluster.spec.nope }}\n"},
+            "warning cluster-addon-values.yaml:4: .Cluster.spec.nope is in none of the clusters; it prints nothing",
+        ),
+        ({"cluster__addon__values_yaml": "a: {{ if }}\n"}, f"error {_ADDON}: for cluster 'sample'"),
+        (
+            {"addons": _chart("a", "v1", {"templates/x.yaml": _OBJECT.format("v1", "Secret", "labels")})},
+            f"error {_ADDON}: for cluster 'sample': a/templates/x.yaml, document 1: Secret has no metadata.name",
+        ),
+        (
+            {"addons": _chart("a", "v1", {"templates/x.yaml": SETTINGS, "templates/y.yaml": SETTINGS})},
+            "ConfigMap settings occurs twice",
+        ),
+        (
+            {"addons": _chart("a", "v1", {"templates/x.yaml": _OBJECT.format("example.org/v1", "Thing", "name")})},
+            f"warning {_ADDON}: Thing.example.org x: the release does not define example.org/v1",
+        ),
+        (
+            {"addons": _chart("a", "v1", {"templates/x.yaml": "{{ .Capabilities.KubeVersion }}"})},
+            f"info {_ADDON}: asks about the cluster",
+        ),
+        ({"clusteraddon_yaml": STAGES}, "there is no chart 'cni' in it"),
+        ({"clusteraddon_yaml": STAGES.replace("Initialized", "Init")}, "no such hook"),
+        ({"clusteraddon_yaml": STAGES.replace("daemon.status", "demon.status")}, "uses demon, which is no key"),
+        ({"clusteraddon_yaml": STAGES.replace("> 0", ">")}, "stage cni: 'daemon.status.numberReady >': "),
+        (
+            {"clusteraddon_yaml": STAGES, "cluster__addon__values_yaml": ""},
+            "warning cluster-addon-values.yaml: not used",
+        ),
+    ],
+)
+def test_findings(tmp_path: Path, changes: dict[str, str], said: str) -> None:
+    found = _said(_release(tmp_path, **changes))  # type: ignore[arg-type]
+    assert any(said in line for line in found), found
+
+
+def test_same_object_in_two_stages(tmp_path: Path) -> None:
+    addons = {
+        path: text
+        for name in ("cni", "csi")
+        for path, text in _chart(name, "1.0.0", {"templates/x.yaml": SETTINGS}).items()
+    }
+    found = _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + "    - name: csi\n"))
+    assert found == [f"error {_ADDON}: ConfigMap settings is in stage cni and in stage csi"]
+
+
+def test_incomplete_release(tmp_path: Path) -> None:
+    folder = _release(tmp_path)
+    (folder / _ADDON).unlink()
+    assert _said(folder) == [f"error {_ADDON}: missing"]
+
+
+def test_command(tmp_path: Path) -> None:
+    folder = _release(tmp_path, cluster__addon__values_yaml="a: {{ .Cluster.spec.mine }}\n")
+    own = tmp_path / "own.yaml"
+    own.write_text("kind: Cluster\nmetadata: {name: own}\nspec: {mine: 1}\n")
+    warned = CliRunner().invoke(app, ["release", "lint", str(folder)])
+    assert (warned.exit_code, warned.output.count("\n")) == (0, 1)
+    assert CliRunner().invoke(app, ["release", "lint", str(folder), "--cluster", str(own)]).output == ""
+
+    (folder / _ADDON).write_bytes(b"x")
+    failed = CliRunner().invoke(app, ["release", "lint", str(folder), "--json"])
+    assert failed.exit_code == 1
+    assert [finding["file"] for finding in json.loads(failed.output)] == [_ADDON]
