@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +14,72 @@ from rich.markup import escape
 from .failures import failures
 from .output import out
 
-app = typer.Typer(name="release", help="Lint and publish releases of cluster stacks.", no_args_is_help=True)
+app = typer.Typer(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
+
+
+class Mode(StrEnum):
+    """Where the versions of a build come from."""
+
+    STABLE = "stable"
+    HASH = "hash"
+    CUSTOM = "custom"
+
 
 Folder = Annotated[
     Path, typer.Argument(help="Folder of one release, named like its tag.", exists=True, file_okay=False)
 ]
+
+
+@app.command()
+def build(
+    source: Annotated[
+        Path, typer.Argument(help="Folder of a cluster stack, with its csctl.yaml.", exists=True, file_okay=False)
+    ],
+    out_folder: Annotated[Path, typer.Argument(help="Where the release's folder, named by its tag, is made.")],
+    mode: Annotated[
+        Mode, typer.Option(help="stable: the next numbers; hash: v0-sha.<hash>; custom: as --version says.")
+    ] = Mode.HASH,
+    since: Annotated[
+        str, typer.Option(help="stable: where the releases so far are, a folder or any release source URL.")
+    ] = "",
+    version: Annotated[str, typer.Option(help="custom: of the stack, such as v3 or v0-rc.1.")] = "",
+    addon_version: Annotated[str, typer.Option(help="custom: of the addons (default: the stack's).")] = "",
+    node_image_version: Annotated[str, typer.Option(help="custom: of the node images (default: the stack's).")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a different release of the same name.")] = False,
+) -> None:
+    """Make a release of a cluster stack's sources. The same sources give the same bytes."""
+    from infra.releases import build as builder
+    from infra.releases.push import PushError, publish
+    from shared.charts import ChartError
+    from shared.releases.metadata import MetadataError
+    from shared.releases.naming import InvalidName
+    from shared.releases.release import InvalidRelease
+    from shared.releases.sources import SourceError
+    from shared.releases.sources.access import Access
+    from shared.releases.sources.urls import from_url
+
+    expected = (builder.BuildError, PushError, ChartError, MetadataError, InvalidName, InvalidRelease, SourceError)
+    with failures(*expected, OSError):
+        if mode is Mode.STABLE and not since:
+            raise builder.BuildError(
+                "--mode stable counts on from the releases so far: say with --since where they are"
+            )
+        if mode is Mode.CUSTOM and not version:
+            raise builder.BuildError("--mode custom needs --version")
+        if out_folder.resolve().is_relative_to(source.resolve()):
+            raise builder.BuildError(f"{out_folder} is in {source}: the release would become a part of its own sources")
+        stack = builder.load(source)
+        if mode is Mode.HASH:
+            versions = builder.hashed(stack)
+        elif mode is Mode.CUSTOM:
+            versions = builder.custom(version, addon_version, node_image_version)
+        else:
+            access = Access(username=os.environ.get("OCI_USERNAME", ""), password=os.environ.get("OCI_PASSWORD", ""))
+            versions = builder.following(stack, from_url(since, access if since.startswith("oci") else None))
+        release, files = builder.build(stack, versions)
+        outcome = publish(release, files, str(out_folder), force=force)
+        mark = "built" if outcome == "pushed" else outcome
+        out.print(f"{mark}: {escape(str(out_folder / release.name.tag))}")
 
 
 @app.command()
@@ -64,8 +127,6 @@ def push(
     ] = None,
 ) -> None:
     """Publish a release: complete or invisible, and never over a different one. S3 takes the usual AWS variables."""
-    import os
-
     from infra.releases.push import PushError
     from infra.releases.push import push as publish
     from shared.releases.naming import InvalidName

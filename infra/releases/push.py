@@ -28,12 +28,17 @@ class PushError(Exception):
 
 
 def push(folder: Path, url: str, access: Access | None = None, *, force: bool = False) -> Outcome:
-    """Publish the release in `folder` below `url`, where functions that have it as their source find it.
-
-    `force` replaces a different release of the same name. Raises `PushError`, `SourceError`, `StorageError`,
-    `InvalidName`, `InvalidRelease` or `OSError`.
-    """
+    """Publish the release in `folder`. Raises as `publish` does, and `InvalidName` or `InvalidRelease`."""
     release, files = read(folder)
+    return publish(release, files, url, access, force=force)
+
+
+def publish(release: Release, files: Files, url: str, access: Access | None = None, *, force: bool = False) -> Outcome:
+    """Publish a release below `url`, where functions that have it as their source find it.
+
+    `force` replaces a different release of the same name. Raises `PushError`, `SourceError`, `StorageError` or
+    `OSError`.
+    """
     target = _target(url, access)
     there = _published(target, release.name.tag)
     if there == files:

@@ -1,0 +1,234 @@
+"""From the sources of a cluster stack, laid out as for csctl, to the files of a release.
+
+    csctl.yaml                 provider, name and Kubernetes version
+    cluster-class/             Helm chart
+    cluster-addon/             Helm chart, or several in folders with clusteraddon.yaml beside it
+    cluster-addon-values.yaml  and other files of a release: taken as they are
+
+In all of them `<< .ClusterClassVersion >>`, `<< .ClusterAddonVersion >>` and `<< .NodeImageVersion >>` stand for
+versions. `node-image/` only counts for its version: images are not built here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shared import charts
+from shared.kube import dig
+from shared.releases.metadata import API_VERSION, parse
+from shared.releases.naming import STABLE, InvalidName, ReleaseName, Version
+from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, Release
+from shared.releases.sources import Source
+from shared.releases.sources.folder import FolderSource
+
+from .folder import Files, described, received
+
+CONFIG, CLASS, ADDON, NODE_IMAGE, HASHES = (
+    "csctl.yaml",
+    "cluster-class/",
+    "cluster-addon/",
+    "node-image/",
+    "hashes.json",
+)
+
+_TOP_LEVEL = re.compile(r"cluster-addon-values\.yaml|clusteraddon\.yaml|node-images\.yaml|topology-[a-z0-9-]+\.yaml")
+_PLACEHOLDER = re.compile(rb"<< (\.\w+) >>")
+_VERSION_LINE = re.compile(rb"^version:.*$", re.MULTILINE)
+_KUBERNETES = re.compile(r"v?(\d+\.\d+)\.\d+")
+
+
+class BuildError(Exception):
+    """Sources that make no release; names the file."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The sources: content by path, and what csctl.yaml says. `kubernetes` is complete, "v1.27.3"."""
+
+    provider: str
+    name: str
+    kubernetes: str
+    files: Files
+
+    def release(self, version: Version) -> ReleaseName:
+        minor = self.kubernetes.removeprefix("v").rpartition(".")[0]
+        return ReleaseName(self.provider, self.name, minor, version)
+
+
+@dataclass(frozen=True)
+class Versions:
+    stack: Version
+    addon: Version
+    node_image: Version
+
+
+def load(folder: Path) -> Stack:
+    """Raises `BuildError` or `OSError`."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise BuildError(f"{path}: neither a file nor a folder; links do not go into archives")
+        if path.is_file():
+            files[path.relative_to(folder).as_posix()] = path.read_bytes()
+    where = folder / CONFIG
+    try:
+        config = yaml.load(files[CONFIG], Loader=yaml.BaseLoader)  # noqa: S506 - texts, lists and mappings only
+    except KeyError:
+        raise BuildError(f"{where}: missing") from None
+    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        raise BuildError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
+    fields = ("config.provider.type", "config.clusterStackName", "config.kubernetesVersion")
+    provider, name, kubernetes = (_text(config, field, where) for field in fields)
+    if not _KUBERNETES.fullmatch(kubernetes):
+        raise BuildError(f"{where}: config.kubernetesVersion: want a full version such as v1.27.3, found {kubernetes}")
+    stack = Stack(provider, name, f"v{kubernetes.removeprefix('v')}", files)
+    try:
+        stack.release(Version(0))
+    except InvalidName as error:
+        raise BuildError(f"{where}: {error}") from None
+    for chart in (f"{CLASS}Chart.yaml", *(() if STAGES in files else (f"{ADDON}Chart.yaml",))):
+        if chart not in files:
+            raise BuildError(f"{folder / chart}: missing")
+    return stack
+
+
+def _text(config: Any, field: str, where: Path) -> str:
+    value = dig(config, field) if isinstance(config, Mapping) else None
+    if not isinstance(value, str) or not value:
+        raise BuildError(f"{where}: {field}: missing, or not a text")
+    return value
+
+
+# -- versions --------------------------------------------------------------------------------------------------------
+
+
+def custom(stack: str, addon: str = "", node_image: str = "") -> Versions:
+    """Raises `InvalidName`."""
+    return Versions(Version.parse(stack), Version.parse(addon or stack), Version.parse(node_image or stack))
+
+
+def hashed(stack: Stack) -> Versions:
+    """The same for all: another version for other sources, the same one for the same."""
+    version = Version(0, "sha", hashes(stack.files)["clusterStack"][:7])
+    return Versions(version, version, version)
+
+
+def following(stack: Stack, source: Source) -> Versions:
+    """The next numbers after the newest stable release in `source`; of parts only where those have changed.
+
+    Raises `BuildError` where nothing has, `SourceError`, or `MetadataError`.
+    """
+    if isinstance(source, FolderSource) and not source.root.is_dir():
+        raise BuildError(f"{source.root}: no such folder; make an empty one for a first release")
+    names = [name for tag in source.list() if (name := ReleaseName.from_class_name(tag))]
+    mine = stack.release(Version(1)).stack
+    so_far = [name for name in names if name.stack == mine and name.version.channel == STABLE]
+    if not so_far:
+        return Versions(Version(1), Version(1), Version(1))
+    last = max(so_far, key=lambda name: name.version)
+    files = received(source, last.tag)
+    before, now = _hashes_of(files), hashes(stack.files)
+    if before.get("clusterStack") == now["clusterStack"]:
+        raise BuildError(f"nothing has changed since {last}")
+    metadata = parse(files.get(METADATA, b""), last.tag)
+
+    def after(version: Version, *keys: str) -> Version:
+        return Version(version.number + any(before.get(key) != now.get(key) for key in keys))
+
+    return Versions(
+        Version(last.version.number + 1),
+        after(metadata.cluster_addon, "clusterAddonDir", "clusterAddonValues"),
+        after(metadata.node_image or Version(1), "nodeImageDir"),
+    )
+
+
+def hashes(files: Files) -> dict[str, str]:
+    """What hashes.json holds, of sources as they were written."""
+    folders = {"clusterStack": "", "clusterAddonDir": ADDON, "nodeImageDir": NODE_IMAGE}
+    parts = {key: {path: data for path, data in files.items() if path.startswith(top)} for key, top in folders.items()}
+    parts["clusterAddonValues"] = {path: files[path] for path in (VALUES_TEMPLATE, STAGES) if path in files}
+    return {key: _hash(part) for key, part in sorted(parts.items()) if part}
+
+
+def _hash(files: Files) -> str:
+    lines = (f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in sorted(files.items()))
+    digest = hashlib.sha256("".join(lines).encode()).digest()
+    return re.sub(r"[^a-z0-9]", "", base64.b64encode(digest).decode().lower())
+
+
+def _hashes_of(files: Files) -> Mapping[str, Any]:
+    """Empty where there are none: then everything counts as changed."""
+    try:
+        found = json.loads(files[HASHES])
+    except (KeyError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def build(stack: Stack, versions: Versions) -> tuple[Release, Files]:
+    """The release. Raises `BuildError` or `InvalidRelease`."""
+    name = stack.release(versions.stack)
+    files = {path: _filled(path, data, versions) for path, data in stack.files.items()}
+    addon = _below(files, ADDON)
+    if STAGES not in files:
+        addon = _chart(f"{name.stack}-cluster-addon", addon, versions.addon, ADDON)
+    made = {path: data for path, data in files.items() if _TOP_LEVEL.fullmatch(path)} | {
+        METADATA: _metadata(stack, versions),
+        HASHES: (json.dumps(hashes(stack.files), indent=2) + "\n").encode(),
+        name.class_chart: charts.pack(
+            _chart(f"{name.stack}-cluster-class", _below(files, CLASS), versions.stack, CLASS)
+        ),
+        name.addon_chart(versions.addon): charts.pack(addon),
+    }
+    return described(name, made), made
+
+
+def _filled(path: str, data: bytes, versions: Versions) -> bytes:
+    """A source with its placeholders replaced; archives have none."""
+    if path.endswith(".tgz"):
+        return data
+    known = {
+        b".ClusterClassVersion": versions.stack,
+        b".ClusterAddonVersion": versions.addon,
+        b".NodeImageVersion": versions.node_image,
+    }
+
+    def value(match: re.Match[bytes]) -> bytes:
+        if match[1] not in known:
+            line = data.count(b"\n", 0, match.start()) + 1
+            names = ", ".join(key.decode() for key in known)
+            raise BuildError(f"{path}:{line}: {match[0].decode()}: there are {names}")
+        return known[match[1]].dotted.encode()
+
+    return _PLACEHOLDER.sub(value, data)
+
+
+def _below(files: Files, top: str) -> dict[str, bytes]:
+    return {path.removeprefix(top): data for path, data in sorted(files.items()) if path.startswith(top)}
+
+
+def _chart(name: str, files: Files, version: Version, source: str) -> dict[str, bytes]:
+    """A chart in a folder of its own, and of this version."""
+    line = f"version: {version.dotted}".encode()
+    text, count = _VERSION_LINE.subn(line, files["Chart.yaml"])
+    if count != 1:
+        raise BuildError(f"{source}Chart.yaml: want one line with its version, there are {count}")
+    return {f"{name}/{path}": data for path, data in (dict(files) | {"Chart.yaml": text}).items()}
+
+
+def _metadata(stack: Stack, versions: Versions) -> bytes:
+    parts = {"clusterAddon": versions.addon.dotted, "nodeImage": versions.node_image.dotted}
+    listed = {"clusterStack": versions.stack.dotted, "kubernetes": stack.kubernetes, "components": parts}
+    return yaml.safe_dump({"apiVersion": API_VERSION, "versions": listed}, sort_keys=False).encode()

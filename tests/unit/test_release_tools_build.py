@@ -1,0 +1,151 @@
+"""`release build`: versions, archives, and what it says about sources that make no release."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.cli.main import app
+from infra.releases.build import BuildError, Versions, build, custom, following, hashed, load
+from infra.releases.lint import lint
+from infra.releases.push import publish
+from shared import charts
+from shared.releases.naming import Version
+from shared.releases.sources.folder import FolderSource
+
+CLASS = """\
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: ClusterClass
+metadata:
+  name: {{ .Release.Name }}-{{ .Chart.Version }}
+"""
+SOURCES = {
+    "csctl.yaml": """\
+config: {kubernetesVersion: v1.36.3, clusterStackName: test, provider: {type: docker}}
+""",
+    "cluster-class/Chart.yaml": "apiVersion: v2\nname: x\nversion: v1\n",
+    "cluster-class/templates/class.yaml": CLASS,
+    "cluster-addon/Chart.yaml": "apiVersion: v2\nname: y\nversion: << .ClusterAddonVersion >>\n",
+    "cluster-addon/templates/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+    "cluster-addon-values.yaml": "image: << .NodeImageVersion >>\n",
+    "README.md": "not in the release",
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    for path, text in SOURCES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+def _numbers(stack: int, addon: int, node_image: int) -> Versions:
+    return Versions(Version(stack), Version(addon), Version(node_image))
+
+
+def test_custom(source: Path) -> None:
+    release, files = build(load(source), custom("v3", "v2", "v0-rc.1"))
+    assert (release.name.tag, release.metadata.kubernetes) == ("docker-test-1-36-v3", "v1.36.3")
+    assert sorted(files) == [
+        "cluster-addon-values.yaml",
+        "docker-test-1-36-cluster-addon-v2.tgz",
+        "docker-test-1-36-cluster-class-v3.tgz",
+        "hashes.json",
+        "metadata.yaml",
+    ]
+    assert files["cluster-addon-values.yaml"] == b"image: v0-rc.1\n"
+    members = charts.inspect(files[release.class_chart], "class")
+    assert members["docker-test-1-36-cluster-class/Chart.yaml"].endswith(b"version: v3\n")
+
+
+def test_same_sources_give_same_bytes_wherever_they_are(source: Path, tmp_path: Path) -> None:
+    first = load(source)
+    copy = load(Path(shutil.copytree(source, tmp_path / "copy")))
+    assert build(first, hashed(first)) == build(copy, hashed(copy))
+    (source / "README.md").write_text("changed")
+    assert hashed(load(source)) != hashed(first)
+
+
+def test_stable_counts_what_has_changed(source: Path, tmp_path: Path) -> None:
+    place = FolderSource(tmp_path / "published")
+    place.root.mkdir()
+
+    def next_versions() -> Versions:
+        stack = load(source)
+        versions = following(stack, place)
+        publish(*build(stack, versions), str(place.root))
+        return versions
+
+    assert next_versions() == _numbers(1, 1, 1)
+    with pytest.raises(BuildError, match="nothing has changed since docker-test-1-36-v1"):
+        next_versions()
+    (source / "cluster-class/values.yaml").write_text("a: 1\n")
+    assert next_versions() == _numbers(2, 1, 1)
+    (source / "cluster-addon-values.yaml").write_text("b: 1\n")
+    assert next_versions() == _numbers(3, 2, 1)
+    (source / "node-image").mkdir()
+    (source / "node-image/Dockerfile").write_text("FROM scratch\n")
+    assert next_versions() == _numbers(4, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("csctl.yaml", None, "csctl.yaml: missing"),
+        ("csctl.yaml", "a: [", "csctl.yaml: not YAML"),
+        ("csctl.yaml", "config: {provider: {type: a}}", "csctl.yaml: config.clusterStackName: missing"),
+        ("csctl.yaml", SOURCES["csctl.yaml"].replace("v1.36.3", "v1.36"), "config.kubernetesVersion: want a full"),
+        ("csctl.yaml", SOURCES["csctl.yaml"].replace("docker", "do-cker"), "csctl.yaml: invalid provider 'do-cker'"),
+        ("cluster-class/Chart.yaml", None, "cluster-class/Chart.yaml: missing"),
+        ("cluster-addon/Chart.yaml", "name: y\n", "cluster-addon/Chart.yaml: want one line with its version"),
+        ("cluster-addon-values.yaml", "a: 1\nb: << .Nope >>\n", r"cluster-addon-values.yaml:2: << .Nope >>: there are"),
+    ],
+)
+def test_sources_that_make_no_release(source: Path, path: str, text: str | None, said: str) -> None:
+    if text is None:
+        (source / path).unlink()
+    else:
+        (source / path).write_text(text)
+    with pytest.raises(BuildError, match=said):
+        build(load(source), custom("v1"))
+
+
+def test_links_are_refused(source: Path) -> None:
+    (source / "cluster-addon/secret").symlink_to("/etc/passwd")
+    with pytest.raises(BuildError, match="links do not go into archives"):
+        load(source)
+
+
+def test_stages(source: Path) -> None:
+    stages = "addonStages:\n  AfterControlPlaneInitialized: [{name: cni}]\n"
+    (source / "clusteraddon.yaml").write_text(stages)
+    (source / "cluster-addon-values.yaml").unlink()
+    addon = source / "cluster-addon"
+    shutil.move(addon, source / "cni")
+    addon.mkdir()
+    shutil.move(source / "cni", addon / "cni")
+    release, files = build(load(source), custom("v1"))
+    assert set(charts.inspect(files[release.addon_chart], "addon")) == {"cni/Chart.yaml", "cni/templates/x.yaml"}
+    assert release.multi_stage
+
+
+def test_command(source: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    command = ["release", "build", str(source)]
+    done = CliRunner().invoke(app, [*command, str(made), "--mode", "stable", "--since", str(made)])
+    assert done.exit_code == 1  # there is no such folder, which may be a slip of the pen
+    done = CliRunner().invoke(app, [*command, str(made)])
+    assert done.exit_code == 0, done.output
+    [folder] = made.iterdir()
+    assert folder.name.startswith("docker-test-1-36-v0-sha-")
+    assert lint(folder) == []
+    done = CliRunner().invoke(app, [*command, str(made), "--mode", "stable", "--since", str(made)])
+    assert done.exit_code == 0, done.output
+    assert (made / "docker-test-1-36-v1").is_dir()
+    inside = CliRunner().invoke(app, [*command, str(source / "made")])
+    assert (inside.exit_code, (source / "made").exists()) == (1, False)
