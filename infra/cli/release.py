@@ -88,7 +88,7 @@ def lint(
     cluster: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File with a Cluster and the objects it refers to, instead of the built-in samples; may be repeated.",
+            help="File with a Cluster and the objects it refers to, instead of the built-in sample; may be repeated.",
             exists=True,
             dir_okay=False,
         ),

@@ -12,7 +12,7 @@ import yaml
 
 from functions.addon_apply.content import OVERWRITE, Assets, Facts, wanted
 from shared import cel, charts
-from shared.kube import Object
+from shared.kube import Object, dig
 from shared.kube.resources import split_api_version
 from shared.releases.naming import InvalidName
 from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRelease, Release
@@ -46,7 +46,7 @@ class Finding:
 
 
 def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[Finding]:
-    """All findings about the release in `folder`, rendered for `samples`, or for built-in ones without any."""
+    """All findings about the release in `folder`, rendered for `samples`, or for a built-in one without any."""
     try:
         release, files = read(folder)
     except InvalidRelease as error:
@@ -208,7 +208,7 @@ def _has(value: Any, path: Sequence[str]) -> bool:
 
 
 def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
-    archive, cluster = assets.release.addon_chart, sample["Cluster"].get("metadata", {}).get("name", "")
+    archive, cluster = assets.release.addon_chart, dig(sample["Cluster"], "metadata.name", "")
     stages = {
         stage.name: stage for hook in HOOKS for stage in (assets.stages.hooks.get(hook, ()) if assets.stages else ())
     }

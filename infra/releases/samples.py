@@ -16,7 +16,7 @@ Sample = Mapping[str, Any]
 
 
 def built_in(name: ReleaseName, kubernetes: str) -> list[Sample]:
-    """A cluster with everything that most clusters have in the end, and the same one before anything is known."""
+    """A cluster with what all have by the time that addons are applied: after its control plane is initialized."""
     reference = {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "sample"}
     place = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "SampleCluster", "name": "sample"}
     metadata = {"name": "sample", "namespace": "default", "labels": {}, "annotations": {}}
@@ -51,8 +51,7 @@ def built_in(name: ReleaseName, kubernetes: str) -> list[Sample]:
         "spec": {"controlPlaneEndpoint": endpoint},
         "status": {},
     }
-    whole = {"Cluster": cluster | {"spec": spec | known}, "ControlPlane": control_plane, "InfraCluster": infra}
-    return [whole, {"Cluster": cluster}]
+    return [{"Cluster": cluster | {"spec": spec | known}, "ControlPlane": control_plane, "InfraCluster": infra}]
 
 
 def of_file(path: Path) -> Sample:

@@ -68,6 +68,11 @@ def test_good_release(tmp_path: Path) -> None:
     assert _said(_release(tmp_path)) == []
 
 
+def test_what_is_known_once_the_control_plane_is_there(tmp_path: Path) -> None:
+    values = "host: {{ .Cluster.spec.controlPlaneEndpoint.host }}\nkind: {{ .InfraCluster.kind }}\n"
+    assert _said(_release(tmp_path, cluster__addon__values_yaml=values)) == []
+
+
 def test_good_stages(tmp_path: Path) -> None:
     addons = _chart(
         "cni", "1.0.0", {"templates/x.yaml": SETTINGS, "overwrite.yaml": "a: {{ .Cluster.metadata.name }}\n"}
