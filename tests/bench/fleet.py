@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import urllib3
@@ -104,11 +105,12 @@ class Usage:
     def watched(self) -> Iterator[None]:
         ended = threading.Event()
         begin = {pid: cpu_seconds(pid) for pid in self.processes.pids.values()}
+        used: dict[tuple[str, int], float] = {}  # also of processes that are killed on the way
 
         def sample() -> None:
             for name, pid in self.processes.pids.items():
                 try:
-                    self.cpu[name] = cpu_seconds(pid) - begin.get(pid, 0.0)
+                    used[name, pid] = cpu_seconds(pid) - begin.get(pid, 0.0)
                     self.memory[name] = max(self.memory.get(name, 0.0), rss_mib(pid))
                 except OSError:
                     continue  # it was killed meanwhile
@@ -125,15 +127,16 @@ class Usage:
             ended.set()
             thread.join()
             sample()
+            for (name, _), seconds in used.items():
+                self.cpu[name] = self.cpu.get(name, 0.0) + seconds
 
 
 class Fleet:
     """The clusters of one management cluster, and what each step with all of them takes."""
 
-    def __init__(self, management: Server, workload: Server, processes: Processes) -> None:
-        self.management, self.workload, self.processes = management, workload, processes
+    def __init__(self, management: Server, workload: Server, processes: Processes, rows: list[str]) -> None:
+        self.management, self.workload, self.processes, self.rows = management, workload, processes, rows
         self.names = [f"c{number:03}" for number in range(CLUSTERS)]
-        self.rows: list[str] = []
         self._pool = ThreadPoolExecutor(8)
 
     # -- what users do -----------------------------------------------------------------------------------------
@@ -242,10 +245,6 @@ class Fleet:
         for name, cpu_used in usage.cpu.items():
             print(f"  {name}: {cpu_used:.1f} s CPU, {usage.memory[name]:.0f} MiB", flush=True)
 
-    def table(self) -> None:
-        print(f"{'':<38} {'s':>6} {'requests':>9} {'our CPU':>8} {'servers':>8} {'MiB':>8}")
-        print("\n".join(self.rows), flush=True)
-
 
 def _a_cluster(requests: Requests) -> str:
     """What the clusters cost one by one; single requests for all of them are left out."""
@@ -254,7 +253,7 @@ def _a_cluster(requests: Requests) -> str:
 
 
 @contextmanager
-def fleet() -> Iterator[tuple[Fleet, str, str]]:
+def fleet(rows: list[str]) -> Iterator[tuple[Fleet, str, str]]:
     """A fleet without clusters yet, its processes running, and the classes of two releases."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, servers(Path(folder), "management", "workload") as two:
         root = Path(folder)
@@ -270,7 +269,7 @@ def fleet() -> Iterator[tuple[Fleet, str, str]]:
             processes = Processes(root)
             try:
                 processes.start()
-                fleet = Fleet(management, workload, processes)
+                fleet = Fleet(management, workload, processes, rows)
                 fleet.secrets()
                 fleet.wait_quiet()
                 yield fleet, classes[0], classes[1]
@@ -279,11 +278,16 @@ def fleet() -> Iterator[tuple[Fleet, str, str]]:
 
 
 def run() -> None:
-    with fleet() as (all_, first, second):
+    rows: list[str] = []
+    print(f"{CLUSTERS} clusters x 15 objects")
+    _life(rows)
+    _killed(rows)
+    print(f"{'':<38} {'s':>6} {'requests':>9} {'our CPU':>8} {'servers':>8} {'MiB':>8}")
+    print("\n".join(rows), flush=True)
 
-        def own(verb: str, count: int = CLUSTERS, *, lists: int = 1) -> Requests:
-            """The bench's own: a write for each Cluster, and a list before it watches."""
-            return Counter({(verb, CLUSTER.plural): count, ("LIST", CLUSTER_ADDON.plural): lists})
+
+def _life(rows: list[str]) -> None:
+    with fleet(rows) as (all_, first, second):
 
         def sweep(**data: object) -> None:
             all_.processes.send(Event(type=PING, source="/bench", id="1", data=dict(data)))
@@ -292,28 +296,41 @@ def run() -> None:
             all_.processes.kill()
             all_.processes.start()
 
-        print(f"{CLUSTERS} clusters x 15 objects")
-        all_.measure(
-            "first roll-out to all Ready",
-            lambda: all_.create(first),
-            own("POST"),
-            lambda: all_.wait_ready(first),
-        )
+        title = "first roll-out to all Ready"
+        all_.measure(title, lambda: all_.create(first), _own("POST"), lambda: all_.wait_ready(first))
         all_.measure("sweep", sweep, Counter())
         all_.measure("sweep of everything", lambda: sweep(everything=True), Counter())
         annotated = {"metadata": {"annotations": {"example.com/note": "1"}}}
-        all_.measure("all Clusters annotated", lambda: all_.change(annotated), own("PATCH", lists=0))
+        all_.measure("all Clusters annotated", lambda: all_.change(annotated), _own("PATCH", lists=0))
         all_.measure("restart with all settled (kill -9)", again, Counter())
-        upgrade = {"spec": {"topology": {"classRef": {"name": second}}}}
-        all_.measure("v1 to v2", lambda: all_.change(upgrade), own("PATCH"), lambda: all_.wait_ready(second))
+        change = partial(all_.change, _asks_for(second))
+        all_.measure("v1 to v2", change, _own("PATCH"), lambda: all_.wait_ready(second))
         print(f"  objects really updated: {all_.updated('v2')} of {CLUSTERS}")
-        back = {"spec": {"topology": {"classRef": {"name": first}}}}
+        _interrupted(all_, "v2 to v1, all killed at half", "PATCH", partial(all_.change, _asks_for(first)), first)
 
-        def interrupted() -> None:
-            all_.change(back)
-            all_.wait_ready(first, enough=CLUSTERS // 2)
-            again()
 
-        all_.measure("v2 to v1, all killed at half", interrupted, own("PATCH", lists=2), lambda: all_.wait_ready(first))
-        print(f"  objects really updated: {all_.updated('v1')} of {CLUSTERS}")
-        all_.table()
+def _killed(rows: list[str]) -> None:
+    with fleet(rows) as (all_, first, _):
+        _interrupted(all_, "first roll-out, all killed at half", "POST", lambda: all_.create(first), first)
+
+
+def _interrupted(all_: Fleet, title: str, verb: str, act: Callable[[], None], release: str) -> None:
+    """To `release` (v1), with every process of ours killed once half of the clusters are there."""
+
+    def killed() -> None:
+        act()
+        all_.wait_ready(release, enough=CLUSTERS // 2)
+        all_.processes.kill()
+        all_.processes.start()
+
+    all_.measure(title, killed, _own(verb, lists=2), lambda: all_.wait_ready(release))
+    print(f"  objects really there: {all_.updated('v1')} of {CLUSTERS}")
+
+
+def _asks_for(release: str) -> Object:
+    return {"spec": {"topology": {"classRef": {"name": release}}}}
+
+
+def _own(verb: str, *, lists: int = 1) -> Requests:
+    """The bench's own: a write for each Cluster, and a list before each time it watches."""
+    return Counter({(verb, CLUSTER.plural): CLUSTERS, ("LIST", CLUSTER_ADDON.plural): lists})
