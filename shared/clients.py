@@ -20,7 +20,7 @@ from .kube.resources import split_api_version
 if TYPE_CHECKING:
     from .releases.store import ReleaseStore
 
-_MOST_WORKLOADS = 64
+_MOST_WORKLOADS = 512
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ another one and be pruned.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 
@@ -63,5 +64,15 @@ def desired(
             metadata.pop("namespace", None)
         metadata["labels"] = {**(dig(metadata, "labels") or {}), OWNED_LABEL: OWNED}
         obj.pop("status", None)
-        result.append(obj)
+        result.append(_as_stored(obj))
     return result
+
+
+def _as_stored(obj: Object) -> Object:
+    """A Secret with its `stringData` as `data`: the form that it is read back in, so that equal reads as equal."""
+    texts = obj.get("stringData")
+    if obj["kind"] == "Secret" and isinstance(texts, Mapping) and all(isinstance(text, str) for text in texts.values()):
+        del obj["stringData"]
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
+        obj["data"] = {**(obj.get("data") or {}), **encoded}
+    return obj

@@ -147,3 +147,20 @@ def test_unknown_kinds_are_named() -> None:
     gadget: Object = {"apiVersion": "x.io/v0", "kind": "Widget", "metadata": {"name": "w"}}
     with pytest.raises(UnknownKinds, match=r"Widget \(x.io/v0\)"):
         desired([gadget, CRD], SERVED, default_namespace="d")
+
+
+def test_secrets_are_applied_in_the_form_that_they_are_read_back_in() -> None:
+    secret: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s"},
+        "data": {"a": "eA==", "b": "eA=="},
+        "stringData": {"b": "y"},
+    }
+    served = {("v1", "Secret"): Resource("", "v1", "Secret", "secrets")}
+    [applied_] = desired([secret], served, default_namespace="d")
+    assert applied_["data"] == {"a": "eA==", "b": "eQ=="}
+    assert "stringData" not in applied_
+    # What is no text is left for the API server to refuse.
+    [wrong] = desired([secret | {"stringData": {"pin": 1}}], served, default_namespace="d")
+    assert wrong["stringData"] == {"pin": 1}
