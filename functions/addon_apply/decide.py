@@ -13,6 +13,7 @@ from typing import Any
 
 from shared import charts
 from shared.api import cluster as contract
+from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
 from shared.cel import ExpressionError, NotYet, evaluate
 from shared.clients import Clients, Found
@@ -34,7 +35,6 @@ from .content import Assets, Facts
 from .observe import MissingAssets, Observed, is_anothers, progress, target, values_context
 from .target import AFTER, BEFORE, DONE, WORKING, Position, Progress, Target
 
-FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
 STAGE_ANNOTATION = "ClusterAddonStage"
 DEFAULT_NAMESPACE = "kube-system"
 
@@ -126,10 +126,10 @@ def _decide(observed: Observed, now: datetime) -> Decision:
 
 def _let_go(addon: Object) -> Decision:
     """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
-    if not deleting(addon) or FINALIZER not in dig(addon, "metadata.finalizers", []):
+    if not deleting(addon) or ADDON_FINALIZER not in dig(addon, "metadata.finalizers", []):
         return Decision(message="the Cluster is going away")
     forget = (history.Forget(addon),) if dig(addon, "status.history") else ()
-    return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, FINALIZER)), message="let go")
+    return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
 
 
 def _not_reached(verdict: Verdict, reach: Unreachable | None) -> Decision:
@@ -156,9 +156,9 @@ def _not_downloaded(verdict: Verdict, observed: Observed, missing: MissingAssets
 
 
 def _finalizer(addon: Object) -> tuple[Effect, ...]:
-    if FINALIZER in dig(addon, "metadata.finalizers", []):
+    if ADDON_FINALIZER in dig(addon, "metadata.finalizers", []):
         return ()
-    return (add_finalizer(CLUSTER_ADDON, addon, FINALIZER),)
+    return (add_finalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER),)
 
 
 def _waiting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from shared.api import cluster as contract
+from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER
 from shared.clients import Clients
 from shared.event import Event
@@ -12,7 +13,7 @@ from shared.kube import Object, deleting, dig
 from shared.runtime import Answer, Function
 
 from . import history
-from .decide import FINALIZER, decide
+from .decide import decide
 from .observe import at_rest, is_anothers, observe
 from .report import overtaken, report
 from .triggers import TRIGGERS
@@ -21,7 +22,7 @@ from .triggers import TRIGGERS
 def settled(addon: Object, event: Event) -> bool:
     """True where the addons are applied and the event's Cluster, if it carries one, still asks for the same."""
     if deleting(addon):
-        return FINALIZER not in dig(addon, "metadata.finalizers", [])
+        return ADDON_FINALIZER not in dig(addon, "metadata.finalizers", [])
     if event.kind == CLUSTER.kind:
         cluster = event.object
         if cluster is None or event.change == "delete" or contract.is_paused(cluster):
@@ -37,7 +38,7 @@ def _at_rest(addon: Object) -> bool:
         and bool(dig(addon, "spec.clusterStack"))
         and not dig(addon, "spec.hook")
         and not dig(addon, ("metadata", "annotations", history.ROLLBACK))
-        and FINALIZER in dig(addon, "metadata.finalizers", [])
+        and ADDON_FINALIZER in dig(addon, "metadata.finalizers", [])
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.api import cluster as contract
-from shared.api.names import ADDON_PREFIX
+from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Create
@@ -48,6 +48,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
             "namespace": observed.key.namespace,
             "labels": {contract.CLUSTER_NAME_LABEL: metadata["name"]},
             "ownerReferences": [owner_reference(cluster)],
+            "finalizers": [ADDON_FINALIZER],
         },
         "spec": {
             "clusterRef": {

@@ -8,6 +8,8 @@ from typing import Any
 from shared.kube.resources import Key, key_of
 
 ADDON_PREFIX = "cluster-addon-"
+ADDON_FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
+"""`addon_create` gives it, `addon_apply` takes it away (and gives it to addons that others made)."""
 CA_SUFFIX = "-ca"
 KUBECONFIG_SUFFIX = "-kubeconfig"
 
