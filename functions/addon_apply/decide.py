@@ -240,7 +240,7 @@ def _stage(
     [(_, objects)] = rendered
     resumed = dig(verdict.obj, "status.digest") == goal.digest
     if at.stage.action == "delete":
-        plan = _deletion(objects, observed.known)
+        plan = inventory.deletion(objects, observed.known, resumed=resumed)
     else:
         stages = {charts.identity(obj): name for obj in objects}
         plan = inventory.plan(objects, observed.known, resumed=resumed, stages=stages, prune=False)
@@ -362,19 +362,10 @@ def _render(
         return replace(waiting, effects=(*waiting.effects, Refresh(reach)))
 
 
-def _deletion(objects: Sequence[Object], known: Sequence[Entry]) -> Plan:
-    """What a stage deletes: the objects of its chart, as far as they are ours."""
-    entries = {entry.identity: entry for entry in known}
-    unwanted = {charts.identity(obj): inventory.entry_of(obj) for obj in objects}
-    gone = tuple(entries.get(who, entry) for who, entry in unwanted.items())
-    return Plan((), gone, tuple(entry for entry in known if entry.identity not in unwanted))
-
-
 def _begin(verdict: Verdict, goal: Target, plan: Plan, way: Progress) -> tuple[Effect, ...]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
     addon = verdict.obj
-    resumed = dig(addon, "status.digest") == goal.digest
-    entries = [entry.dump() for entry in inventory.intent(plan, resumed=resumed)]
+    entries = [entry.dump() for entry in inventory.intent(plan)]
     fields: Object = {"resources": entries, "digest": goal.digest, "kubernetesVersion": goal.told or None}
     fields |= {"stages": way.dump() or None}
     status = verdict.status(ready=False, **fields)

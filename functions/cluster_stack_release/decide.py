@@ -158,7 +158,7 @@ def _roll_out(
     if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
         # Before anything is applied, so that a crash in between leaves nothing behind that nobody knows of.
         verdict.false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
-        intent = [entry.dump() for entry in inventory.intent(plan, resumed=False)]
+        intent = [entry.dump() for entry in inventory.intent(plan)]
         status = verdict.status(resources=intent, **facts)
         effects.append(Patch(CLUSTER_STACK_RELEASE, verdict.obj, {"status": status}, subresource="status"))
     resources = {**management.reached.served, **defined_by(objects)}

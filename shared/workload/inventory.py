@@ -121,14 +121,14 @@ def plan(
     meanwhile; a `resumed` rollout keeps unseen what it has applied or verified itself. Without `prune` everything else
     is left to a later plan. `stages` says which stage an object belongs to.
     """
-    known = {entry.identity: entry for entry in inventory}
+    known = {entry.identity: entry for entry in _counted(inventory, resumed)}
     steps = []
     for obj in desired:
         who = identity(obj)
         entry, stage = known.pop(who, None), (stages or {}).get(who, "")
         if entry is None or entry.hash != content_hash(obj):
-            intent = entry_of(obj)
-            steps.append(Step(obj, replace(intent, uid=entry.uid if entry else "", stage=stage), "apply"))
+            fresh = replace(entry_of(obj), uid=entry.uid if entry else "", stage=stage)
+            steps.append(Step(obj, fresh, "apply"))
         elif resumed and entry.status == SYNCED:
             steps.append(Step(obj, entry, "keep"))
         else:
@@ -137,14 +137,21 @@ def plan(
     return Plan(tuple(steps), others, ()) if prune else Plan(tuple(steps), (), others)
 
 
-def intent(plan: Plan, *, resumed: bool) -> list[Entry]:
-    """The inventory to write before the rollout.
+def deletion(unwanted: Iterable[Object], inventory: Sequence[Entry], *, resumed: bool) -> Plan:
+    """Deletes these objects, as far as they are ours, and leaves everything else to a later plan."""
+    known = {entry.identity: entry for entry in _counted(inventory, resumed)}
+    gone = tuple(known.pop(identity(obj), entry_of(obj)) for obj in unwanted)
+    return Plan((), gone, tuple(known.values()))
 
-    In a new rollout nothing counts as done, so that one that resumes it knows what it did itself.
-    """
-    entries = [step.entry for step in plan.steps]
-    rest = [*plan.rest, *plan.prune]
-    return [*entries, *rest] if resumed else [replace(entry, status=NOT_SYNCED) for entry in (*entries, *rest)]
+
+def _counted(inventory: Sequence[Entry], resumed: bool) -> Sequence[Entry]:
+    """In a new rollout nothing counts as done, so that what resumes it, or a later stage, knows what it did itself."""
+    return inventory if resumed else [replace(entry, status=NOT_SYNCED) for entry in inventory]
+
+
+def intent(plan: Plan) -> list[Entry]:
+    """The inventory to write before the rollout."""
+    return [*(step.entry for step in plan.steps), *plan.rest, *plan.prune]
 
 
 def is_owned(obj: Object) -> bool:

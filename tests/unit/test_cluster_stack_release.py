@@ -160,7 +160,7 @@ def test_looking_again_writes_no_intent() -> None:
     [rollout] = decision.effects
     assert isinstance(rollout, Rollout)
     assert [step.action for step in rollout.plan.steps] == ["verify"]
-    outcome = Outcome(entries=tuple(step.entry for step in rollout.plan.steps))
+    outcome = Outcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
     told = report(seen, decision, Results([outcome]), datetime(2027, 1, 1, tzinfo=UTC))
     assert told.status == applied()["status"]
     assert told.notices == ()

@@ -9,7 +9,7 @@ import pytest
 from shared.charts import identity
 from shared.kube import Object, Resource
 from shared.workload.desired import UnknownKinds, defined_by, desired
-from shared.workload.inventory import SYNCED, Entry, content_hash, digest, entry_of, intent, load, plan
+from shared.workload.inventory import SYNCED, Entry, content_hash, deletion, digest, entry_of, intent, load, plan
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:
@@ -73,19 +73,27 @@ def test_same_name_of_another_kind_is_another_object() -> None:
 def test_intent_keeps_what_is_known() -> None:
     failed = replace(applied(C), error="not pruned: 500", status="not-synced")
     result = plan([A, B2], [applied(B), failed], resumed=False)
-    written = {entry.name: entry for entry in intent(result, resumed=False)}
+    written = {entry.name: entry for entry in intent(result)}
     assert written["a"].uid == ""
     assert (written["b"].uid, written["b"].status, written["b"].hash) == ("u", "not-synced", "")
     assert written["c"] == failed
 
 
+def test_what_is_left_to_later_stages_does_not_count_as_done_either() -> None:
+    for plan_ in (plan([A], [applied(B)], resumed=False, prune=False), deletion([A], [applied(B)], resumed=False)):
+        assert [(entry.name, entry.status, entry.hash) for entry in plan_.rest] == [
+            ("b", "not-synced", content_hash(B))
+        ]
+    assert deletion([A], [applied(A)], resumed=True).prune == (applied(A),)
+
+
 def test_in_a_new_rollout_nothing_counts_as_done() -> None:
     """Or a stage that comes later would keep, unseen, what an earlier rollout did."""
     result = plan([A], [applied(A), applied(B)], resumed=False, prune=False)
-    assert {entry.status for entry in intent(result, resumed=False)} == {"not-synced"}
-    assert {entry.hash for entry in intent(result, resumed=False)} == {content_hash(A), content_hash(B)}
+    assert {entry.status for entry in intent(result)} == {"not-synced"}
+    assert {entry.hash for entry in intent(result)} == {content_hash(A), content_hash(B)}
     again = plan([A], [applied(A), applied(B)], resumed=True, prune=False)
-    assert {entry.status for entry in intent(again, resumed=True)} == {"synced"}
+    assert {entry.status for entry in intent(again)} == {"synced"}
 
 
 def test_entries_survive_the_status() -> None:
