@@ -3,7 +3,8 @@ end is always the same, and nothing is left over.
 
 The journey is taken once to count its writes (to the management cluster, the workload cluster and the object store),
 then once for each place to be killed at. Right after a write is nearly where right before the next one is: with the
-same release in mind both are gone through only where `KILL_AT_EVERY_WRITE` is set.
+same release in mind both are gone through only where `KILL_AT_EVERY_WRITE` is set. Of releases in stages the usual run
+takes the harder places only: right after a write, with another release wanted.
 """
 
 from __future__ import annotations
@@ -34,10 +35,14 @@ from shared.workload.inventory import OWNED_LABEL
 from tests.conftest import NAMESPACE
 from tests.support.addons import FUNCTIONS, Addons, owned
 from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, api_server, object_store_server
-from tests.support.releases import STACK, config_map, write_release
+from tests.support.releases import STACK, config_map, write_release, write_stages
 
 SERVICE = Resource("", "v1", "Service", "services")
 LANES = 2
+STAGES = """
+  AfterControlPlaneInitialized: &stages [{name: base}, {name: rest}]
+  BeforeClusterUpgrade: *stages
+"""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ class Lane:
         self._client, self._kubeconfig, self._releases = client, kubeconfig, releases
         self._http = HttpDelivery(server.url, timeout=(2.0, 30.0))
         self._version = 0
+        self.in_stages = False
         self._while_down: Callable[[], None] = lambda: None
 
     def deliver(self, name: str, event: Event) -> Answer:
@@ -110,7 +116,12 @@ class Lane:
 
     def release(self, objects: list[Object]) -> str:
         self._version += 1
-        return write_release(self._releases, f"v{self._version}", objects)
+        if not self.in_stages:
+            return write_release(self._releases, f"v{self._version}", objects)
+        crds = [obj for obj in objects if obj["kind"] == CRD.kind]
+        others = [obj for obj in objects if obj["kind"] != CRD.kind]
+        charts = {"base": [*crds, *others[::2]], "rest": others[1::2]}
+        return write_stages(self._releases, f"v{self._version}", STAGES, charts)
 
     def journey(self, place: Place | None) -> list[Request]:
         """From nothing to v1, to v2, and back to nothing. Returns the writes that it took."""
@@ -268,14 +279,18 @@ def lanes(
         yield lanes
 
 
-def test_killed_at_each_write(lanes: list[Lane]) -> None:
+@pytest.mark.parametrize("in_stages", [False, True], ids=["umbrella chart", "stages"])
+def test_killed_at_each_write(lanes: list[Lane], in_stages: bool) -> None:
+    for lane in lanes:
+        lane.in_stages = in_stages
     lanes[0].journey(None)  # the bucket is made once
     writes = lanes[0].journey(None)
     lanes[1].journey(None)
     todo: SimpleQueue[Place] = SimpleQueue()
     for number in range(1, len(writes) + 1):
-        for place in (Place(number, before=True), Place(number, change=True)):
-            todo.put(place)
+        if not in_stages or os.environ.get("KILL_AT_EVERY_WRITE"):
+            todo.put(Place(number, before=True))
+        todo.put(Place(number, change=True))
         if os.environ.get("KILL_AT_EVERY_WRITE"):
             todo.put(Place(number))
 
