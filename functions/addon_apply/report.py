@@ -10,7 +10,7 @@ from shared import metrics
 from shared.api.resources import CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import MANAGER, Results
-from shared.kube import ApiError, dig, key_of
+from shared.kube import ApiError, deleting, dig, key_of
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import Verdict
 from shared.workload.inventory import Entry
@@ -57,14 +57,17 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 def overtaken(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
     """Where another replica went on to another release meanwhile, what was applied here came after it.
 
-    The addon forgets that it is done, so that everything is looked at and repaired once more.
+    The addon forgets that it is done, so that everything is looked at and repaired once more. Of one that was let go
+    meanwhile nothing is kept.
     """
     started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Rollout)), None)
     if observed.addon is None or started is None or len(results.values) < started:
         return
     key, wanted = key_of(observed.addon), target(observed).digest
     addon = clients.management.find(CLUSTER_ADDON, key)
-    if addon is not None and dig(addon, "status.digest") != wanted:
+    if addon is None or deleting(addon):
+        history.Forget(observed.addon).execute(clients)
+    elif dig(addon, "status.digest") != wanted:
         doubt = {"status": {"ready": False, "digest": None}}
         clients.management.patch(CLUSTER_ADDON, key, doubt, subresource="status", manager=MANAGER)
 

@@ -63,8 +63,8 @@ class Function(Generic[O]):
     `report(observed, decision, results, now)`: what remains to be decided once the effects have happened or failed. It
     may take a failure over, as a state of the object, by setting `results.error` to None; any other failure is told in
     an event and left to the retry, and the status stays as it was.
-    `overtaken(clients, observed, decision, results)`: somebody else has written the object while effects happened; what
-    these did to the world may be out of date, and nobody else knows of it.
+    `overtaken(clients, observed, decision, results)`: somebody else has written or removed the object while effects
+    happened; what these did to the world may be out of date, and nobody else knows of it.
     """
 
     triggers: Triggers
@@ -116,7 +116,7 @@ class Function(Generic[O]):
         results = perform(decision.effects, clients)
         try:
             return self._conclude(clients, primary, observed, decision, results, now)
-        except Conflict:
+        except (Conflict, NotFound):
             if self.overtaken is not None:
                 self.overtaken(clients, observed, decision, results)
             raise
@@ -149,10 +149,7 @@ class Function(Generic[O]):
 
     def _write_status(self, clients: Clients, primary: Mapping[str, Any], decision: Decision) -> None:
         if decision.status and changes(primary.get("status") or {}, decision.status):
-            try:
-                Patch(self.triggers.primary, primary, {"status": decision.status}, "status").execute(clients)
-            except NotFound:
-                return
+            Patch(self.triggers.primary, primary, {"status": decision.status}, "status").execute(clients)
             for notice in decision.notices:
                 record(clients, primary, notice)
 

@@ -112,7 +112,7 @@ def test_what_the_cluster_refers_to(world: World, describe: Describe) -> None:
 def test_no_secret_is_told(world: World, describe: Describe) -> None:
     metadata = {"name": "token", "namespace": world.namespace}
     secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": "hunter2"}}
-    broken = {**secret, "metadata": {**metadata, "name": "broken"}, "data": {"password": "hunter2, not base64!"}}
+    broken = {**secret, "metadata": {**metadata, "name": "broken"}, "data": {"other": "hunter2, not base64!"}}
     world.cluster(write_release(world.releases, "v1", [secret, broken]))
     world.secret()
     world.settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event as Flag
 
@@ -13,9 +13,9 @@ import pytest
 
 from events.delivery import HttpDelivery
 from infra.local.functions_server import FunctionsServer
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import Event, change_event
-from shared.kube import Client, Object
+from shared.kube import Client, Key, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.addons import Addons, owned
@@ -107,13 +107,9 @@ def test_the_same_event_in_two_replicas(
     assert len(proxy.writes()) == before
 
 
-def test_a_straggler_does_not_win(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path) -> None:
-    """One replica is stuck half-way in v2, while the other brings the cluster to v3; then the first one wakes up."""
-    numbers = range(12)
-    for version in ("v1", "v2", "v3"):
-        write_release(tmp_path, version, objects(addons.namespace, version, numbers))
-    addons.want(f"{STACK}-v1")
-    addons.until(lambda: addons.ready(f"{STACK}-v1"), "v1")
+@contextmanager
+def straggling(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, version: str) -> Iterator[None]:
+    """One replica is stuck half-way in applying this version until the end of the block, and then goes on."""
     awake = Flag()
     held: list[Request] = []
 
@@ -122,21 +118,49 @@ def test_a_straggler_does_not_win(addons: Addons, replicas: list[HttpDelivery], 
         awake.wait(30)
         healthy(exchange)
 
-    proxy.fail(hold, lambda request: "configmaps/m" in request.path and b'"v2"' in request.body)
-    addons.want(f"{STACK}-v2")
+    proxy.fail(hold, lambda request: "configmaps/m" in request.path and f'"{version}"'.encode() in request.body)
+    addons.want(f"{STACK}-{version}")
     stuck = Addons(addons.client, replicas[1], addons.namespace, proxy.kubeconfig)
     with ThreadPoolExecutor(1) as pool:
         straggler = pool.submit(stuck.tell, CLUSTER, addons.cluster_key)
         try:
             while not held:
                 assert not straggler.done(), straggler.result()
-            addons.want(f"{STACK}-v3")
-            addons.until(lambda: addons.ready(f"{STACK}-v3"), "v3")
-            check(addons, "v3", numbers)
+            yield
         finally:
             awake.set()
         straggler.result()
+
+
+def test_a_straggler_does_not_win(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path) -> None:
+    """One replica is stuck half-way in v2, while the other brings the cluster to v3; then the first one wakes up."""
+    numbers = range(12)
+    for version in ("v1", "v2", "v3"):
+        write_release(tmp_path, version, objects(addons.namespace, version, numbers))
+    addons.want(f"{STACK}-v1")
+    addons.until(lambda: addons.ready(f"{STACK}-v1"), "v1")
+    with straggling(addons, replicas, proxy, "v2"):
+        addons.want(f"{STACK}-v3")
+        addons.until(lambda: addons.ready(f"{STACK}-v3"), "v3")
+        check(addons, "v3", numbers)
     for _ in range(2):
         addons.sweep()
     assert addons.ready(f"{STACK}-v3")
     check(addons, "v3", numbers)
+
+
+def test_a_straggler_leaves_nothing_of_an_addon_that_is_gone(
+    addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+) -> None:
+    """Where no garbage collector runs, too: the manifests for a rollback go with the addon."""
+    for version in ("v1", "v2"):
+        write_release(tmp_path, version, objects(addons.namespace, version, range(3)))
+    addons.want(f"{STACK}-v1")
+    addons.until(lambda: addons.ready(f"{STACK}-v1"), "v1")
+    manifests = Key(addons.namespace, f"{addons.addon_key.name}-manifests")
+    assert addons.client.find(SECRET, manifests)
+    with straggling(addons, replicas, proxy, "v2"):
+        addons.client.delete(CLUSTER_ADDON, addons.addon_key)
+        addons.until(addons.gone, "the addon gone")
+        assert addons.client.find(SECRET, manifests) is None
+    assert addons.client.find(SECRET, manifests) is None

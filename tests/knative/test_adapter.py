@@ -134,7 +134,9 @@ def test_the_whole_job_on_the_adapters_events(
 
     ours = [(name, event) for name, event, _ in seen if event.namespace == namespace and event.change]
     assert {event.source for _, event in ours} == {management.host}
-    assert {name for name, _ in ours} == {"cluster", "kubeconfig", "addon_create", "addon_apply", "kind_cluster"}
+    # Everything that is triggered by a Cluster or by what the functions make for it.
+    concerned = {"cluster", "kubeconfig", "addon_create", "addon_apply", "addon_cleanup", "kind_cluster"}
+    assert {name for name, _ in ours} == concerned | {"cluster_stack", "cluster_stack_release"}
     secrets = [event for _, event in ours if event.kind == "Secret"]
     assert secrets
     assert all(event.object is None and "data" not in event.data for event in secrets)
