@@ -91,12 +91,12 @@ class Dispatcher:
         concerned = 0
         for name in self._triggers if functions is None else functions:
             try:
-                key = self._triggers[name].key(event)
+                subject = self._triggers[name].subject(event)
             except Exception:  # an object that a mapping cannot take must not stop the others
                 log.exception("%s cannot tell whether %s %s concerns it", name, event.kind or event.type, event.key)
                 continue
-            if key is not None:
-                self._queue.add(name, key, event)
+            if subject is not None:
+                self._queue.add(name, subject, event)
                 concerned += 1
         return concerned
 

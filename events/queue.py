@@ -14,12 +14,12 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from shared.event import Event
-from shared.kube import Key, dig
+from shared.kube import dig
 
 BASE, CAP = 0.2, 60.0
 """Seconds: the first back-off, and the longest."""
@@ -46,7 +46,7 @@ class Entry:
     """A function's next (or present) look at `key`."""
 
     function: str
-    key: Key
+    key: Hashable
     event: Event
     since: float
     """When the event became due: arrived, or was to be delivered again."""
@@ -130,7 +130,7 @@ class WorkQueue:
         self._jitter = jitter
         self._bucket = TokenBucket(rate, max(1.0, burst or rate))
         self._changed = threading.Condition()
-        self._entries: dict[tuple[str, Key], Entry] = {}
+        self._entries: dict[tuple[str, Hashable], Entry] = {}
         self._ready: deque[Entry] = deque()
         self._due: list[tuple[float, int, Entry]] = []  # what is due, whether or not the entry still waits for it
         self._number = 0
@@ -140,10 +140,10 @@ class WorkQueue:
         self.last_activity = clock()
         """When something was last added or finished."""
 
-    def add(self, function: str, key: Key, event: Event) -> None:
+    def add(self, function: str, key: Hashable, event: Event) -> None:
         self.add_after(function, key, event, 0.0)
 
-    def add_after(self, function: str, key: Key, event: Event, seconds: float) -> None:
+    def add_after(self, function: str, key: Hashable, event: Event, seconds: float) -> None:
         """Delivers the event in `seconds`; where an entry is there already, like `add`."""
         now = self._clock()
         with self._changed:

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .event import Change, Event
 from .kube.resources import Key, Resource, dig, key_of
 
-KeyOf = Callable[[Mapping[str, Any]], Key | None]
+
+class Subject(NamedTuple):
+    """One object that a function is to look at; `resource` is None for functions that are about no kind."""
+
+    resource: Resource | None
+    key: Key
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
+KeyOf = Callable[[Mapping[str, Any]], Key | Subject | None]
 
 SPEC = ("metadata.generation", "metadata.deletionTimestamp", "metadata.finalizers")
 """The fields that say what the user wants; a status write of our own touches none of them."""
@@ -23,7 +34,8 @@ SPEC = ("metadata.generation", "metadata.deletionTimestamp", "metadata.finalizer
 class Watch:
     """One kind whose changes concern a function.
 
-    `key` maps a changed object to the function's primary object (None: no concern of ours). It must also work on a
+    `key` maps a changed object to the function's primary object (None: no concern of ours); where a function has
+    several primary kinds, and this is none of them, to a `Subject`. It must also work on a
     bare reference (apiVersion, kind, name, namespace) where `reference` is set: such events carry no content, which
     is how Secrets are watched without their values travelling. `fields` are the dotted paths that matter; an update
     that touches none of them is not forwarded (empty: every update is).
@@ -60,16 +72,18 @@ class Rule:
 
 @dataclass(frozen=True)
 class Triggers:
-    """All that starts the function `name`. `watches[0]`, if any, is its primary kind."""
+    """All that starts the function `name`. Its primary kind is that of the first watch, unless several are named."""
 
     name: str
     watches: tuple[Watch, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     rules: tuple[Rule, ...] = ()
+    several: tuple[Resource, ...] = ()
+    """The primary kinds of a function that treats more than one alike."""
 
     @property
-    def primary(self) -> Resource:
-        return self.watches[0].resource
+    def primaries(self) -> tuple[Resource, ...]:
+        return self.several or tuple(watch.resource for watch in self.watches[:1])
 
     def watch(self, event: Event) -> Watch | None:
         """The declaration that an object change falls under; versions of a kind are not told apart."""
@@ -80,6 +94,20 @@ class Triggers:
 
     def key(self, event: Event) -> Key | None:
         """The primary object that `event` is about, or None where it is no concern of this function."""
+        subject = self.subject(event)
+        return subject.key if subject else None
+
+    def subject(self, event: Event) -> Subject | None:
+        """Like `key`, with the kind: what tells one primary object from all others."""
+        found = self._mapped(event)
+        if found is None or isinstance(found, Subject):
+            return found
+        of_kind = [
+            resource for resource in self.primaries if (resource.group, resource.kind) == (event.group, event.kind)
+        ]
+        return Subject(next(iter(of_kind or self.primaries), None), found)
+
+    def _mapped(self, event: Event) -> Key | Subject | None:
         if event.change:
             watch = self.watch(event)
             return watch.key(event.as_object) if watch and event.change in watch.changes else None

@@ -23,8 +23,8 @@ def rules(triggers: Triggers) -> list[Object]:
     for watch in triggers.watches:
         verbs = ("get",) if watch.reference else READ
         wanted.append(Rule(watch.resource.group, (watch.resource.plural,), verbs))
-    if triggers.watches:
-        wanted.append(Rule(triggers.primary.group, (f"{triggers.primary.plural}/status",), ("patch",)))
+    wanted += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in triggers.primaries]
+    if triggers.primaries:
         wanted.append(Rule("", ("events",), ("create",)))
     return merged(wanted)
 

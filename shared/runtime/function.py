@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from ..clients import Clients
 from ..effects import Effect, Patch, Results, latest, perform
 from ..event import Event
-from ..kube import ApiError, Conflict, Key, NotFound, Object, Unavailable, dig
+from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
 from . import waits
@@ -80,13 +80,13 @@ class Function(Generic[O]):
 
     def handle(self, clients: Clients, event: Event) -> Answer:
         """Brings the object that `event` is about one step nearer to what is wanted. Raises only on a bug."""
-        key = self.triggers.key(event)
-        if key is None:
+        subject = self.triggers.subject(event)
+        if subject is None or subject.resource is None:
             return done("no concern of this function")
         races = steps = 0
         while races < _RACES:
             try:
-                answer = self._reconcile(clients, key, event)
+                answer = self._reconcile(clients, subject.resource, subject.key, event)
                 steps += 1
                 if answer is not None:
                     return answer
@@ -105,9 +105,9 @@ class Function(Generic[O]):
                 return Answer(503, str(error), retry_after=10.0)
         return Answer(503, str(conflict), retry_after=1.0)
 
-    def _reconcile(self, clients: Clients, key: Key, event: Event) -> Answer | None:
+    def _reconcile(self, clients: Clients, resource: Resource, key: Key, event: Event) -> Answer | None:
         """One round of the four steps; None where another follows at once."""
-        primary = clients.management.find(self.triggers.primary, key)
+        primary = clients.management.find(resource, key)
         if primary is not None and not event.resync and self.settled(primary, event):
             return Answer(204, "settled", settled=True)
         observed = self.observe(clients, key, primary)
@@ -115,7 +115,7 @@ class Function(Generic[O]):
         decision = self.decide(observed, now)
         results = perform(decision.effects, clients)
         try:
-            return self._conclude(clients, primary, observed, decision, results, now)
+            return self._conclude(clients, resource, primary, observed, decision, results, now)
         except (Conflict, NotFound):
             if self.overtaken is not None:
                 self.overtaken(clients, observed, decision, results)
@@ -124,6 +124,7 @@ class Function(Generic[O]):
     def _conclude(
         self,
         clients: Clients,
+        resource: Resource,
         primary: Object | None,
         observed: O,
         decision: Decision,
@@ -134,7 +135,7 @@ class Function(Generic[O]):
             decision = self.report(observed, decision, results, now)
         if results.error is None:
             if primary is not None and not _gone(primary, results):
-                self._write_status(clients, latest(primary, results), decision)
+                self._write_status(clients, resource, latest(primary, results), decision)
                 waits.observe(self.name, primary, decision.status, now)
             if decision.proceed:
                 return None
@@ -147,9 +148,11 @@ class Function(Generic[O]):
             record(clients, primary, Notice("ReconcileFailed", str(results.error), "Warning"))
         raise results.error
 
-    def _write_status(self, clients: Clients, primary: Mapping[str, Any], decision: Decision) -> None:
+    def _write_status(
+        self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
+    ) -> None:
         if decision.status and changes(primary.get("status") or {}, decision.status):
-            Patch(self.triggers.primary, primary, {"status": decision.status}, "status").execute(clients)
+            Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
             for notice in decision.notices:
                 record(clients, primary, notice)
 
