@@ -187,7 +187,9 @@ def change_event(obj: Object, change: Change, *, source: str, reference: bool = 
     )
 
 
-def own_event(type_: str, *, source: str, subject: str, about: Object | None = None, data: Object) -> Event:
+def own_event(
+    type_: str, *, source: str, subject: str, about: Object | None = None, data: Object, resync: bool = False
+) -> Event:
     """A next step, `dev.capi-functions.<type_>`; `about` is the object (or reference) that it is about."""
     about = about or {}
     key = key_of(about)
@@ -202,6 +204,7 @@ def own_event(type_: str, *, source: str, subject: str, about: Object | None = N
         namespace=key.namespace,
         name=key.name,
         data=data,
+        resync=resync,
     )
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from shared.api import cluster as contract
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.charts import Identity
-from shared.clients import Clients, Found, Workload
+from shared.clients import Clients, Found
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of
 from shared.kube.resources import split_api_version
 from shared.releases.naming import ReleaseName
@@ -20,7 +20,7 @@ from shared.releases.store import Corrupted
 from shared.releases.usage import Users, users
 from shared.storage import StorageError
 from shared.workload import inventory
-from shared.workload.reach import Reached
+from shared.workload.reach import Reached, here
 
 _NOTHING = Found("unreferenced")
 
@@ -79,7 +79,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
     if not provided(provider):
         return Observed(release, name, assets, provider)
     version = clients.management.request("GET", "/version", subject="version")["gitVersion"]
-    management = Management(_here(clients), version)
+    management = Management(here(clients), version)
     return Observed(release, name, assets, provider, management, _claimed(clients, key))
 
 
@@ -96,14 +96,8 @@ def _leaving(clients: Clients, key: Key, release: Object, name: ReleaseName | No
         provider = Found("absent", provider.kind)  # the kind is gone, and its objects with it
     using = _users(clients)
     claimed = _claimed(clients, key, using)
-    management = Management(_here(clients))
+    management = Management(here(clients))
     return Observed(release, name, provider=provider, management=management, claimed=claimed, users=using.get(key, ()))
-
-
-def _here(clients: Clients) -> Reached:
-    workload = Workload(clients.management)
-    workload.discovery = clients.discovery
-    return Reached(workload, clients.discovery.served())
 
 
 def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | MissingAssets:

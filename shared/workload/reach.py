@@ -51,3 +51,10 @@ def reach(clients: Clients, cluster: Key) -> Reached | Unreachable:
     except ApiError as error:
         return Unreachable(f"the workload API server is not ready: {error}")
     return Reached(workload, served)
+
+
+def here(clients: Clients) -> Reached:
+    """The management cluster, as a place to apply objects to."""
+    workload = Workload(clients.management)
+    workload.discovery = clients.discovery
+    return Reached(workload, clients.discovery.served())
