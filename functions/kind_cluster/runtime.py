@@ -73,7 +73,7 @@ class Local:
     def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
         from infra import control_plane
         from infra.control_plane.binaries import BinaryNotFound
-        from infra.control_plane.certificates import Authority
+        from shared.certificates import Authority
 
         try:
             control_plane.start(

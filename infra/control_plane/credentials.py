@@ -8,7 +8,7 @@ from infra.control_plane import files, servers
 from infra.control_plane.layout import Layout
 
 if TYPE_CHECKING:
-    from infra.control_plane.certificates import Authority, KeyPair
+    from shared.certificates import Authority, KeyPair
 
 _NAMES = ("ca", "apiserver", "admin", "service-account")
 
@@ -21,7 +21,7 @@ def prepare(layout: Layout) -> None:
     missing = [name for name in _NAMES if not layout.certificate(name).exists()]
     if not missing:
         return
-    from infra.control_plane import certificates  # slow to import, and needed on the first start only
+    from shared import certificates  # slow to import, and needed on the first start only
 
     if "ca" in missing:
         save_authority(layout, certificates.Authority.generate(f"{layout.root.name[:50]}-ca"))
@@ -44,7 +44,7 @@ def prepare(layout: Layout) -> None:
 
 def load_authority(layout: Layout) -> "Authority":
     """Raises OSError if the instance has no CA yet, ValueError if it is not usable."""
-    from infra.control_plane.certificates import Authority
+    from shared.certificates import Authority
 
     return Authority.load(layout.certificate("ca").read_bytes(), layout.key("ca").read_bytes())
 

@@ -20,7 +20,7 @@ from infra.control_plane.processes import Process
 from infra.control_plane.state import State
 
 if TYPE_CHECKING:
-    from infra.control_plane.certificates import Authority
+    from shared.certificates import Authority
 
 _SLACK = 20.0  # seconds for whatever is not the servers' start: lookups, the end of a former run
 _PROJECT = Path(__file__).parents[2]

@@ -148,7 +148,7 @@ def test_unusable_kubeconfig(world: World, content: bytes, words: str) -> None:
 
 
 def test_wrong_ca(world: World, tmp_path: Path) -> None:
-    from infra.control_plane.certificates import Authority
+    from shared.certificates import Authority
 
     other = base64.b64encode(Authority.generate("other").cert_pem).decode()
     lines = world.kubeconfig.decode().splitlines()

@@ -22,12 +22,12 @@ import yaml
 
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
-from infra.control_plane.certificates import Authority
 from infra.generate import hooks as manifests
 from infra.generate.__main__ import PROJECT
 from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.certificates import Authority
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH

@@ -31,10 +31,10 @@ from infra.control_plane import (
     status,
     stop,
 )
-from infra.control_plane.certificates import Authority, KeyPair
 from infra.control_plane.layout import Layout
 from infra.control_plane.processes import Process
 from infra.control_plane.state import State
+from shared.certificates import Authority, KeyPair
 
 NAMESPACES = "/api/v1/namespaces"
 

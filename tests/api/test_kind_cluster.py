@@ -14,8 +14,8 @@ import pytest
 
 from functions import catalog
 from infra import control_plane
-from infra.control_plane.certificates import Authority
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.certificates import Authority
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Unavailable, connect, dig

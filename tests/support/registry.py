@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from infra.control_plane.certificates import Authority
 from infra.control_plane.processes import spawn
+from shared.certificates import Authority
 
 USER, PASSWORD = "robot", "s3cret-word"
 _HTPASSWD = "robot:$2b$05$HBzZR.efFgzBUBlUj0/QIuLs3ZD7Fvzxyt7P7odJX1.UFWEomUNna"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.control_plane.certificates import Authority
+from shared.certificates import Authority
 from shared.kube import connect
 from shared.kube.connect import KubeconfigError, inline
 

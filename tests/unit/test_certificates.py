@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from infra.control_plane.certificates import YEAR, Authority, KeyPair, service_account_keys
+from shared.certificates import YEAR, Authority, KeyPair, service_account_keys
 
 AUTHORITY = Authority.generate("test-ca")
 

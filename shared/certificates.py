@@ -1,4 +1,6 @@
-"""One certificate authority per control plane, for its serving certificate and for all of its clients."""
+"""A certificate authority, and the serving and client certificates that it issues."""
+
+from __future__ import annotations
 
 import datetime
 import ipaddress
@@ -32,7 +34,7 @@ class Authority:
     key_pem: bytes
 
     @classmethod
-    def generate(cls, common_name: str, valid_for: datetime.timedelta = 10 * YEAR) -> "Authority":
+    def generate(cls, common_name: str, valid_for: datetime.timedelta = 10 * YEAR) -> Authority:
         """A new self-signed authority. Raises ValueError for a name that X.509 does not allow."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -48,7 +50,7 @@ class Authority:
         return cls(_pem(certificate), _key_pem(key))
 
     @classmethod
-    def load(cls, cert_pem: bytes, key_pem: bytes) -> "Authority":
+    def load(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
         """The authority of existing PEM data.
 
         Raises ValueError if either does not parse, they do not belong together, the certificate is not one of
