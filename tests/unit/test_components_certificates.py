@@ -1,0 +1,100 @@
+"""Serving certificates for providers' webhooks where there is no cert-manager."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from shared.components.certificates import INJECT, RENEWED_BEFORE, Request, issue, renewal, requests, with_own
+from shared.kube import Key, Object, dig
+
+NAMES = ("webhook.capi-system.svc", "webhook.capi-system.svc.cluster.local")
+REQUEST = Request(Key("capi-system", "serving"), Key("capi-system", "webhook-cert"), NAMES)
+CERTIFICATE: Object = {
+    "apiVersion": "cert-manager.io/v1",
+    "kind": "Certificate",
+    "metadata": {"name": "serving", "namespace": "capi-system"},
+    "spec": {"dnsNames": list(NAMES), "secretName": "webhook-cert", "issuerRef": {"kind": "Issuer", "name": "self"}},
+}
+
+
+def certificates(secret: Object, name: str) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(base64.b64decode(secret["data"][name]))
+
+
+def test_requests_are_read_from_certificates() -> None:
+    issuer = {**CERTIFICATE, "kind": "Issuer"}
+    other = {**CERTIFICATE, "apiVersion": "example.com/v1"}
+    assert requests([issuer, CERTIFICATE, other]) == [REQUEST]
+
+
+def test_the_certificate_serves_these_names_and_its_ca_signed_it() -> None:
+    secret = issue(REQUEST)
+    assert (secret["type"], secret["metadata"]) == (
+        "kubernetes.io/tls",
+        {"name": "webhook-cert", "namespace": "capi-system"},
+    )
+    [serving], [authority] = certificates(secret, "tls.crt"), certificates(secret, "ca.crt")
+    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == list(NAMES)
+    key = authority.public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    key.verify(serving.signature, serving.tbs_certificate_bytes, ec.ECDSA(SHA256()))
+    until = renewal(secret, REQUEST)
+    assert until is not None
+    assert until == serving.not_valid_after_utc - RENEWED_BEFORE
+    assert until > datetime.now(UTC) + timedelta(days=200)
+
+
+def test_what_does_not_serve_is_issued_again() -> None:
+    secret, other = issue(REQUEST), issue(REQUEST)
+    data = secret["data"]
+    broken: list[Object] = [
+        {**secret, "data": {}},
+        {**secret, "data": {**data, "tls.key": other["data"]["tls.key"]}},
+        {**secret, "data": {**data, "tls.crt": base64.b64encode(b"no certificate").decode()}},
+        {**secret, "data": {**data, "ca.crt": ""}},
+        {"kind": "Secret"},
+    ]
+    assert [renewal(found, REQUEST) for found in broken] == [None] * len(broken)
+    more = Request(REQUEST.certificate, REQUEST.secret, (*NAMES, "another.svc"))
+    assert renewal(secret, more) is None
+
+
+def test_a_renewal_trusts_the_former_ca_for_the_time_being() -> None:
+    first = issue(REQUEST)
+    second = issue(REQUEST, first)
+    third = issue(REQUEST, second)
+    [a], [b, before_b], [c, before_c] = (certificates(secret, "ca.crt") for secret in (first, second, third))
+    assert (before_b, before_c) == (a, b)
+    assert len({a, b, c}) == 3
+
+
+def test_injection() -> None:
+    annotations = {INJECT: "capi-system/serving"}
+    webhook: Object = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "w", "annotations": annotations},
+        "webhooks": [{"name": "a", "clientConfig": {"service": {"name": "s"}}}, {"name": "b"}],
+    }
+    crd: Object = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "c", "annotations": annotations},
+        "spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "s"}}}}},
+    }
+    plain: Object = {**crd, "spec": {}}
+    foreign: Object = {**webhook, "metadata": {"name": "f", "annotations": {INJECT: "elsewhere/serving"}}}
+    secret = issue(REQUEST)
+    objects = [CERTIFICATE, webhook, crd, plain, foreign]
+    result = with_own(objects, {REQUEST.certificate: secret})
+    authority = secret["data"]["ca.crt"]
+    assert [hook["clientConfig"]["caBundle"] for hook in result[0]["webhooks"]] == [authority, authority]
+    assert dig(result[1], "spec.conversion.webhook.clientConfig") == {"service": {"name": "s"}, "caBundle": authority}
+    assert result[2:] == [plain, foreign]
+    assert "caBundle" not in webhook["webhooks"][0]["clientConfig"]
