@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.control_plane.binaries import BinaryNotFound, cache_directory, explain, locate
+from infra.control_plane.binaries import BinaryNotFound, explain, locate
+from infra.control_plane.once import cache_directory
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ archive of a pinned version and digest; `go build` with the versions pinned in i
 What was built or unpacked is in the cache and is found there from then on.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import http.client
 import os
@@ -22,10 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-Progress = Callable[[str], None]
+from infra.control_plane.modules import Module, that_builds
+from infra.control_plane.once import REPORT_EVERY, Progress, alone, cache_directory, partial
 
-MODULES = Path(__file__).parents[1] / "binaries"
-_REPORT_EVERY = 10.0  # seconds between signs of life
 _CONNECT = 4.0  # seconds; the host may be out of reach, and there is another way
 _LARGEST = 400 * 1024 * 1024  # bytes of one executable, or of an archive
 
@@ -36,62 +33,6 @@ class BinaryNotFound(Exception):
 
 class _Unavailable(Exception):
     """One way to get an executable does not work."""
-
-
-@dataclass(frozen=True)
-class Module:
-    """A directory of `MODULES`: `module` gives the version, `packages` has the executables by name."""
-
-    directory: str
-    module: str
-    packages: Mapping[str, str]
-
-    @property
-    def path(self) -> Path:
-        return MODULES / self.directory
-
-    @property
-    def version(self) -> str:
-        """As pinned in go.mod, such as "v1.36.3"."""
-        pinned = re.search(rf"^\s*{re.escape(self.module)} (v\S+)", (self.path / "go.mod").read_text(), re.M)
-        if not pinned:
-            raise ValueError(f"{self.path / 'go.mod'} does not require {self.module}")
-        return pinned[1]
-
-    @property
-    def cache(self) -> Path:
-        """Where the built executables are; another go.mod means another directory."""
-        digest = hashlib.sha256((self.path / "go.mod").read_bytes()).hexdigest()[:12]
-        return cache_directory() / "binaries" / self.directory / f"{self.version}-{digest}"
-
-    @property
-    def linker_flags(self) -> str:
-        flags = ["-s", "-w"]
-        if self.directory == "kubernetes":
-            # Without these the server says that it is v0.0.0, and clients refuse it.
-            major, minor = self.version.removeprefix("v").split(".")[:2]
-            for name, value in (("gitVersion", self.version), ("gitMajor", major), ("gitMinor", minor)):
-                flags += ["-X", f"k8s.io/component-base/version.{name}={value}"]
-        return " ".join(flags)
-
-
-_EVENTING = "knative.dev/eventing"
-_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-_MODULES = (
-    Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
-    Module("kubernetes", "k8s.io/kubernetes", {name: f"k8s.io/kubernetes/cmd/{name}" for name in _KUBERNETES}),
-    Module(
-        "knative",
-        _EVENTING,
-        {
-            "apiserver_receive_adapter": f"{_EVENTING}/cmd/apiserver_receive_adapter",
-            "ingress": f"{_EVENTING}/cmd/broker/ingress",
-            "filter": f"{_EVENTING}/cmd/broker/filter",
-            "channel_dispatcher": f"{_EVENTING}/cmd/in_memory/channel_dispatcher",
-        },
-    ),
-    Module("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}),
-)
 
 
 @dataclass(frozen=True)
@@ -150,7 +91,7 @@ def locate(
 
 def explain(name: str) -> str:
     """What a user can do to get the executable `name`. Raises ValueError if it is not one of ours."""
-    module = _module(name)
+    module = that_builds(name)
     go = re.search(r"^go (\d+\.\d+)", (module.path / "go.mod").read_text(), re.M)
     ways = [
         f"set KUBEBUILDER_ASSETS to a directory that holds an executable file {name}",
@@ -161,22 +102,8 @@ def explain(name: str) -> str:
     return "One of these helps:\n" + "\n".join(f"  * {way}" for way in ways)
 
 
-def cache_directory() -> Path:
-    """`$CAPI_FUNCTIONS_CACHE`, or `capi-functions` in `$XDG_CACHE_HOME` or ~/.cache."""
-    if own := os.environ.get("CAPI_FUNCTIONS_CACHE"):
-        return Path(own).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "capi-functions"
-
-
-def _module(name: str) -> Module:
-    for module in _MODULES:
-        if name in module.packages:
-            return module
-    raise ValueError(f"{name} is not an executable that can be located")
-
-
 def _ways(name: str, progress: Progress, build: bool, archive: Archive | None) -> Iterator[Callable[[], Path]]:
-    module = _module(name)
+    module = that_builds(name)
     archived = archive if archive and name in archive.names else None
     yield lambda: _from_assets(name)
     yield lambda: _from_cache(name, [module.cache, *([archived.cache] if archived else [])])
@@ -213,10 +140,10 @@ def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
     url = archive.url.format(version=archive.version, platform=system)
     try:
         archive.cache.mkdir(parents=True, exist_ok=True)
-        with _alone(archive.cache / ".lock", f"downloads {url}", progress):
+        with alone(archive.cache / ".lock", f"downloads {url}", progress):
             if not _executable(target):
                 progress(f"downloading {url}")
-                with _partial(archive.cache / "archive.tar.gz") as download:
+                with partial(archive.cache / "archive.tar.gz") as download:
                     _download(url, download, archive.sha512[system])
                     _unpack(download, archive.names, archive.cache)
     except (OSError, EOFError, http.client.HTTPException, tarfile.TarError, _Unavailable) as error:
@@ -250,10 +177,10 @@ def _unpack(archive: Path, names: Sequence[str], directory: Path) -> None:
                 raise _Unavailable(f"{member.name} is larger than {_LARGEST} bytes")
             content = members.extractfile(member)
             assert content is not None  # it is a regular file
-            with content, _partial(directory / name) as partial:
-                with partial.open("wb") as file:
+            with content, partial(directory / name) as part:
+                with part.open("wb") as file:
                     shutil.copyfileobj(content, file)
-                _install(partial, directory / name)
+                _install(part, directory / name)
 
 
 def _from_source(name: str, module: Module, progress: Progress) -> Path:
@@ -262,11 +189,11 @@ def _from_source(name: str, module: Module, progress: Progress) -> Path:
         raise _Unavailable("cannot be built: there is no `go` in PATH")
     try:
         module.cache.mkdir(parents=True, exist_ok=True)
-        with _alone(module.cache / f".{name}.lock", f"builds {name}", progress):
+        with alone(module.cache / f".{name}.lock", f"builds {name}", progress):
             if not _executable(target):
-                with _partial(target) as partial:
-                    _build(name, module, partial, progress)
-                    _install(partial, target)
+                with partial(target) as part:
+                    _build(name, module, part, progress)
+                    _install(part, target)
     except OSError as error:
         raise _Unavailable(f"cannot be built: {error}") from error
     return target
@@ -294,7 +221,7 @@ def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
         reader.start()
         try:
             while True:
-                reader.join(_REPORT_EVERY)
+                reader.join(REPORT_EVERY)
                 if not reader.is_alive():
                     break
                 # go names each package when it begins to compile it.
@@ -310,42 +237,12 @@ def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
     progress(f"built {name} in {time.monotonic() - started:.0f} s")
 
 
-@contextlib.contextmanager
-def _alone(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
-    """Hold `lock`, also against other processes, which have our patience however long it takes."""
-    with lock.open("ab") as file:
-        waiting_since = time.monotonic()
-        next_report = waiting_since
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                now = time.monotonic()
-                if now >= next_report:
-                    progress(f"waiting for another run that {doing} ({now - waiting_since:.0f} s)")
-                    next_report = now + _REPORT_EVERY
-                time.sleep(0.1)
-        yield
-
-
-@contextlib.contextmanager
-def _partial(target: Path) -> Iterator[Path]:
-    """A name beside `target` for what is not complete yet; nothing is left of it afterwards."""
-    path = target.with_name(f".{target.name}.partial")
-    path.unlink(missing_ok=True)  # of a run that was killed; `go build` does not replace what is not its own
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _install(partial: Path, target: Path) -> None:
+def _install(part: Path, target: Path) -> None:
     """Make the file executable and give it its name, only after its content is on the disk."""
-    partial.chmod(0o755)
-    with partial.open("rb") as file:
+    part.chmod(0o755)
+    with part.open("rb") as file:
         os.fsync(file.fileno())
-    os.replace(partial, target)
+    os.replace(part, target)
 
 
 def _executable(path: Path) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.control_plane import binaries
+from infra.control_plane import binaries, modules, once
 from infra.control_plane.binaries import Archive, BinaryNotFound, locate
 
 SCRIPT = b"#!/bin/sh\necho archived\n"
@@ -142,7 +142,7 @@ def test_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each way is taken only where those before it fail."""
-    (etcd,) = [module for module in binaries._MODULES if module.directory == "etcd"]
+    (etcd,) = [module for module in modules.MODULES if module.directory == "etcd"]
     archive = release(served, BOTH)
 
     assert locate(["etcd"], progress=lines, archive=None) == {"etcd": etcd.cache / "etcd"}
@@ -281,7 +281,7 @@ def test_builds_that_start_together(go: Path, cache: Path, monkeypatch: pytest.M
 
 def test_build_reports(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_GO_SECONDS", "0.5")
-    monkeypatch.setattr(binaries, "_REPORT_EVERY", 0.2)
+    monkeypatch.setattr(binaries, "REPORT_EVERY", 0.2)
     locate(["ingress"], progress=lines)
     assert "1 packages compiled, now example.com/package" in lines.text
 
@@ -294,7 +294,7 @@ def test_failed_build(go: Path, cache: Path, lines: Lines, monkeypatch: pytest.M
 
 
 def test_remains_of_a_killed_build(go: Path, lines: Lines) -> None:
-    module = binaries._module("helm")
+    module = modules.that_builds("helm")
     module.cache.mkdir(parents=True)
     (module.cache / ".helm.partial").write_text("half")
     assert locate(["helm"], progress=lines) == {"helm": module.cache / "helm"}
@@ -326,8 +326,8 @@ def test_unknown_name(lines: Lines) -> None:
         locate(["kubelet"], progress=lines)
 
 
-@pytest.mark.parametrize("module", binaries._MODULES, ids=lambda module: str(module.directory))
-def test_modules_are_consistent(module: binaries.Module) -> None:
+@pytest.mark.parametrize("module", modules.MODULES, ids=lambda module: str(module.directory))
+def test_modules_are_consistent(module: modules.Module) -> None:
     """Every executable is a tool of its go.mod, so that `go mod tidy` keeps what it needs."""
     go_mod = (module.path / "go.mod").read_text()
     assert module.version.startswith("v")
@@ -336,10 +336,10 @@ def test_modules_are_consistent(module: binaries.Module) -> None:
 
 
 def test_the_server_knows_its_version() -> None:
-    flags = binaries._module("kube-apiserver").linker_flags
+    flags = modules.that_builds("kube-apiserver").linker_flags
     assert "version.gitVersion=v1.36.3 " in flags
     assert flags.endswith("version.gitMinor=36")
-    assert binaries._module("helm").linker_flags == "-s -w"
+    assert modules.that_builds("helm").linker_flags == "-s -w"
 
 
 @pytest.mark.parametrize(
@@ -355,4 +355,20 @@ def test_cache_directory(environment: dict[str, str], expected: str, monkeypatch
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert binaries.cache_directory() == Path(expected)
+    assert once.cache_directory() == Path(expected)
+
+
+def test_source_of_a_module(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors only: tests of the providers' manifests get the real thing."""
+    module = modules.that_builds("clusterctl")
+    with pytest.raises(ValueError, match=r"capi-1.14/go.mod does not require example.com/other"):
+        module.source("example.com/other", lines)
+    executable(go.parent / "go", b'#!/bin/sh\necho \'{"Error": "no such host"}\'\nexit 1\n')
+    with pytest.raises(modules.SourceNotFound, match=r"cluster-api@v1.14.0 cannot be downloaded: no such host"):
+        module.source("sigs.k8s.io/cluster-api", lines)
+    executable(go.parent / "go", b"#!/bin/sh\necho unknown command >&2\nexit 2\n")
+    with pytest.raises(modules.SourceNotFound, match=r"cannot be downloaded: unknown command"):
+        module.source("sigs.k8s.io/cluster-api", lines)
+    (go.parent / "go").unlink()
+    with pytest.raises(modules.SourceNotFound, match=r"needs Go to be downloaded"):
+        module.source("sigs.k8s.io/cluster-api", lines)

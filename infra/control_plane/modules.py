@@ -1,0 +1,120 @@
+"""The Go modules in infra/binaries: which version of which executable, and the source that travels with it."""
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.control_plane.once import Progress, cache_directory
+
+FOLDER = Path(__file__).parents[1] / "binaries"
+
+
+class SourceNotFound(Exception):
+    """The source of a module is not to be had; the message has what `go` says."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A directory of `FOLDER`: `module` gives the version, `packages` has the executables by name.
+
+    `stamp` is the package with the variables gitVersion, gitMajor and gitMinor, if executables need them.
+    """
+
+    directory: str
+    module: str
+    packages: Mapping[str, str]
+    stamp: str = ""
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / self.directory
+
+    @property
+    def version(self) -> str:
+        """As pinned in go.mod, such as "v1.36.3"."""
+        return self.pinned(self.module)
+
+    def pinned(self, module: str) -> str:
+        """The version of `module` in go.mod. Raises ValueError if it has none."""
+        found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", (self.path / "go.mod").read_text(), re.M)
+        if not found:
+            raise ValueError(f"{self.path / 'go.mod'} does not require {module}")
+        return found[1]
+
+    @property
+    def cache(self) -> Path:
+        """Where the built executables are; another go.mod means another directory."""
+        digest = hashlib.sha256((self.path / "go.mod").read_bytes()).hexdigest()[:12]
+        return cache_directory() / "binaries" / self.directory / f"{self.version}-{digest}"
+
+    @property
+    def linker_flags(self) -> str:
+        flags = ["-s", "-w"]
+        if self.stamp:
+            # Without these the API server says that it is v0.0.0, and clients refuse it.
+            major, minor = self.version.removeprefix("v").split(".")[:2]
+            for name, value in (("gitVersion", self.version), ("gitMajor", major), ("gitMinor", minor)):
+                flags += ["-X", f"{self.stamp}.{name}={value}"]
+        return " ".join(flags)
+
+    def source(self, module: str, progress: Progress) -> Path:
+        """The read-only folder with the source of `module` as pinned, downloaded if need be. Raises SourceNotFound."""
+        wanted = f"{module}@{self.pinned(module)}"
+        progress(f"looking for the source of {wanted}")
+        try:
+            done = subprocess.run(
+                ["go", "mod", "download", "-json", wanted],
+                cwd=self.path,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError as error:
+            raise SourceNotFound(f"{wanted} needs Go to be downloaded: {error}") from error
+        answer = json.loads(done.stdout or "{}")
+        if "Dir" not in answer:
+            raise SourceNotFound(f"{wanted} cannot be downloaded: {answer.get('Error') or done.stderr.strip()}")
+        return Path(answer["Dir"])
+
+
+_CLUSTER_API = "sigs.k8s.io/cluster-api"
+_EVENTING = "knative.dev/eventing"
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+MODULES = (
+    Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
+    Module(
+        "kubernetes",
+        "k8s.io/kubernetes",
+        {name: f"k8s.io/kubernetes/cmd/{name}" for name in _KUBERNETES},
+        stamp="k8s.io/component-base/version",
+    ),
+    Module("kwok", "sigs.k8s.io/kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+    Module(
+        "knative",
+        _EVENTING,
+        {
+            "apiserver_receive_adapter": f"{_EVENTING}/cmd/apiserver_receive_adapter",
+            "ingress": f"{_EVENTING}/cmd/broker/ingress",
+            "filter": f"{_EVENTING}/cmd/broker/filter",
+            "channel_dispatcher": f"{_EVENTING}/cmd/in_memory/channel_dispatcher",
+        },
+    ),
+    Module("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}),
+    Module(
+        "capi-1.14", _CLUSTER_API, {"clusterctl": f"{_CLUSTER_API}/cmd/clusterctl"}, stamp=f"{_CLUSTER_API}/version"
+    ),
+    Module("capi-1.13", _CLUSTER_API, {}),
+)
+
+
+def that_builds(name: str) -> Module:
+    """The module with the executable `name`. Raises ValueError if there is none."""
+    for module in MODULES:
+        if name in module.packages:
+            return module
+    raise ValueError(f"{name} is not an executable that can be located")
