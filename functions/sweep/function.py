@@ -6,7 +6,6 @@ object of that kind, which is how ClusterStacks get to ask for new releases.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as contract
@@ -16,7 +15,8 @@ from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import NotFound, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
-from shared.runtime import Answer, done
+from shared.runtime import Answer
+from shared.runtime.emit import emit
 
 from .triggers import PRIMARY_KINDS, TRIGGERS
 
@@ -26,18 +26,11 @@ SOURCE = "/sweep"
 def handle(clients: Clients, event: Event) -> Answer:
     if TRIGGERS.key(event) is None:
         return Answer(400, f"event {event.id}: the sweep is started by {TRIGGERS.subscriptions[0].type}")
-    sink = os.environ.get("K_SINK", "")
-    if not sink:
-        return Answer(400, "K_SINK is not set: there is nowhere to send what is not settled")
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
     objects = list(_objects(clients, kind))
     chosen = objects if everything or kind else list(unsettled(objects))
-    sent = sum(
-        _send(sink, change_event(obj, "update", source=SOURCE, reference=True, resync=everything)) for obj in chosen
-    )
-    if sent < len(chosen):
-        return Answer(503, f"{len(chosen) - sent} of {len(chosen)} events were not taken by the sink", retry_after=5)
-    return done(f"{sent} of {len(objects)} objects sent again")
+    events = (change_event(obj, "update", source=SOURCE, reference=True, resync=everything) for obj in chosen)
+    return emit(events, f"of {len(objects)} objects sent again")
 
 
 def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
@@ -85,14 +78,3 @@ def _objects(clients: Clients, kind: object = None) -> Iterator[Object]:
             yield from clients.management.list(resource)
         except NotFound:
             continue  # the kind is not installed here
-
-
-def _send(sink: str, event: Event) -> bool:
-    import urllib3
-
-    headers, body = event.to_http()
-    try:
-        response = urllib3.request("POST", sink, body=body, headers=headers, timeout=10.0, retries=2)
-    except urllib3.exceptions.HTTPError:
-        return False
-    return response.status < 300

@@ -89,6 +89,16 @@ def config_map_name(provider: Mapping[str, Any], version: str) -> str:
     return f"{kind_of(provider).word}-{key_of(provider).name}-{version}"
 
 
+def download_labels(provider: Mapping[str, Any], version: str = "") -> dict[str, str]:
+    """What a ConfigMap with a downloaded version carries; without a version, what all of them do."""
+    labels = {
+        f"{FINALIZER}/type": kind_of(provider).word,
+        f"{FINALIZER}/name": key_of(provider).name,
+        "managed-by.operator.cluster.x-k8s.io": "true",
+    }
+    return labels | ({f"{FINALIZER}/version": version} if version else {})
+
+
 def config_secret(provider: Mapping[str, Any]) -> Key | None:
     """The Secret with variables and credentials; in the provider's own namespace unless it says otherwise."""
     return _reference(provider, dig(provider, "spec.configSecret"))

@@ -19,3 +19,6 @@ KIND_CLUSTER = Resource("infrastructure.cluster-k8s.io", "v1alpha1", "KINDCluste
 
 SECRET = Resource("", "v1", "Secret", "secrets")
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
+DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
+ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")

@@ -8,10 +8,11 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from shared.api import provider as contract
-from shared.api.conditions import is_true
+from shared.api.conditions import is_true, rfc3339
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.kube import Object, dig, key_of
@@ -89,9 +90,14 @@ def applied_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
 
 
 def is_installed(provider: Object, digest: str) -> bool:
-    """The gate: what was made from inputs of this hash is in the cluster, as far as the provider object tells."""
+    """The gate: what was made from inputs of this hash is in the cluster, as far as the provider object tells.
+
+    Where the certificates are ours, it opens once they are to be renewed.
+    """
+    renewal = dig(provider, "status.target.renewAt", "")
     return (
-        dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest
+        not (renewal and renewal <= rfc3339(datetime.now(UTC)))
+        and dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest
         and bool(contract.version_of(provider))
         and contract.installed_version(provider) == contract.version_of(provider)
         and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")

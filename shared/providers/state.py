@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from shared.api.conditions import READY, get_condition, remove_condition, set_condition
+from shared.api.conditions import READY, get_condition, is_true, remove_condition, set_condition
 from shared.kube import Object, dig
 from shared.runtime import Notice
 
@@ -40,6 +40,9 @@ class State:
     def false(self, type_: str, reason: str, message: str, *, tell: str = "Warning") -> None:
         """`tell` is the type of the event that says so, once; empty for none."""
         self._set(type_, "False", reason, message, tell)
+
+    def is_true(self, type_: str) -> bool:
+        return is_true(self.conditions, type_)
 
     def drop(self, type_: str) -> None:
         self.conditions = remove_condition(self.conditions, type_)
