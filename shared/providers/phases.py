@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from shared.api import provider as contract
 from shared.event import OWN, Event, own_event
 from shared.kube import Key, Object, key_of
@@ -27,7 +30,7 @@ def about(event: Event) -> Key | None:
     return event.key if event.kind in contract.BY_KIND else None
 
 
-def owner(obj: Object) -> Subject | None:
+def owner(obj: Mapping[str, Any]) -> Subject | None:
     """The provider that an installed object belongs to, by its owner reference."""
     for reference in (obj.get("metadata") or {}).get("ownerReferences") or []:
         kind = contract.BY_KIND.get(reference.get("kind", ""))
