@@ -1,0 +1,1 @@
+"""Brings a provider's objects to what its components, its spec and its Secret make of them."""

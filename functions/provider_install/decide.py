@@ -1,0 +1,184 @@
+"""What follows for one provider whose components are there: guards, then certificates, stored versions, the rollout.
+
+Webhooks come last, and only once what answers them runs: a webhook without its backend blocks everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from shared.api import cluster
+from shared.api import provider as contract
+from shared.api.resources import SECRET
+from shared.components import certificates
+from shared.components.certificates import Request
+from shared.components.errors import ComponentsError
+from shared.effects import Create, Effect, Patch, add_finalizer
+from shared.kube import Object, deleting, dig, owner_reference
+from shared.kube.crds import CRD
+from shared.providers import phases
+from shared.providers.state import INSTALLED, State
+from shared.runtime import Decision
+from shared.runtime.function import changes
+from shared.workload import inventory
+from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.inventory import Plan
+from shared.workload.policy import Policy
+from shared.workload.reach import Reached
+from shared.workload.rollout import Rollout
+
+from .observe import Observed
+from .storage import MigrateStorage, dropped
+
+LATE = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
+"""Kinds that stand before a backend."""
+
+# Seconds until the next look.
+INPUT_RETRY = 30.0
+BROKEN_RETRY = 120.0
+"""For what only a change of the provider, or of something it refers to, can mend; both come with an event."""
+
+
+def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
+    provider = observed.provider
+    if provider is None or deleting(provider):
+        return Decision(message="the provider is gone, or going")
+    if cluster.is_paused(provider):
+        return Decision(message="paused")
+    if observed.unchanged:
+        return Decision(message="installed as it stands")
+    state = State(provider, now)
+    if observed.inputs.problem:
+        return _broken(state, "ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
+    if observed.fetched is None:
+        # Storage may have lost them: fetched again, which ends here again.
+        return Decision(reply=phases.next_step(phases.CHECKED, provider, resync=resync), message="not fetched yet")
+    if not isinstance(observed.policy, Policy):
+        return _broken(state, "InvalidAnnotation", str(observed.policy), BROKEN_RETRY)
+    if isinstance(observed.rendered, ComponentsError):
+        return _broken(state, observed.rendered.reason, str(observed.rendered), BROKEN_RETRY)
+    assert observed.management is not None
+    if due := _due(observed, now):
+        effects = tuple(_issue(provider, request, observed.secrets[request.secret]) for request in due)
+        return Decision(effects, proceed=True, message=f"{len(due)} certificates issued")
+    return _roll_out(state, observed, provider, observed.policy, observed.management, observed.rendered)
+
+
+def _broken(state: State, reason: str, message: str, again: float) -> Decision:
+    state.false(INSTALLED, reason, message)
+    return Decision(status=state.status(), notices=tuple(state.notices), requeue=again, message=message)
+
+
+# -- certificates ----------------------------------------------------------------------------------------------
+
+
+def _due(observed: Observed, now: datetime) -> list[Request]:
+    """Those that are not there, do not serve, or come to their end."""
+    due = []
+    for request in observed.requests:
+        secret = observed.secrets[request.secret]
+        renewal = certificates.renewal(secret, request) if secret else None
+        if renewal is None or renewal <= now:
+            due.append(request)
+    return due
+
+
+def _issue(provider: Object, request: Request, before: Object | None) -> Effect:
+    """Created or changed only in the state that was seen: of two that issue at once, one wins."""
+    secret = certificates.issue(request, before)
+    if before is not None:
+        return Patch(SECRET, before, {"data": secret["data"]})
+    secret["metadata"]["ownerReferences"] = [owner_reference(provider)]
+    return Create(SECRET, secret)
+
+
+def renew_at(observed: Observed) -> datetime | None:
+    """When the first of our certificates is to be renewed."""
+    times = [certificates.renewal(observed.secrets[one.secret] or {}, one) for one in observed.requests]
+    return min((time for time in times if time), default=None)
+
+
+# -- rollout ---------------------------------------------------------------------------------------------------
+
+
+def _roll_out(
+    state: State,
+    observed: Observed,
+    provider: Object,
+    policy: Policy,
+    management: Reached,
+    rendered: Sequence[Object],
+) -> Decision:
+    objects = list(rendered)
+    if observed.requests:
+        secrets = {request.certificate: observed.secrets[request.secret] or {} for request in observed.requests}
+        objects = [*certificates.with_own(objects, secrets), *(_kept(secret) for secret in secrets.values())]
+    try:
+        wanted = desired(objects, management.served, default_namespace=provider["metadata"]["namespace"])
+    except UnknownKinds as error:
+        hint = "install what defines them first"
+        return _broken(state, "InstallFailed", f"{str(error).replace('workload', 'management')}; {hint}", INPUT_RETRY)
+    plan, whole = _plan(observed, provider, policy, wanted, state)
+    effects: list[Effect] = []
+    if contract.FINALIZER not in dig(provider, "metadata.finalizers", []):
+        effects.append(add_finalizer(contract.kind_of(provider).resource, provider, contract.FINALIZER))
+    effects += _begin(state, observed, provider, plan, whole)
+    for crd in wanted:
+        live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None
+        if live is not None and dropped(live, crd):
+            effects.append(MigrateStorage(live, crd))
+    resources = {**management.served, **defined_by(wanted)}
+    # A Deployment's selector, or what a role binding points to, can only be changed by making it anew.
+    effects.append(Rollout(management.workload, plan, resources, replace(policy, recreate=True)))
+    if whole:
+        effects += _remember(provider, observed.digest)
+    return Decision(tuple(effects))
+
+
+def _remember(provider: Object, digest: str) -> list[Effect]:
+    """What the gate goes by: reached only once everything before it has succeeded."""
+    if dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest:
+        return []
+    patch: Object = {"metadata": {"annotations": {contract.HASH_ANNOTATION: digest}}}
+    return [Patch(contract.kind_of(provider).resource, provider, patch)]
+
+
+def _kept(secret: Object) -> Object:
+    """The Secret as an object to apply: what was read, without the server's own fields."""
+    metadata = {name: secret["metadata"][name] for name in ("name", "namespace", "ownerReferences")}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": secret["type"], "data": secret["data"]}
+
+
+def _plan(
+    observed: Observed, provider: Object, policy: Policy, wanted: Sequence[Object], state: State
+) -> tuple[Plan, bool]:
+    """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
+    known = observed.known
+    resumed = dig(provider, "status.target.inputs") == observed.digest
+    whole = inventory.plan(wanted, known, resumed=resumed)
+    if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in LATE for step in whole.steps):
+        return whole, True
+    early = [obj for obj in wanted if obj["kind"] not in LATE]
+    first = inventory.plan(early, known, resumed=resumed, prune=False)
+    done = resumed and all(step.action == "keep" and not step.entry.waiting for step in first.steps)
+    overdue = resumed and state.since(INSTALLED) > policy.wait_timeout
+    return (whole, True) if done or overdue else (first, False)
+
+
+def _begin(state: State, observed: Observed, provider: Object, plan: Plan, whole: bool) -> list[Effect]:
+    """The intent, written before anything is applied, so that no crash can orphan an object."""
+    if whole and not plan.count("apply") and not plan.prune:
+        return []
+    if observed.upgrades:
+        reason, what = "Upgrading", f"from {contract.installed_version(provider)} to {contract.version_of(provider)}"
+    else:
+        reason, what = "Installing", contract.version_of(provider)
+    state.false(INSTALLED, reason, f"{reason.lower()} {what}: {len(plan.steps)} objects", tell="Normal")
+    resources = [entry.dump() for entry in inventory.intent(plan)]
+    target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
+    status = state.status(resources=resources, target=target)
+    if not changes(dig(provider, "status", {}), status):
+        return []
+    return [Patch(contract.kind_of(provider).resource, provider, {"status": status}, subresource="status")]

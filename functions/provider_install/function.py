@@ -1,0 +1,20 @@
+"""`provider_install`, put together."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shared.clients import Clients
+from shared.event import Event
+from shared.runtime import Answer, Function
+
+from .decide import decide
+from .observe import observe
+from .report import report
+from .triggers import TRIGGERS
+
+
+def handle(clients: Clients, event: Event) -> Answer:
+    again = event.resync
+    look, judge, tell = partial(observe, resync=again), partial(decide, resync=again), partial(report, resync=again)
+    return Function(TRIGGERS, look, judge, report=tell).handle(clients, event)

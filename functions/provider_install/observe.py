@@ -1,0 +1,137 @@
+"""What is read to install one provider, and the objects that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from shared.components.render import render
+from shared.providers.bundle import Fetched, fetched
+
+from shared.api import cluster
+from shared.api import provider as contract
+from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
+from shared.charts.manifests import identity
+from shared.clients import Clients
+from shared.components import catalog, certificates
+from shared.components.certificates import CERT_MANAGER, Request
+from shared.components.errors import ComponentsError
+from shared.kube import Key, Object, deleting, dig, key_of, owner_reference
+from shared.kube.crds import CRD
+from shared.providers import inputs
+from shared.providers.inputs import Inputs
+from shared.workload import inventory
+from shared.workload.inventory import Entry
+from shared.workload.policy import Policy, PolicyError
+from shared.workload.reach import Reached, here
+
+
+@dataclass(frozen=True)
+class Observed:
+    provider: Object | None
+    unchanged: bool = False
+    """What the inputs make is in the cluster, and nobody wants another look."""
+    inputs: Inputs = field(default_factory=Inputs)
+    digest: str = ""
+    """The hash of all inputs."""
+    fetched: Fetched | None = None
+    """The components of the version that is asked for; None while they are not in storage."""
+    policy: Policy | PolicyError = field(default_factory=Policy)
+    rendered: Sequence[Object] | ComponentsError = ()
+    management: Reached | None = None
+    requests: Sequence[Request] = ()
+    """Certificates that are left to us, since there is no cert-manager."""
+    secrets: Mapping[Key, Object | None] = field(default_factory=dict)
+    """What these are in; None for one that is not there."""
+    crds: Mapping[str, Object] = field(default_factory=dict)
+    """The CRDs of an upgrade by name, as they are in the cluster."""
+
+    @property
+    def known(self) -> list[Entry]:
+        return inventory.load(dig(self.provider, "status.resources"))
+
+    @property
+    def upgrades(self) -> bool:
+        provider = self.provider or {}
+        return contract.installed_version(provider) not in ("", contract.version_of(provider))
+
+
+def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
+    if provider is None or deleting(provider) or cluster.is_paused(provider):
+        return Observed(provider)
+    read = inputs.read(clients, provider)
+    digest = inputs.applied_hash(provider, read, catalog.overrides_text())
+    observed = Observed(provider, inputs=read, digest=digest)
+    if not resync and inputs.is_installed(provider, digest):
+        return replace(observed, unchanged=True)
+    components = fetched(clients, provider)
+    observed = replace(observed, fetched=components)
+    if read.problem or components is None:
+        return observed
+    try:
+        observed = replace(observed, policy=Policy.of(provider))
+        objects = render(
+            components.bundle.components.decode(),
+            provider=provider,
+            variables=read.variables,
+            additional=read.additional,
+        ).objects
+    except PolicyError as error:
+        return replace(observed, policy=error)
+    except ComponentsError as error:
+        return replace(observed, rendered=error)
+    return _in_cluster(clients, observed, provider, objects)
+
+
+def _in_cluster(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> Observed:
+    management = here(clients)
+    wanted = [*_owned(objects, provider), *_listed(provider, management)]
+    asked = () if _has_cert_manager(management) else certificates.requests(objects)
+    secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
+    crds: dict[str, Object] = {}
+    if observed.upgrades:
+        names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
+        found = {name: clients.management.find(CRD, Key("", name)) for name in names}
+        crds = {name: crd for name, crd in found.items() if crd is not None}
+    return replace(observed, rendered=wanted, management=management, requests=asked, secrets=secrets, crds=crds)
+
+
+def _has_cert_manager(management: Reached) -> bool:
+    return (f"{CERT_MANAGER}/v1", "Certificate") in management.served
+
+
+def _owned(objects: Sequence[Object], provider: Object) -> list[Object]:
+    """With the provider as the owner of all that is in its namespace, by which a Deployment leads back to it."""
+    namespace, result = key_of(provider).namespace, []
+    for obj in objects:
+        if identity(obj).namespace == namespace:
+            obj = {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner_reference(provider)]}}
+        result.append(obj)
+    return result
+
+
+def _listed(provider: Object, management: Reached) -> list[Object]:
+    """clusterctl's own record of the provider, so that its commands find it."""
+    if (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind) not in management.served:
+        return []
+    key, kind, label = key_of(provider), contract.kind_of(provider), contract.label_of(provider)
+    labels = {
+        contract.COMPONENT_LABEL: "",
+        contract.PROVIDER_LABEL: label,
+        f"{contract.COMPONENT_LABEL}/core": "inventory",
+    }
+    return [
+        {
+            "apiVersion": CLUSTERCTL_PROVIDER.api_version,
+            "kind": CLUSTERCTL_PROVIDER.kind,
+            "metadata": {
+                "name": label,
+                "namespace": key.namespace,
+                "labels": labels,
+                "ownerReferences": [owner_reference(provider)],
+            },
+            "providerName": key.name,
+            "type": kind.kind,
+            "version": contract.version_of(provider),
+        }
+    ]

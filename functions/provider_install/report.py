@@ -1,0 +1,95 @@
+"""What is said once the rollout has happened, or how far it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from shared.api import provider as contract
+from shared.api.conditions import rfc3339
+from shared.effects import Results
+from shared.kube import Object, dig
+from shared.providers import phases
+from shared.providers.state import INSTALLED, UPGRADED, State
+from shared.runtime import Decision
+from shared.workload.inventory import Entry
+from shared.workload.rollout import Incomplete, Outcome, Rollout, told_waiting
+
+from .decide import LATE, renew_at
+from .observe import Observed
+from .storage import NoCommonVersion
+
+# Seconds until the next look.
+BACKEND_RETRY = 5.0
+PARTIAL_RETRY = 20.0
+
+
+def report(
+    observed: Observed, decision: Decision, results: Results, now: datetime, *, resync: bool = False
+) -> Decision:
+    provider = observed.provider
+    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
+    if provider is None or rollout is None:
+        return decision
+    state = State(provider, now)
+    error = results.error
+    if isinstance(error, Incomplete):
+        results.error = None
+        return _failed(decision, state, observed, str(error), resources=_dump(error.outcome.entries))
+    if isinstance(error, NoCommonVersion):
+        results.error = None
+        return _failed(decision, state, observed, str(error))
+    outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
+    if outcome is None or error is not None:
+        return decision
+    if _is_whole(observed, rollout):
+        return _installed(state, observed, provider, outcome, resync=resync)
+    if not outcome.unready:
+        return replace(decision, status=state.status(resources=_dump(outcome.entries)), proceed=True)
+    message = f"its webhooks wait for {told_waiting(outcome.unready)}"
+    state.false(INSTALLED, "WaitingForBackends", message, tell="Normal")
+    status = state.status(resources=_dump(outcome.entries))
+    return replace(decision, status=status, notices=tuple(state.notices), requeue=BACKEND_RETRY, message=message)
+
+
+def _is_whole(observed: Observed, rollout: Rollout) -> bool:
+    wanted = [] if isinstance(observed.rendered, Exception) else observed.rendered
+    late = any(obj["kind"] in LATE for obj in wanted)
+    return not late or any(step.obj["kind"] in LATE for step in rollout.plan.steps)
+
+
+def _failed(decision: Decision, state: State, observed: Observed, message: str, **fields: object) -> Decision:
+    if observed.upgrades:
+        provider = observed.provider or {}
+        message = f"from {contract.installed_version(provider)} to {contract.version_of(provider)}: {message}"
+        state.false(UPGRADED, "ComponentsUpgradeError", message)
+    state.false(INSTALLED, "InstallFailed", message)
+    status, notices = state.status(**fields), tuple(state.notices)
+    return replace(decision, status=status, notices=notices, requeue=PARTIAL_RETRY, message=message)
+
+
+def _installed(state: State, observed: Observed, provider: Object, outcome: Outcome, *, resync: bool) -> Decision:
+    version = contract.version_of(provider)
+    message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
+    state.true(INSTALLED, "ProviderInstalled", "Provider is installed", tell=True)
+    if observed.upgrades:
+        state.true(UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", tell=True)
+    elif not state.is_true(UPGRADED):
+        state.drop(UPGRADED)  # of an upgrade that is not asked for any more
+    renewal = renew_at(observed)
+    target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
+    target["renewAt"] = rfc3339(renewal) if renewal else None
+    status = state.status(
+        installedVersion=version,
+        contract=observed.fetched.bundle.contract if observed.fetched else None,
+        observedGeneration=dig(provider, "metadata.generation"),
+        resources=_dump(outcome.entries),
+        target=target,
+    )
+    step = phases.next_step(phases.INSTALLED, provider, resync=resync)
+    return Decision(status=status, notices=tuple(state.notices), reply=step, message=message)
+
+
+def _dump(entries: Sequence[Entry]) -> list[dict[str, object]]:
+    return [entry.dump() for entry in entries]

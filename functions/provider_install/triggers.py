@@ -1,0 +1,15 @@
+"""What starts `provider_install`: components that were fetched."""
+
+from __future__ import annotations
+
+from shared.api.provider import KINDS
+from shared.providers import phases
+from shared.triggers import Rule, Subscription, Triggers
+
+TRIGGERS = Triggers(
+    name="provider_install",
+    several=tuple(kind.resource for kind in KINDS),
+    subscriptions=(Subscription(phases.type_of(phases.FETCHED), phases.about),),
+    # Components are of any kind, and bring roles: only who has a right may grant it.
+    rules=(Rule("*", ("*",), ("*",)),),
+)

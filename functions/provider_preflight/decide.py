@@ -1,0 +1,127 @@
+"""The checks, in order; the first that fails is told. Reasons are Cluster API Operator's, so that scripts find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.api import cluster
+from shared.api import provider as contract
+from shared.components import versions
+from shared.kube import Object, deleting, dig, key_of
+from shared.providers import phases
+from shared.providers.peers import works
+from shared.providers.state import CHECKED, State
+from shared.runtime import Decision
+
+from .observe import Observed
+
+CORE_RETRY = 60.0
+"""Seconds until a provider looks for the core provider again, should nobody have told it."""
+INPUT_RETRY = 30.0
+
+_ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a provider is not installed. `again`: seconds until it is worth another look by itself."""
+
+    reason: str
+    message: str
+    again: float | None = None
+    tell: str = "Warning"
+
+
+def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
+    provider = observed.provider
+    if provider is None or deleting(provider):
+        return Decision(message="the provider is gone, or going")
+    if cluster.is_paused(provider):
+        return Decision(message="paused")
+    if observed.unchanged:
+        return Decision(message="installed as it stands")
+    state = State(provider, now)
+    refusal = next(filter(None, (check(observed, provider) for check in CHECKS)), None)
+    if refusal is not None:
+        state.false(CHECKED, refusal.reason, refusal.message, tell=refusal.tell)
+        status, notices = state.status(), tuple(state.notices)
+        return Decision(status=status, notices=notices, requeue=refusal.again, message=refusal.message)
+    state.true(CHECKED, "PreflightChecksPassed", "All preflight checks passed")
+    step = phases.next_step(phases.CHECKED, provider, resync=resync)
+    return Decision(status=state.status(), reply=step, message="all preflight checks passed")
+
+
+# -- the checks ----------------------------------------------------------------------------------------------------
+
+
+def _version(_observed: Observed, provider: Object) -> Refusal | None:
+    wanted = contract.version_of(provider)
+    try:
+        versions.parse(wanted or "v0.0.0")
+    except ValueError as error:
+        return Refusal("IncorrectVersionFormat", f"spec.version: {error}")
+    return None
+
+
+def _no_downgrade(_observed: Observed, provider: Object) -> Refusal | None:
+    wanted, installed = contract.version_of(provider), contract.installed_version(provider)
+    if message := versions.downgrade(installed, wanted) if wanted and installed else "":
+        return Refusal("UnsupportedProviderDowngradeReason", message)
+    return None
+
+
+def _core_name(_observed: Observed, provider: Object) -> Refusal | None:
+    name = key_of(provider).name
+    if contract.kind_of(provider).is_core and name != contract.CORE_NAME:
+        message = f"Incorrect CoreProvider name: {name}. It should be {contract.CORE_NAME}"
+        return Refusal("IncorrectCoreProviderNameReason", message)
+    return None
+
+
+def _source(observed: Observed, provider: Object) -> Refusal | None:
+    config = dig(provider, "spec.fetchConfig", {})
+    given = [name for name in ("selector", "url", "oci") if config.get(name)]
+    if not given and not observed.known:
+        message = "Either Selector, OCI URL or provider URL must be provided for a not predefined provider"
+        return Refusal("FetchConfigValidationError", message)
+    if len(given) > 1:
+        return Refusal("FetchConfigValidationError", f"{_ONLY_ONE}, not {' and '.join(given)}")
+    return None
+
+
+def _inputs(observed: Observed, _provider: Object) -> Refusal | None:
+    if observed.inputs.problem:
+        return Refusal("ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
+    return None
+
+
+def _alone(observed: Observed, provider: Object) -> Refusal | None:
+    key, kind = key_of(provider), contract.kind_of(provider)
+    if kind.is_core and observed.peers:
+        others = ", ".join(str(key_of(other)) for other in observed.peers)
+        message = f"CoreProvider already exists in the cluster: {others}. Only one is allowed."
+        return Refusal("MoreThanOneExists", message)
+    same = [other for other in observed.peers if key_of(other).name == key.name]
+    if same:
+        message = f"There is already a {kind.kind} with name {key.name} in the cluster: {key_of(same[0])}."
+        return Refusal("MoreThanOneExists", message)
+    return None
+
+
+def _core_first(observed: Observed, provider: Object) -> Refusal | None:
+    if contract.kind_of(provider).is_core or any(works(core) for core in observed.cores):
+        return None
+    return Refusal("WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, "Normal")
+
+
+CHECKS: tuple[Callable[[Observed, Object], Refusal | None], ...] = (
+    _version,
+    _no_downgrade,
+    _core_name,
+    _source,
+    _inputs,
+    _alone,
+    _core_first,
+)

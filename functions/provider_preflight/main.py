@@ -1,0 +1,4 @@
+from functions.provider_preflight.function import handle
+from shared.runtime.http import target
+
+provider_preflight = target("provider_preflight", handle)

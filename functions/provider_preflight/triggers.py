@@ -1,0 +1,22 @@
+"""What starts `provider_preflight`: a provider of any kind, written by its user. The other phases follow from it."""
+
+from __future__ import annotations
+
+from shared.api.provider import GROUP, KINDS
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.triggers import SPEC, Rule, Triggers, Watch
+
+PROVIDERS = tuple(kind.resource for kind in KINDS)
+
+TRIGGERS = Triggers(
+    name="provider_preflight",
+    several=PROVIDERS,
+    watches=tuple(
+        Watch(resource, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")) for resource in PROVIDERS
+    ),
+    rules=(
+        Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),
+        Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
+        Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list")),  # selectors, spec.additionalManifests
+    ),
+)

@@ -1,0 +1,45 @@
+"""From what does not work to the condition that says so. What somebody has taken away is put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from shared.kube import deleting
+from shared.providers import phases
+from shared.providers.state import AVAILABLE, State
+from shared.runtime import Decision
+
+from .observe import Observed
+
+RETRY = 15.0
+"""Seconds until the next look, should no event tell of a change."""
+
+
+def decide(observed: Observed, now: datetime) -> Decision:
+    provider = observed.provider
+    if provider is None or deleting(provider):
+        return Decision(message="the provider is gone, or going")
+    if not observed.installed:
+        return Decision(message="not installed yet")
+    state = State(provider, now)
+    for reason, problems in (
+        ("WorkloadsMissing", observed.missing),
+        ("WorkloadsUnavailable", observed.unavailable),
+        ("WebhooksNotAnswering", observed.unanswered),
+        ("KindsNotServed", observed.unserved),
+    ):
+        if problems:
+            message = _told(problems)
+            state.false(AVAILABLE, reason, message)
+            again = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
+            return Decision(
+                status=state.status(), notices=tuple(state.notices), requeue=RETRY, reply=again, message=message
+            )
+    state.true(AVAILABLE, "ComponentsAvailable", tell=True)
+    return Decision(status=state.status(), notices=tuple(state.notices), message="everything works")
+
+
+def _told(problems: Sequence[str]) -> str:
+    more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+    return "; ".join(problems[:3]) + more

@@ -1,0 +1,4 @@
+from functions.provider_report.function import handle
+from shared.runtime.http import target
+
+provider_report = target("provider_report", handle)

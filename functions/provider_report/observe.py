@@ -1,0 +1,101 @@
+"""What is read to tell whether a provider works. Its own record, the inventory, says what there should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.api import provider as contract
+from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
+from shared.clients import Clients
+from shared.kube import Key, Object, Resource, deleting, dig, key_of
+from shared.kube.crds import CRD
+from shared.workload import inventory
+from shared.workload.inventory import Entry
+from shared.workload.readiness import unready
+
+WORKLOADS = (DEPLOYMENT, DAEMON_SET)
+WEBHOOKS = tuple(
+    Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Each sequence says in words what does not work; a later one is looked at only once all before it is well."""
+
+    provider: Object | None
+    installed: bool = False
+    missing: Sequence[str] = ()
+    """Workloads that somebody has taken away."""
+    unavailable: Sequence[str] = ()
+    unanswered: Sequence[str] = ()
+    """Webhooks whose Service has no endpoint."""
+    unserved: Sequence[str] = ()
+    """Kinds that the API server does not serve (yet)."""
+
+
+def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
+    if provider is None or deleting(provider):
+        return Observed(provider)
+    entries = inventory.load(dig(provider, "status.resources"))
+    if not contract.installed_version(provider):
+        return Observed(provider)
+    missing, unavailable = _workloads(clients, provider, entries)
+    observed = Observed(provider, True, missing, unavailable)
+    if missing or unavailable:
+        return observed
+    return Observed(provider, True, (), (), _webhooks(clients, provider, entries), _unserved(clients, entries))
+
+
+def _workloads(clients: Clients, provider: Object, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+    missing, unavailable = [], []
+    for resource in WORKLOADS:
+        wanted = [entry for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)]
+        if not wanted:
+            continue
+        selector = f"{contract.PROVIDER_LABEL}={contract.label_of(provider)}"
+        listed = clients.management.list(resource, key_of(provider).namespace, selector=selector)
+        found = {key_of(obj).name: obj for obj in listed}
+        missing += [str(entry) for entry in wanted if entry.name not in found]
+        waiting = [(entry, unready(found[entry.name])) for entry in wanted if entry.name in found]
+        unavailable += [f"{entry}: {why}" for entry, why in waiting if why]
+    return missing, unavailable
+
+
+def _webhooks(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list[str]:
+    services: dict[str, str] = {}
+    for resource in WEBHOOKS:
+        for entry in entries:
+            if (entry.group, entry.kind) == (resource.group, resource.kind):
+                found = clients.management.find(resource, Key("", entry.name))
+                for webhook in dig(found, "webhooks", []):
+                    if name := dig(webhook, "clientConfig.service.name"):
+                        services.setdefault(name, str(entry))
+    if not services:
+        return []
+    namespace = key_of(provider).namespace
+    answering = {
+        dig(found, ("metadata", "labels", "kubernetes.io/service-name"))
+        for found in clients.management.list(ENDPOINT_SLICE, namespace)
+        if any(dig(endpoint, "conditions.ready", True) for endpoint in found.get("endpoints") or [])
+    }
+    return [
+        f"{entry}: Service {namespace}/{name} has no endpoint"
+        for name, entry in services.items()
+        if name not in answering
+    ]
+
+
+def _unserved(clients: Clients, entries: Sequence[Entry]) -> list[str]:
+    wanted = {entry.name for entry in entries if (entry.group, entry.kind) == (CRD.group, CRD.kind)}
+    for _attempt in range(2):
+        served = {f"{resource.plural}.{resource.group}" for resource in clients.discovery.served().values()}
+        if wanted <= served:
+            return []
+        clients.discovery.forget()
+    return sorted(wanted - served)

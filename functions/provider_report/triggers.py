@@ -1,0 +1,25 @@
+"""What starts `provider_report`: an installation that is through, and every change of what a provider runs."""
+
+from __future__ import annotations
+
+from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL
+from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
+from shared.providers import phases
+from shared.triggers import Rule, Subscription, Triggers, Watch
+
+_FIELDS = ("metadata.generation", "metadata.deletionTimestamp", "status")
+
+TRIGGERS = Triggers(
+    name="provider_report",
+    several=tuple(kind.resource for kind in KINDS),
+    watches=(
+        Watch(DEPLOYMENT, key=phases.owner, fields=_FIELDS, selector=PROVIDER_LABEL),
+        Watch(DAEMON_SET, key=phases.owner, fields=_FIELDS, selector=PROVIDER_LABEL),
+    ),
+    subscriptions=(Subscription(phases.type_of(phases.INSTALLED), phases.about),),
+    rules=(
+        Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get",)),
+        Rule(ENDPOINT_SLICE.group, (ENDPOINT_SLICE.plural,), ("list",)),
+        Rule("admissionregistration.k8s.io", ("*",), ("get",)),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Tells the providers that something which they depend on has changed."""

@@ -1,0 +1,4 @@
+from functions.provider_wake.function import handle
+from shared.runtime.http import target
+
+provider_wake = target("provider_wake", handle)

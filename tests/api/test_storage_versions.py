@@ -1,0 +1,89 @@
+"""Custom resources are moved to a version that stays, before an upgrade takes theirs away."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from functions.provider_install.storage import MigrateStorage, NoCommonVersion, dropped
+from shared.clients import Clients
+from shared.kube import ApiError, Client, Key, Object, Resource, dig
+from shared.kube.crds import CRD, await_established
+
+GROUP = f"t{uuid.uuid4().hex[:8]}.example.com"
+NAME = f"widgets.{GROUP}"
+
+
+def crd(*versions: str, storage: str) -> Object:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": CRD.api_version,
+        "kind": CRD.kind,
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [
+                {"name": version, "served": True, "storage": version == storage, "schema": schema}
+                for version in versions
+            ],
+        },
+    }
+
+
+def widget(version: str) -> Resource:
+    return Resource(GROUP, version, "Widget", "widgets")
+
+
+@pytest.fixture
+def old(management: Client, namespace: str) -> Iterator[Object]:
+    """A CRD of v1alpha1 and v1beta1, the older of which everything is stored in."""
+    management.apply(CRD, crd("v1alpha1", "v1beta1", storage="v1alpha1"), manager="test")
+    await_established(management, NAME)
+    for number in range(3):
+        metadata = {"name": f"w{number}", "namespace": namespace}
+        body = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Widget", "metadata": metadata, "size": number}
+        management.create(widget("v1alpha1"), body)
+    yield management.get(CRD, Key("", NAME))
+    management.delete(CRD, Key("", NAME))
+    deadline = time.monotonic() + 30
+    while management.find(CRD, Key("", NAME)) is not None:  # or the next test cannot create anything
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_is_stored_in_a_version_that_goes_survives_it(
+    management: Client, clients: Clients, namespace: str, old: Object
+) -> None:
+    wanted = crd("v1beta1", storage="v1beta1")
+    assert dropped(old, wanted) == ["v1alpha1"]
+    with pytest.raises(ApiError, match="storedVersions"):
+        management.apply(CRD, wanted, manager="test")
+    assert MigrateStorage(old, wanted).execute(clients) == 3
+    live = management.get(CRD, Key("", NAME))
+    assert dig(live, "status.storedVersions") == ["v1beta1"]
+    assert dropped(live, wanted) == []
+    management.apply(CRD, wanted, manager="test")
+    found = list(management.list(widget("v1beta1"), namespace))
+    assert {(obj["metadata"]["name"], obj["size"]) for obj in found} == {("w0", 0), ("w1", 1), ("w2", 2)}
+
+
+def test_done_twice_is_done_once(management: Client, clients: Clients, old: Object) -> None:
+    wanted = crd("v1beta1", storage="v1beta1")
+    MigrateStorage(old, wanted).execute(clients)
+    live = management.get(CRD, Key("", NAME))
+    assert MigrateStorage(live, wanted).execute(clients) == 3
+    assert dig(management.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1beta1"]
+
+
+def test_no_version_in_common_is_refused_before_anything_is_touched(
+    management: Client, clients: Clients, old: Object
+) -> None:
+    with pytest.raises(NoCommonVersion, match=f"{NAME}.*v1alpha1, v1beta1"):
+        MigrateStorage(old, crd("v2", storage="v2")).execute(clients)
+    after = management.get(CRD, Key("", NAME))
+    assert after["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]

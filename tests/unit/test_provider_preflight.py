@@ -1,0 +1,182 @@
+"""The checks before a provider is installed, as tables. PF numbers are those of the acceptance list."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from functions.provider_preflight.decide import decide
+from functions.provider_preflight.observe import Observed
+from shared.api.conditions import get_condition
+from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
+from shared.kube import Object, dig
+from shared.providers.inputs import Inputs
+from shared.providers.phases import CHECKED, type_of
+from shared.runtime import Decision
+from tests.support.providers_made import READY, provider
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+URL = {"url": "https://example.com/releases/latest/core-components.yaml"}
+WORKING = provider(conditions=[READY])
+IDLE = provider(conditions=[{**READY, "status": "False"}])
+
+
+def infra(name: str = "aws", namespace: str = "ns1", **more: object) -> Object:
+    return provider(INFRASTRUCTURE, name, namespace, **more)  # type: ignore[arg-type]
+
+
+def verdict(decision: Decision) -> tuple[str, str, str]:
+    found = get_condition(dig(decision.status, "conditions"), "PreflightCheckPassed")
+    assert found
+    return found["status"], found["reason"], found["message"]
+
+
+PASSES = {
+    "PF1 url": Observed(provider(version="v1.0.0", fetchConfig=URL)),
+    "PF6 core ready elsewhere": Observed(infra(), cores=[WORKING]),
+    "PF8 another of the kind": Observed(infra(), peers=[infra("metal3")], cores=[WORKING]),
+    "PF9 the same in another namespace": Observed(infra(), peers=[infra("metal3", "ns2")], cores=[WORKING]),
+    "PF13 no version, url": Observed(provider(fetchConfig=URL)),
+    "PF15 from the catalog": Observed(provider(version="v1.0.0")),
+    "a core that works while its change is refused": Observed(
+        infra(), cores=[provider(conditions=[{"type": "ComponentsAvailable", "status": "True", "reason": "x"}])]
+    ),
+}
+
+
+@pytest.mark.parametrize("observed", PASSES.values(), ids=PASSES)
+def test_passes(observed: Observed) -> None:
+    decision = decide(observed, NOW)
+    assert verdict(decision) == ("True", "PreflightChecksPassed", "All preflight checks passed")
+    assert decision.reply is not None
+    assert (decision.reply.type, decision.reply.kind) == (type_of(CHECKED), dig(observed.provider, "kind"))
+    types = [entry["type"] for entry in dig(decision.status, "conditions")]
+    assert types == ["PreflightCheckPassed", "Ready"]
+
+
+FAILS = {
+    "PF2 core's name": (
+        Observed(provider(name="my-fancy-cluster-api", version="v1.0.0")),
+        "IncorrectCoreProviderNameReason",
+        ("my-fancy-cluster-api", "cluster-api"),
+    ),
+    "PF3 two cores": (
+        Observed(provider(), peers=[provider(name="core-3")]),
+        "MoreThanOneExists",
+        ("capi-system/core-3", "Only one"),
+    ),
+    "PF5 two cores in two namespaces": (
+        Observed(provider(), peers=[provider(namespace="other")]),
+        "MoreThanOneExists",
+        ("other/cluster-api",),
+    ),
+    "PF7 core not ready": (
+        Observed(infra(), cores=[IDLE]),
+        "WaitingForCoreProviderReady",
+        ("Waiting for the CoreProvider",),
+    ),
+    "no core at all": (Observed(infra()), "WaitingForCoreProviderReady", ("CoreProvider",)),
+    "PF10 the same twice": (
+        Observed(infra(), peers=[infra(namespace="ns2")], cores=[WORKING]),
+        "MoreThanOneExists",
+        ("InfrastructureProvider with name aws", "ns2/aws"),
+    ),
+    "PF12 version": (Observed(provider(version="one")), "IncorrectVersionFormat", ("one", "spec.version")),
+    "PF14 url and selector": (
+        Observed(provider(fetchConfig={**URL, "selector": {"matchLabels": {"a": "b"}}})),
+        "FetchConfigValidationError",
+        ("Only one", "selector and url"),
+    ),
+    "PF16 unknown, no source": (
+        Observed(infra("my-custom-aws"), known=False, cores=[WORKING]),
+        "FetchConfigValidationError",
+        ("Either Selector",),
+    ),
+    "PF17 unknown, empty source": (
+        Observed(infra("my-custom-aws", fetchConfig={}), known=False, cores=[WORKING]),
+        "FetchConfigValidationError",
+        ("Either Selector",),
+    ),
+    "a Secret that is not there": (
+        Observed(provider(), inputs=Inputs(problem="Secret ns/s (spec.configSecret) does not exist")),
+        "ReferencedObjectMissing",
+        ("Secret ns/s",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("observed", "reason", "words"), FAILS.values(), ids=FAILS)
+def test_fails(observed: Observed, reason: str, words: tuple[str, ...]) -> None:
+    decision = decide(observed, NOW)
+    status, told, message = verdict(decision)
+    assert (status, told) == ("False", reason)
+    assert [word for word in words if word not in message] == []
+    assert decision.reply is None
+    ready = get_condition(dig(decision.status, "conditions"), "Ready") or {}
+    assert (ready["status"], ready["reason"]) == ("False", reason)
+
+
+@pytest.mark.parametrize(
+    ("installed", "wanted", "passes"),
+    [
+        ("v1.9.0", "v2.0.0", True),
+        ("v1.9.0", "v1.10.0", True),
+        ("v2.0.0", "v1.9.0", False),
+        ("v1.10.0", "v1.9.0", False),
+        ("v1.10.1", "v1.10.0", True),
+        ("v1.10.0", "v1.10.0", True),
+    ],
+)
+def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
+    decision = decide(Observed(provider(version=wanted, installed=installed)), NOW)
+    status, reason, message = verdict(decision)
+    if passes:
+        assert status == "True"
+    else:
+        assert (status, reason) == ("False", "UnsupportedProviderDowngradeReason")
+        assert installed in message
+        assert wanted in message
+
+
+def test_an_unchanged_one_is_left_alone() -> None:
+    decision = decide(Observed(provider(version="v1.0.0"), unchanged=True), NOW)
+    assert (decision.status, decision.effects, decision.reply) == (None, (), None)
+
+
+def test_what_waits_is_told_once() -> None:
+    first = decide(Observed(infra(), cores=[IDLE]), NOW)
+    assert [notice.type for notice in first.notices] == ["Normal"]
+    again = infra(conditions=dig(first.status, "conditions"))
+    second = decide(Observed(again, cores=[IDLE]), NOW)
+    assert second.notices == ()
+    assert dig(second.status, "conditions") == dig(first.status, "conditions")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        provider(metadata={"deletionTimestamp": "2027-01-01T00:00:00Z"}),
+        provider(metadata={"annotations": {"cluster.x-k8s.io/paused": ""}}),
+    ],
+)
+def test_what_is_no_concern(found: Object | None) -> None:
+    decision = decide(Observed(found), NOW)
+    assert (decision.status, decision.effects, decision.reply) == (None, (), None)
+
+
+def test_a_resync_goes_through_all_phases() -> None:
+    decision = decide(Observed(provider(BOOTSTRAP, "kubeadm"), cores=[WORKING]), NOW, resync=True)
+    assert decision.reply is not None
+    assert decision.reply.resync
+
+
+def test_kinds_with_the_same_name_are_told_apart() -> None:
+    from functions.provider_preflight.triggers import TRIGGERS
+    from shared.event import change_event
+
+    both = [provider(kind, "kubeadm", "ns") for kind in (CORE, BOOTSTRAP)]
+    subjects = [TRIGGERS.subject(change_event(each, "update", source="/test")) for each in both]
+    assert len(set(subjects)) == 2
+    assert [subject.resource for subject in subjects if subject] == [CORE.resource, BOOTSTRAP.resource]

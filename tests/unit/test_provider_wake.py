@@ -1,0 +1,90 @@
+"""Which providers hear of a change. MP numbers are those of the acceptance list."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.provider_wake.decide import concerned
+from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
+from shared.kube import Object
+from shared.providers.selectors import as_text, matches
+from tests.support.providers_made import READY, provider
+
+CHECKED = {"type": "PreflightCheckPassed", "status": "True", "reason": "x"}
+LABELS = {"c": "edge", "version": "v1.0.0"}
+
+
+def obj(kind: str, name: str, namespace: str, labels: dict[str, str] | None = None) -> Object:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace, "labels": labels}}
+
+
+def infra(name: str, namespace: str = "a", **spec: object) -> Object:
+    return provider(INFRASTRUCTURE, name, namespace, **spec)  # type: ignore[arg-type]
+
+
+def names(found: list[Object]) -> list[str]:
+    return [each["metadata"]["name"] for each in found]
+
+
+def test_mp1_secret() -> None:
+    providers = [
+        infra("by-name", configSecret={"name": "s"}),
+        infra("b1", "b", configSecret={"name": "s", "namespace": "a"}),
+        infra("b2", "b", configSecret={"name": "s", "namespace": "a"}),
+        infra("its-own", "b", configSecret={"name": "s"}),
+        infra("none"),
+        infra("going", configSecret={"name": "s"}, metadata={"deletionTimestamp": "now"}),
+    ]
+    assert names(concerned(obj("Secret", "s", "a"), providers)) == ["by-name", "b1", "b2"]
+
+
+def test_mp2_to_mp4_config_maps() -> None:
+    def by(**selector: object) -> Object:
+        return {"selector": selector}
+
+    providers = [
+        infra("one-label", fetchConfig=by(matchLabels={"c": "edge"})),
+        infra("exact", fetchConfig=by(matchLabels=LABELS)),
+        infra("in", fetchConfig=by(matchExpressions=[{"key": "c", "operator": "In", "values": ["edge", "x"]}])),
+        infra("another-value", fetchConfig=by(matchLabels={"c": "far"})),
+        infra("another-namespace", "b", fetchConfig=by(matchLabels={"c": "edge"})),
+        infra("none"),
+        infra("url", fetchConfig={"url": "https://example.com"}),
+        infra("additional", additionalManifests={"name": "cm"}),
+    ]
+    found = concerned(obj("ConfigMap", "cm", "a", LABELS), providers)
+    assert names(found) == ["one-label", "exact", "in", "additional"]
+    assert concerned(obj("ConfigMap", "other", "a", {"d": "e"}), providers) == []
+
+
+def test_mp5_core_that_works_now() -> None:
+    providers = [
+        provider(),
+        infra("failed", conditions=[{**CHECKED, "status": "False"}]),
+        infra("fresh"),
+        infra("checked", conditions=[CHECKED]),
+        provider(BOOTSTRAP, "kubeadm", "b"),
+    ]
+    assert names(concerned(provider(CORE, conditions=[READY]), providers)) == ["failed", "fresh", "kubeadm"]
+    assert concerned(provider(CORE, conditions=[{**READY, "status": "False"}]), providers) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "labels", "holds", "text"),
+    [
+        ({"key": "a", "operator": "In", "values": ["x", "y"]}, {"a": "x"}, True, "a in (x,y)"),
+        ({"key": "a", "operator": "In", "values": ["x", "y"]}, {}, False, "a in (x,y)"),
+        ({"key": "a", "operator": "NotIn", "values": ["x"]}, {}, True, "a notin (x)"),
+        ({"key": "a", "operator": "NotIn", "values": ["x"]}, {"a": "x"}, False, "a notin (x)"),
+        ({"key": "a", "operator": "Exists"}, {"a": ""}, True, "a"),
+        ({"key": "a", "operator": "Exists"}, {}, False, "a"),
+        ({"key": "a", "operator": "DoesNotExist"}, {"a": ""}, False, "!a"),
+        ({"key": "a", "operator": "DoesNotExist"}, {}, True, "!a"),
+        ({"key": "a", "operator": "Like"}, {"a": ""}, False, ""),
+    ],
+)
+def test_selectors(expression: Object, labels: dict[str, str], holds: bool, text: str) -> None:
+    selector = {"matchLabels": {"k": "v"}, "matchExpressions": [expression]}
+    assert matches(selector, {**labels, "k": "v"}) is holds
+    assert not matches(selector, labels)
+    assert as_text(selector) == ",".join(filter(None, ["k=v", text]))
