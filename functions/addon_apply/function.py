@@ -11,12 +11,16 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Object, deleting, dig
 from shared.runtime import Answer, Function
+from shared.runtime.flights import Flights
 
 from . import history
 from .decide import decide
 from .observe import at_rest, is_anothers, observe
 from .report import overtaken, report
 from .triggers import TRIGGERS
+
+_FLIGHTS = Flights()
+"""The second of two deliveries about one addon then finds the work done; across processes, each does it at worst."""
 
 
 def settled(addon: Object, event: Event) -> bool:
@@ -44,4 +48,5 @@ def _at_rest(addon: Object) -> bool:
 
 def handle(clients: Clients, event: Event) -> Answer:
     look = partial(observe, resync=event.resync)
-    return Function(TRIGGERS, look, decide, settled, report, overtaken).handle(clients, event)
+    with _FLIGHTS.alone((id(clients), TRIGGERS.key(event))):
+        return Function(TRIGGERS, look, decide, settled, report, overtaken).handle(clients, event)

@@ -1,4 +1,4 @@
-"""`release_assets`: fetch, check, publish; then tell the one who asked.
+"""`release_assets`: fetch, check, publish; then tell the one who asked, if one did.
 
 A failed fetch is remembered beside the releases, so that the addon that waits can say why.
 """
@@ -15,9 +15,9 @@ from shared.releases.release import InvalidRelease
 from shared.releases.sources import Source, SourceError
 from shared.releases.store import ReleaseStore
 from shared.runtime import Answer, done
+from shared.runtime.flights import Flights
 from shared.storage import StorageError, StorageUnavailable
 
-from .flights import Flights
 from .triggers import WANTED
 
 _FLIGHTS = Flights()

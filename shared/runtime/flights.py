@@ -1,4 +1,4 @@
-"""One fetch at a time of each release, and any number of different ones."""
+"""One piece of work at a time for each key, and any number for different ones, within a process."""
 
 from __future__ import annotations
 
