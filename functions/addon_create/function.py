@@ -10,7 +10,7 @@ from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Create
-from shared.event import Event
+from shared.event import Event, own_event
 from shared.kube import Key, Object, deleting, owner_reference
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision, Function
@@ -37,7 +37,8 @@ def decide(observed: Observed, _now: datetime) -> Decision:
     if cluster is None or deleting(cluster):
         return Decision()
     class_name = contract.class_name(cluster)
-    if class_name is None or ReleaseName.from_class_name(class_name) is None:
+    release = ReleaseName.from_class_name(class_name or "")
+    if release is None:
         return Decision(message=f"class {class_name!r} names no cluster stack")
     metadata = cluster["metadata"]
     addon: Object = {
@@ -60,7 +61,10 @@ def decide(observed: Observed, _now: datetime) -> Decision:
             }
         },
     }
-    return Decision(effects=(Create(CLUSTER_ADDON, addon),), message="ClusterAddon created")
+    # Its release is fetched while the cluster comes up. On behalf of nobody: who needs it by then asks for it.
+    data = {"release": release.tag, "namespace": contract.class_namespace(cluster)}
+    wanted = own_event("release.wanted", source="/addon_create", subject=release.tag, data=data)
+    return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=wanted, message="ClusterAddon created")
 
 
 def settled(_addon: Object, _event: Event) -> bool:

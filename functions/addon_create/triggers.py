@@ -17,7 +17,6 @@ TRIGGERS = Triggers(
                 "spec.topology.class",
                 "spec.topology.classRef",
                 "metadata.uid",
-                "metadata.deletionTimestamp",
             ),
             changes=("add", "update"),
         ),

@@ -314,7 +314,7 @@ def phase(plan_or_cluster: Object, *, provisioned: bool, endpoint: bool) -> str:
 
 def _status(plan: Plan) -> Object:
     word = phase(plan.cluster, provisioned=plan.provisioned, endpoint=plan.endpoint is not None)
-    if word != dig(plan.cluster, "status.phase"):
+    if word != dig(plan.cluster, "status.phase", "Pending"):  # in which each begins: no news
         plan.notices.append(Notice(word, f"Cluster {plan.cluster['metadata']['name']} is {word}"))
     status: Object = {"phase": word, "conditions": plan.conditions, "initialization": plan.initialization}
     if plan.failure_domains is not None:

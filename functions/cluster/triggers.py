@@ -9,7 +9,7 @@ from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
-from shared.triggers import SPEC, Rule, Triggers, Watch
+from shared.triggers import Rule, Triggers, Watch
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -23,7 +23,8 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
 TRIGGERS = Triggers(
     name="cluster",
     watches=(
-        Watch(CLUSTER, fields=(*SPEC, "metadata.annotations")),
+        # Not its finalizers: that ours has been put there is no news. One that was taken away is for the sweep.
+        Watch(CLUSTER, fields=("metadata.generation", "metadata.deletionTimestamp", "metadata.annotations")),
         Watch(
             KIND_CLUSTER,
             key=owning_cluster,

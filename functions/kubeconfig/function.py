@@ -33,7 +33,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
-    if cluster is None or not _wanted(cluster):
+    if cluster is None or not _wanted(cluster) or contract.endpoint(cluster) is None:
         return Observed(cluster)
     existing = clients.management.find(SECRET, kubeconfig_of(key))
     if existing is not None:

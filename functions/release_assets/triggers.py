@@ -1,4 +1,4 @@
-"""What starts `release_assets`: an addon that found its release missing."""
+"""What starts `release_assets`: an addon that found its release missing, or one that is about to look for it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ WANTED = OWN + "release.wanted"
 
 
 def asker(event: Event) -> Key | None:
-    """The object that waits for the release: each gets its own answer, also when many wait for the same one."""
-    return event.key if event.data.get("release") else None
+    """The object that waits for the release: each gets its own answer, also when many wait for the same one.
+
+    Where nobody waits, it is the release (no object's name has a slash): one of many such wishes will do.
+    """
+    release, namespace = event.data.get("release"), event.data.get("namespace")
+    if not release:
+        return None
+    return event.key if event.name else Key(str(namespace or ""), f"release/{release}")
 
 
 TRIGGERS = Triggers(
