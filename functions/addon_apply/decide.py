@@ -13,6 +13,7 @@ from typing import Any
 
 from shared import charts
 from shared.api import cluster as contract
+from shared.api.conditions import is_true
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
 from shared.cel import ExpressionError, NotYet, evaluate
@@ -134,7 +135,10 @@ def _let_go(addon: Object) -> Decision:
 
 def _not_reached(verdict: Verdict, reach: Unreachable | None) -> Decision:
     problem = reach or Unreachable("the workload cluster was not looked at")
-    verdict.false("ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Normal")
+    lost = is_true(verdict.conditions, "ClusterReady")  # else it is how each cluster begins, and no news
+    verdict.false(
+        "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Warning" if lost else ""
+    )
     return _waiting(verdict, CLUSTER_RETRY, problem.message)
 
 
@@ -145,7 +149,7 @@ def _not_downloaded(verdict: Verdict, observed: Observed, missing: MissingAssets
         verdict.false("ClusterStackReleaseDownloaded", "IssueWithReleaseAssets", message, "Error", tell="Warning")
     else:
         message = f"release {tag} is not in storage yet; its fetch has been asked for"
-        verdict.false("ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", message, tell="Normal")
+        verdict.false("ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", message)
     wanted = None
     if missing is None or missing.failed_at is None or verdict.now - missing.failed_at >= ASSETS_INTERVAL:
         # After a failure once each interval, or question and answer would chase each other.

@@ -104,7 +104,7 @@ def _further(clients: Clients, observed: Observed, release: ReleaseName, *, done
     if history.asked(addon, cluster):
         kept = history.read(clients, addon)
         return replace(observed, rollback=kept, known=inventory.load(dig(addon, "status.resources")))
-    assets = _assets(clients, release, contract.class_namespace(cluster))
+    assets = _assets(clients, release, cluster)
     observed = replace(observed, assets=assets)
     if isinstance(assets, MissingAssets):
         return observed
@@ -217,11 +217,14 @@ def _version(reached: Reached) -> str | Unreachable:
         return Unreachable(f"the workload API server does not tell its version: {error}")
 
 
-def _assets(clients: Clients, release: ReleaseName, namespace: str) -> Assets | MissingAssets:
+def _assets(clients: Clients, release: ReleaseName, cluster: Object) -> Assets | MissingAssets:
     """Any trouble with storage is a wait: the assets will come, or come again."""
-    store = clients.releases.within(of_release(clients, namespace, release).scope)
+    origin = of_release(
+        clients, contract.class_namespace(cluster), release, since=cluster["metadata"]["resourceVersion"]
+    )
+    store = clients.releases.within(origin.scope)
     try:
-        stored = store.load(release.tag)
+        stored = store.load(release.tag, whole=False)
         if stored is None:
             failure = store.failure(release.tag)
             return MissingAssets(release.tag, *failure) if failure else MissingAssets(release.tag)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.kube import ApiError, Client, Key, NotFound, Unavailable, dig, key_of
+from shared.kube.recent import RecentLists
 
 from .naming import STABLE, ReleaseName
 from .sources import File, Source, SourceError
@@ -25,6 +26,8 @@ from .sources.urls import from_env, from_url
 
 ENVIRONMENT = ""
 """The scope of the environment's sources."""
+
+_STACKS = RecentLists()
 
 
 class Clients(Protocol):
@@ -45,15 +48,17 @@ class Origin:
     source: Source
 
 
-def of_release(clients: Clients, namespace: str, name: ReleaseName) -> Origin:
+def of_release(clients: Clients, namespace: str, name: ReleaseName, *, since: str = "") -> Origin:
     """Whence a release comes that is asked for in a namespace. One list of ClusterStacks; raises `ApiError`.
 
-    In no namespace ("") it comes from the environment's sources.
+    In no namespace ("") it comes from the environment's sources. `since` is the resourceVersion of who asks: where a
+    ClusterStack changed after it, what it said a moment ago may still count, which saves the list.
     """
     if not namespace:
         return of_stack(clients, {})
     try:
-        stacks = [stack for stack in clients.management.list(CLUSTER_STACK, namespace) if _is_of(stack, name)]
+        listed = _STACKS.list(clients.management, CLUSTER_STACK, namespace, since=since)
+        stacks = [stack for stack in listed if _is_of(stack, name)]
     except NotFound:
         stacks = []  # there is no such kind here
     # Of several, the one that was there first: a later one takes over no releases. But each has its own channel.

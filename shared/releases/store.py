@@ -77,14 +77,17 @@ class ReleaseStore:
         release = assemble(name, files, metadata)
         return self._publish(release)
 
-    def load(self, tag: str) -> Release | None:
-        """The stored release; None when it is not there as a whole, which one `save` repairs."""
+    def load(self, tag: str, *, whole: bool = True) -> Release | None:
+        """The stored release; None when it is not there as a whole, which one `save` repairs.
+
+        Without `whole` it is not asked for each file whether it is there: for those who `read` what they need.
+        """
         name = ReleaseName.parse(tag)
         data = self._objects.get(self._manifest_key(name))
         files = manifest.decode(data, name.tag) if data is not None else None
         if files is None or METADATA not in files:
             return None
-        if not all(self._has(blob) for file, blob in files.items() if file != METADATA):
+        if whole and not all(self._has(blob) for file, blob in files.items() if file != METADATA):
             return None
         try:
             return assemble(name, files, self._content(name, METADATA, files[METADATA]))

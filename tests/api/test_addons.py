@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import Event, change_event, own_event
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
+from shared.releases.origin import of_stack
 from shared.runtime import Answer
 from tests.support.releases import archive, config_map, write_release
 from tests.support.world import ADDON, World
+
+EVENT = Resource("", "v1", "Event", "events")
 
 
 def test_first_apply(world: World) -> None:
@@ -99,6 +103,48 @@ def test_missing_assets_are_a_wait(world: World) -> None:
     found = world.condition("ClusterStackReleaseDownloaded")
     assert found["reason"] == "IssueWithReleaseAssets"
     assert "test-stack-1-36-v1" in found["message"]
+
+
+def test_the_release_is_fetched_while_the_cluster_comes_up(world: World) -> None:
+    cluster = world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    created = world.call("addon_create", change_event(cluster, "add", source="/test"))
+    assert created.reply is not None
+    fetched = world.call("release_assets", created.reply)
+    assert (fetched.status, fetched.reply) == (204, None)  # nobody waits for it
+    applied = world.call("addon_apply", change_event(world.addon(), "add", source="/test"))
+    assert (applied.status, applied.reply) == (204, None)
+    assert world.names() == ["a"]
+
+
+def test_deliveries_at_once_do_it_once(world: World) -> None:
+    name = write_release(world.releases, "v1", [world.map("a"), world.map("b")])
+    cluster = world.cluster(name)
+    world.secret()
+    world.clients.releases.save(name, of_stack(world.clients, {}).source)
+    world.call("addon_create", change_event(cluster, "add", source="/test"))
+    event = change_event(world.addon(), "add", source="/test")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: world.call("addon_apply", event), range(8)))
+    assert sorted(answer.message for answer in answers) == ["settled"] * 7 + [f"{name}: 2 objects written, 0 pruned"]
+
+
+def events_of(world: World) -> list[str]:
+    found = world.client.list(EVENT, world.namespace)
+    return [obj["reason"] for obj in found if dig(obj, "involvedObject.name") == ADDON]
+
+
+def test_the_waits_at_the_beginning_are_no_news_but_a_cluster_that_is_lost_is(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.settle()
+    assert world.condition("ClusterReady")["reason"] == "ControlPlaneNotReady"
+    world.secret()
+    world.settle()
+    assert events_of(world) == ["AddonsApplied"]
+    world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+    world.secret(DOWN)
+    world.settle()
+    assert sorted(events_of(world)) == ["AddonsApplied", "ControlPlaneNotReady"]
 
 
 def test_no_kubeconfig_is_a_wait(world: World) -> None:

@@ -120,6 +120,13 @@ def test_scope_is_of_the_namespace_the_urls_and_the_secret(clients: Clients, nam
     assert len(scopes) == 5
 
 
+def test_a_stack_that_was_there_before_the_asker_counts_at_once(clients: Clients, namespace: str, stack: Any) -> None:
+    other = stack("https://host/other", name="other", kubernetesVersion="1.35")
+    assert of_release(clients, namespace, NAME, since=other["metadata"]["resourceVersion"]).scope == ""
+    own = stack("https://host/x")
+    assert of_release(clients, namespace, NAME, since=own["metadata"]["resourceVersion"]).scope == scope_of(own)
+
+
 def test_of_several_stacks_that_of_the_channel_then_the_oldest(
     management: Client, clients: Clients, namespace: str, stack: Any
 ) -> None:

@@ -198,6 +198,18 @@ def test_missing_blob(object_store: ObjectStore, file: str) -> None:
     assert reader.load(TAG) is None
     with pytest.raises(Corrupted):
         reader.read(release, file)
+
+
+def test_a_file_that_is_not_asked_for_may_be_gone(object_store: ObjectStore) -> None:
+    ReleaseStore(object_store).save(TAG, Files())
+    object_store.delete(_blob(CLASS))
+    reader = ReleaseStore(object_store)
+    found = reader.load(TAG, whole=False)
+    assert found is not None
+    assert reader.read(found, ADDON) == FILES[ADDON]
+    with pytest.raises(Corrupted):
+        reader.read(found, CLASS)
+    assert reader.load(TAG, whole=False) is None
     ReleaseStore(object_store).save(TAG, Files())
     assert _is_whole(reader)
 
