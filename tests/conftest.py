@@ -16,7 +16,13 @@ from infra.local import crds
 from shared.clients import Clients
 from shared.kube import Client, Resource, connect
 
-pytest_plugins = ["tests.support.object_store", "tests.support.world", "tests.support.stacks", "tests.support.registry"]
+pytest_plugins = [
+    "tests.support.object_store",
+    "tests.support.world",
+    "tests.support.stacks",
+    "tests.support.registry",
+    "tests.support.controllers",
+]
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 

@@ -1,6 +1,7 @@
-"""The certificates and the kubeconfig in an instance's directory: made once, kept over restarts."""
+"""The certificates and the kubeconfigs in an instance's directory: made once, kept over restarts."""
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
 _NAMES = ("ca", "apiserver", "admin", "service-account")
 
 
-def prepare(layout: Layout) -> None:
+def prepare(layout: Layout, users: Mapping[str, str]) -> None:
     """Make what is missing: CA, serving certificate, admin's client certificate, service account keys.
 
-    Raises OSError, and ValueError if there is a CA that cannot be used.
+    `users` get client certificates too: what Kubernetes calls them, by what their files are called. Raises
+    OSError, and ValueError if there is a CA that cannot be used.
     """
-    missing = [name for name in _NAMES if not layout.certificate(name).exists()]
+    missing = [name for name in (*_NAMES, *users) if not layout.certificate(name).exists()]
     if not missing:
         return
     from shared import certificates  # slow to import, and needed on the first start only
@@ -40,6 +42,8 @@ def prepare(layout: Layout) -> None:
         _save(layout, "admin", ca.issue("admin", ["system:masters"], valid_for=as_long_as_the_ca))
     if "service-account" in missing:
         _save(layout, "service-account", certificates.service_account_keys())
+    for name in users.keys() & missing:
+        _save(layout, name, ca.issue(users[name], valid_for=as_long_as_the_ca))
 
 
 def load_authority(layout: Layout) -> "Authority":
@@ -53,9 +57,10 @@ def save_authority(layout: Layout, authority: "Authority") -> None:
     _save(layout, "ca", authority)
 
 
-def write_kubeconfig(layout: Layout, url: str) -> None:
-    """Write the admin's kubeconfig for the server at `url`, all inline, unless it is there already."""
-    if layout.kubeconfig.exists() and f"server: {url}\n" in layout.kubeconfig.read_text():
+def write_kubeconfig(layout: Layout, url: str, owner: str = "admin") -> None:
+    """Write the kubeconfig of `owner` for the server at `url`, all inline, unless it is there already."""
+    target = layout.kubeconfig_of(owner)
+    if target.exists() and f"server: {url}\n" in target.read_text():
         return
     import yaml
 
@@ -63,11 +68,11 @@ def write_kubeconfig(layout: Layout, url: str) -> None:
         return base64.b64encode(path.read_bytes()).decode()
 
     name = layout.root.name
-    user = f"{name}-admin"
+    user = f"{name}-{owner}"
     cluster = {"server": url, "certificate-authority-data": inline(layout.certificate("ca"))}
     credentials = {
-        "client-certificate-data": inline(layout.certificate("admin")),
-        "client-key-data": inline(layout.key("admin")),
+        "client-certificate-data": inline(layout.certificate(owner)),
+        "client-key-data": inline(layout.key(owner)),
     }
     document = {
         "apiVersion": "v1",
@@ -77,7 +82,7 @@ def write_kubeconfig(layout: Layout, url: str) -> None:
         "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
         "current-context": name,
     }
-    files.write(layout.kubeconfig, yaml.safe_dump(document, sort_keys=False))
+    files.write(target, yaml.safe_dump(document, sort_keys=False))
 
 
 def _save(layout: Layout, name: str, pair: "KeyPair | Authority") -> None:

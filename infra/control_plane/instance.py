@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
+from infra.control_plane import controllers as loops
 from infra.control_plane import credentials, files
 from infra.control_plane.layout import LOCKED, Layout
 from infra.control_plane.processes import Process
@@ -56,13 +57,15 @@ def start(
     timeout: float = 60.0,
     wait: bool = True,
     binaries: Mapping[str, Path] | None = None,
+    controllers: bool = False,
 ) -> Status:
     """Run the instance in `directory`, created if absent; nothing happens if it runs already.
 
     `ca` becomes the authority of a new instance (default: a new one). The instance ends when process `owner`
     does (None: when `stop` is called). `timeout` is in seconds from the start of the servers until they are
-    ready; with `wait` false the answer comes at once, mostly with phase "starting". `binaries` maps "etcd"
-    and "kube-apiserver" to executables (default: `binaries.locate`).
+    ready; with `wait` false the answer comes at once, mostly with phase "starting". `binaries` maps "etcd",
+    "kube-apiserver" and so on to executables (default: `binaries.locate`). `controllers` runs what makes pods
+    Ready and collects garbage beside them (see controllers.py), also the next time only if it is asked for.
 
     Raises ControlPlaneError, with the end of the log, if the instance does not get ready or has another CA,
     and `binaries.BinaryNotFound`.
@@ -72,12 +75,13 @@ def start(
     if ca is not None:
         _place_authority(layout, ca)
     if status(directory).phase not in ("starting", "ready"):
+        wanted = ["etcd", "kube-apiserver", *(loops.NAMES if controllers else ())]
         if binaries is None:
             from infra.control_plane.binaries import locate
 
-            binaries = locate(["etcd", "kube-apiserver"], progress=say)
+            binaries = locate(wanted, progress=say)
         say(f"starting the control plane in {layout.root}")
-        _spawn_keeper(layout, binaries, owner, timeout)
+        _spawn_keeper(layout, {name: binaries[name] for name in wanted}, owner, timeout)
     if not wait:
         return status(directory)
     deadline = time.monotonic() + timeout + _SLACK
@@ -191,7 +195,7 @@ def _place_authority(layout: Layout, ca: "Authority") -> None:
 def _spawn_keeper(layout: Layout, binaries: Mapping[str, Path], owner: int | None, timeout: float) -> None:
     """Returns when a keeper, ours or another, has the instance. Raises ControlPlaneError if none gets it."""
     layout.create()
-    arguments = [f"--{name}={binaries[name].absolute()}" for name in ("etcd", "kube-apiserver")]
+    arguments = [f"--{name}={path.absolute()}" for name, path in binaries.items()]
     arguments.append(f"--timeout={timeout}")
     if owner is not None:
         process = Process.of(owner)

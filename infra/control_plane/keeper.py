@@ -1,12 +1,13 @@
 """The process that owns one instance: `python -m infra.control_plane.keeper DIR --etcd=E --kube-apiserver=A`.
 
-It outlives the command that started it, ends with its owner if it was given one, and takes both servers with
+It outlives the command that started it, ends with its owner if it was given one, and takes all servers with
 it however it ends. It has one thread and one loop: every wait is `Keeper._wait`, which notices a signal, the
 end of the owner and the end of a server at once. Imports are few, and the slow ones late.
 """
 
 import argparse
 import fcntl
+import functools
 import os
 import select
 import signal
@@ -15,11 +16,11 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.control_plane import credentials, files, ports, processes, servers
+from infra.control_plane import controllers, credentials, files, ports, processes, servers
 from infra.control_plane.layout import LOCKED, Layout
 from infra.control_plane.processes import Process
 from infra.control_plane.state import Phase, State
@@ -38,11 +39,13 @@ class _Failure(Exception):
 
 @dataclass
 class Keeper:
-    """One run of one instance. `etcd` and `apiserver` are executables, `timeout` is seconds until ready."""
+    """One run of one instance. `timeout` is seconds until ready.
+
+    `executables` has etcd and kube-apiserver, and controllers or not, by their names.
+    """
 
     layout: Layout
-    etcd: Path
-    apiserver: Path
+    executables: Mapping[str, Path]
     timeout: float
     owner: Process | None = None
 
@@ -58,7 +61,7 @@ class Keeper:
         self.state = State("starting", previous.url if previous else "", keeper=Process.of(os.getpid()))
 
     def run(self, started: Callable[[], None]) -> None:
-        """Call `started` as soon as the state file is ours, bring both servers up, stay until the end."""
+        """Call `started` as soon as the state file is ours, bring the servers up, stay until the end."""
         self._listen_to_signals()
         self._save("starting")
         started()
@@ -68,7 +71,6 @@ class Keeper:
             self._clear_remains()
             self._port = ports.hold(self._preferred_port)
             self._launch(self._port.getsockname()[1])
-            self._await_ready()
             self._save("ready")
             while True:
                 self._wait(None)
@@ -81,12 +83,12 @@ class Keeper:
             _say(str(error))
             self._save("failed", str(error))
         finally:
-            # The API server first: without its etcd it would only complain and wait.
-            for name in ("kube-apiserver", "etcd"):
+            # etcd last: without it, the others would only complain and wait.
+            for name in reversed(self._servers.copy()):
                 self._end(name)
             if self._port:
                 self._port.close()
-            self.state.etcd = self.state.apiserver = None
+            self.state.servers = {}
             self._save(self.state.phase, self.state.error)
 
     def _clear_remains(self) -> None:
@@ -100,28 +102,43 @@ class Keeper:
                     raise _Failure(f"process {process.pid} of the former run does not end")
 
     def _launch(self, port: int) -> None:
+        chosen = [name for name in controllers.NAMES if name in self.executables]
+        users = {name: user for name, user in controllers.USERS.items() if name in chosen}
         answers = self.layout.run / servers.ETCD_SOCKET
         answers.unlink(missing_ok=True)
-        self.state.etcd = self._spawn("etcd", servers.etcd(self.etcd, self.layout))
+        self._spawn("etcd", servers.etcd(self.executables["etcd"], self.layout))
         self.state.url = f"https://127.0.0.1:{port}"
-        credentials.prepare(self.layout)
+        credentials.prepare(self.layout, users)
         while not answers.exists():
             self._wait(0.01)
-        self.state.apiserver = self._spawn("kube-apiserver", servers.apiserver(self.apiserver, self.layout, port))
-        credentials.write_kubeconfig(self.layout, self.state.url)
+        apiserver = self.executables["kube-apiserver"]
+        self._spawn("kube-apiserver", servers.apiserver(apiserver, self.layout, port, controllers=bool(chosen)))
+        for user in ("admin", *users):
+            credentials.write_kubeconfig(self.layout, self.state.url, user)
+        self._await_ready(chosen)
 
-    def _await_ready(self) -> None:
-        from infra.control_plane.probe import Probe
+    def _await_ready(self, chosen: Sequence[str]) -> None:
+        from infra.control_plane import probe
 
-        probe = Probe(self.layout, self.state.port)
+        connection = probe.Probe(self.layout, self.state.port)
         deadline = time.monotonic() + self.timeout
-        while answer := probe.trouble():
+        self._await(lambda: connection.trouble(*probe.READY), "kube-apiserver", deadline)
+        # Not before: they give up early on a server that does not answer.
+        for name in chosen:
+            self._spawn(name, controllers.command(name, self.executables[name], self.layout))
+        for node in controllers.nodes() if chosen else ():
+            self._await(functools.partial(connection.create, "/api/v1/nodes", node), "kube-apiserver", deadline)
+        if chosen:
+            self._await(lambda: connection.trouble(controllers.READY), "kube-controller-manager", deadline)
+        connection.close()
+
+    def _await(self, trouble: Callable[[], str], name: str, deadline: float) -> None:
+        while answer := trouble():
             self._wait(0.03)
             if time.monotonic() > deadline:
-                raise self._failure(f"was not ready within {self.timeout:g} s ({answer})", "kube-apiserver")
-        probe.close()
+                raise self._failure(f"was not ready within {self.timeout:g} s ({answer})", name)
 
-    def _spawn(self, name: str, arguments: list[str]) -> Process | None:
+    def _spawn(self, name: str, arguments: list[str]) -> None:
         # etcd takes every flag from the environment too, and must not take a stranger's.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD_")}
         child = processes.spawn(
@@ -130,13 +147,9 @@ class Keeper:
         _say(f"{name} runs as {child.pid}")
         self._servers[name] = child
         self._watch(child.pid)
-        process = Process.of(child.pid)
-        if name == "etcd":
-            self.state.etcd = process
-        else:
-            self.state.apiserver = process
+        if process := Process.of(child.pid):
+            self.state.servers[name] = process
         self._save("starting")
-        return process
 
     def _wait(self, seconds: float | None) -> None:
         """Pass the time (None: for ever). Raises _Ending or _Failure as soon as there is a reason to."""
@@ -233,6 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--etcd", type=Path, required=True)
     parser.add_argument("--kube-apiserver", type=Path, required=True)
+    for name in controllers.NAMES:
+        parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until it must be ready")
     parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends this")
     options = parser.parse_args(arguments)
@@ -247,7 +262,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return LOCKED
     owner = Process(*map(int, options.owner.split(":"))) if options.owner else None
     release = _detach()
-    Keeper(layout, options.etcd, options.kube_apiserver, options.timeout, owner).run(release)
+    given = {name: getattr(options, name.replace("-", "_")) for name in ("etcd", "kube-apiserver", *controllers.NAMES)}
+    executables = {name: path for name, path in given.items() if path}
+    Keeper(layout, executables, options.timeout, owner).run(release)
     return 0
 
 

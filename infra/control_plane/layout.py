@@ -23,7 +23,10 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        return self.root / "admin.kubeconfig"
+        return self.kubeconfig_of("admin")
+
+    def kubeconfig_of(self, user: str) -> Path:
+        return self.root / f"{user}.kubeconfig"
 
     @property
     def data(self) -> Path:
@@ -32,7 +35,7 @@ class Layout:
 
     @property
     def run(self) -> Path:
-        """Working directory of both servers: etcd's unix sockets are named relative to it."""
+        """Working directory of the servers: etcd's unix sockets are named relative to it."""
         return self.root / "run"
 
     @property

@@ -1,4 +1,4 @@
-"""The command lines of the two servers: fast, small, loopback only, and the same on every start."""
+"""The command lines of etcd and the API server: fast, small, loopback only, and the same on every start."""
 
 from pathlib import Path
 
@@ -35,8 +35,13 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
     ]
 
 
-def apiserver(binary: Path, layout: Layout, port: int) -> list[str]:
-    """An API server on 127.0.0.1:`port` that shares the port with the socket that holds it (see ports.py)."""
+def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = False) -> list[str]:
+    """An API server on 127.0.0.1:`port` that shares the port with the socket that holds it (see ports.py).
+
+    With `controllers`, admission counts on the controllers that controllers.py has.
+    """
+    # Nobody else would create the default service accounts that the one asks for, or take away the taint of the other.
+    unwanted = "TaintNodesByCondition" if controllers else "ServiceAccount"
     return [
         str(binary),
         f"--etcd-servers={_ETCD_URL}",
@@ -55,8 +60,7 @@ def apiserver(binary: Path, layout: Layout, port: int) -> list[str]:
         f"--service-account-signing-key-file={layout.key('service-account')}",
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--authorization-mode=RBAC",
-        # No controller creates the default service accounts that it asks for.
-        "--disable-admission-plugins=ServiceAccount",
+        f"--disable-admission-plugins={unwanted}",
         "--allow-privileged=true",
         # One user on one machine: nobody to be fair to, and no limit worth having.
         "--enable-priority-and-fairness=false",

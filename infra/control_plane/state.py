@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -14,19 +14,21 @@ Phase = Literal["starting", "ready", "failed", "stopped"]
 
 @dataclass
 class State:
-    """What the keeper last wrote. `url` is "" until a port is chosen, `error` "" unless `phase` is failed."""
+    """What the keeper last wrote. `url` is "" until a port is chosen, `error` "" unless `phase` is failed.
+
+    `servers` has the processes by the names of their executables, in the order in which they were started.
+    """
 
     phase: Phase
     url: str = ""
     error: str = ""
     keeper: Process | None = None
-    etcd: Process | None = None
-    apiserver: Process | None = None
+    servers: dict[str, Process] = field(default_factory=dict)
 
     @property
     def processes(self) -> list[Process]:
         """The recorded processes, which may have ended since, in the order in which they should end."""
-        return [process for process in (self.keeper, self.apiserver, self.etcd) if process]
+        return [*([self.keeper] if self.keeper else []), *reversed(self.servers.values())]
 
     @property
     def port(self) -> int:
@@ -41,10 +43,10 @@ class State:
         """None if there is no such file; a file that is not ours reads as failed, with the reason."""
         try:
             content = json.loads(path.read_bytes())
-            for name in ("keeper", "etcd", "apiserver"):
-                content[name] = Process(**content[name]) if content[name] else None
+            content["keeper"] = Process(**content["keeper"]) if content["keeper"] else None
+            content["servers"] = {name: Process(**process) for name, process in content["servers"].items()}
             return cls(**content)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             return cls("failed", error=f"{path} is not readable as a state file: {error}")

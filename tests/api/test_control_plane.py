@@ -24,6 +24,7 @@ from infra.control_plane import (
     Status,
     authority,
     binaries,
+    controllers,
     kubeconfig,
     ports,
     remove,
@@ -41,7 +42,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 @pytest.fixture(scope="module")
 def servers() -> dict[str, Path]:
-    return binaries.locate(["etcd", "kube-apiserver"], progress=print)
+    return binaries.locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print)
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def run(servers: dict[str, Path]) -> Callable[..., Status]:
     def run(directory: Path, **options: Any) -> Status:
-        return start(directory, **{"binaries": servers, **options})
+        return start(directory, **{"binaries": servers, **options})  # controllers only where they are asked for
 
     return run
 
@@ -88,6 +89,12 @@ def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 def state(directory: Path) -> State:
     found = State.read(Layout(directory).state)
+    assert found
+    return found
+
+
+def member(state: State, name: str) -> Process:
+    found = state.keeper if name == "keeper" else state.servers[name]
     assert found
     return found
 
@@ -242,32 +249,25 @@ def test_starter_ends_first(directory: Path, servers: dict[str, Path]) -> None:
     stop(directory / "a")
 
 
-@pytest.mark.parametrize(
-    ("victim", "phase", "log"),
-    [
-        ("keeper", "stopped", None),
-        ("etcd", "failed", "etcd.log"),
-        ("apiserver", "failed", "kube-apiserver.log"),
-    ],
-)
-def test_kill(victim: str, phase: str, log: str | None, directory: Path, run: Callable[..., Status]) -> None:
+@pytest.mark.parametrize(("victim", "phase"), [("keeper", "stopped"), ("etcd", "failed"), ("kube-apiserver", "failed")])
+def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Status]) -> None:
     """Nothing is left whichever process is killed, and the instance can be started again."""
     instance = directory / "a"
     first = run(instance)
     Client(kubeconfig(instance)).create_namespace("kept")
     running = state(instance)
-    os.kill(getattr(running, victim).pid, signal.SIGKILL)
+    os.kill(member(running, victim).pid, signal.SIGKILL)
     eventually(lambda: not any(process.alive() for process in running.processes))
     assert not processes_of(directory)
     after = status(instance)
     assert (after.phase, after.pid) == (phase, None)
-    if log:
+    if victim != "keeper":
         assert "SIGKILL" in after.error
-        assert str(instance / "logs" / log) in after.error
+        assert str(instance / "logs" / f"{victim}.log") in after.error
     assert run(instance).url == first.url
     # And without waiting for the remains, which is what a supervisor would do.
     if victim == "keeper":
-        os.kill(getattr(state(instance), victim).pid, signal.SIGKILL)
+        os.kill(member(state(instance), victim).pid, signal.SIGKILL)
         eventually(lambda: status(instance).phase == "stopped")
         assert run(instance).url == first.url
     assert "kept" in Client(kubeconfig(instance)).namespaces()
@@ -278,8 +278,6 @@ def test_stop_order(directory: Path, run: Callable[..., Status]) -> None:
     instance = directory / "a"
     port = run(instance).port
     running = state(instance)
-    assert running.apiserver
-    assert running.etcd
     layout = Layout(instance)
     context = ssl.create_default_context(cafile=layout.certificate("ca"))
     context.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
@@ -292,8 +290,8 @@ def test_stop_order(directory: Path, run: Callable[..., Status]) -> None:
         stopping = threading.Thread(target=stop, args=(instance,))
         began = time.monotonic()
         stopping.start()
-        while running.apiserver.alive():
-            assert running.etcd.alive()
+        while member(running, "kube-apiserver").alive():
+            assert member(running, "etcd").alive()
         stopping.join(3)
         assert not stopping.is_alive()
         assert time.monotonic() - began < 6
@@ -383,3 +381,67 @@ def test_removals_at_the_same_time(directory: Path, run: Callable[..., Status]) 
     assert None in outcomes
     assert not directory.exists()
     remove(directory)
+
+
+def test_controllers(directory: Path, run: Callable[..., Status]) -> None:
+    """Ready means that they work; they listen nowhere, are users with few rights, and end with the rest."""
+    instance = directory / "a"
+    first = run(instance, controllers=True)
+    client = Client(kubeconfig(instance))
+    assert list(state(instance).servers) == ["etcd", "kube-apiserver", *controllers.NAMES]
+    assert client.request("GET", f"{NAMESPACES}/default/serviceaccounts/default")[0] == 200
+    for name in controllers.USERS:
+        theirs = Client(Layout(instance).kubeconfig_of(name))
+        assert theirs.request("GET", "/api/v1/nodes")[0] == 200
+        assert theirs.request("DELETE", f"{NAMESPACES}/default")[0] == 403
+    listening = subprocess.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True, text=True, check=True)
+    sockets = {line.split()[9] for line in listening.stdout.splitlines() if line.split()[3] == "0A"}
+    for name in controllers.NAMES:
+        files = Path(f"/proc/{member(state(instance), name).pid}/fd").iterdir()
+        assert not {os.readlink(file).removeprefix("socket:[").removesuffix("]") for file in files} & sockets
+    for path in instance.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+    stop(instance)
+    assert not processes_of(directory)
+    said = (instance / "logs" / "keeper.log").read_text()
+    order = [*reversed(controllers.NAMES), "kube-apiserver", "etcd"]
+    assert [said.index(f"{name} has ended") for name in order] == sorted(
+        said.index(f"{name} has ended") for name in order
+    )
+
+    # The same instance without them, and with them again.
+    assert run(instance).url == first.url
+    assert list(state(instance).servers) == ["etcd", "kube-apiserver"]
+    stop(instance)
+    run(instance, controllers=True)
+    code, nodes = client.request("GET", "/api/v1/nodes")
+    assert (code, [node["metadata"]["name"] for node in nodes["items"]]) == (200, list(controllers.NODES))
+
+
+@pytest.mark.parametrize("victim", ["keeper", "kube-controller-manager", "kwok"])
+def test_kill_with_controllers(victim: str, directory: Path, run: Callable[..., Status]) -> None:
+    """An instance never goes on without one of its controllers."""
+    instance = directory / "a"
+    run(instance, controllers=True)
+    os.kill(member(state(instance), victim).pid, signal.SIGKILL)
+    eventually(lambda: not processes_of(directory))
+    after = status(instance)
+    assert after.phase == ("stopped" if victim == "keeper" else "failed")
+    assert victim == "keeper" or str(instance / "logs" / f"{victim}.log") in after.error
+
+
+@pytest.mark.parametrize(
+    ("broken", "text", "reason"),
+    [
+        ("kwok", "exit 3", "kwok ended by itself with status 3"),
+        ("kube-controller-manager", "exec sleep 600", "kube-controller-manager was not ready within 8 s"),
+    ],
+)
+def test_controller_that_does_not_start(
+    broken: str, text: str, reason: str, directory: Path, servers: dict[str, Path], run: Callable[..., Status]
+) -> None:
+    fake = script(directory / "fake", text)
+    with pytest.raises(ControlPlaneError, match=reason):
+        run(directory / "a", binaries={**servers, broken: fake}, controllers=True, timeout=8)
+    eventually(lambda: not processes_of(directory))

@@ -35,7 +35,7 @@ def stranger() -> Process:
     [
         State("starting"),
         State("failed", URL, "broken"),
-        State("ready", URL, "", Process(1, 2), Process(3, 4), Process(5, 6)),
+        State("ready", URL, "", Process(1, 2), {"etcd": Process(3, 4), "kube-apiserver": Process(5, 6)}),
     ],
 )
 def test_state_survives_the_file(state: State, tmp_path: Path) -> None:
@@ -45,7 +45,15 @@ def test_state_survives_the_file(state: State, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "state.json"]
 
 
-@pytest.mark.parametrize("content", ["", "[]", "null", "{}", '{"phase": "ready", "keeper": 1}', '{"more": 1}'])
+def test_the_keeper_ends_first_and_what_others_need_last() -> None:
+    servers = {"etcd": Process(3, 4), "kube-apiserver": Process(5, 6), "kwok": Process(7, 8)}
+    assert [process.pid for process in State("ready", keeper=Process(1, 2), servers=servers).processes] == [1, 7, 5, 3]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "null", "{}", '{"keeper": null, "servers": null}', '{"phase": "ready", "keeper": 1}', '{"more": 1}'],
+)
 def test_foreign_state(content: str, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(content)
     state = State.read(tmp_path / "state.json")
@@ -91,13 +99,15 @@ def test_remove_spares_other_folders(tmp_path: Path) -> None:
 
 
 def test_stop_spares_whoever_has_the_pid_now(tmp_path: Path) -> None:
-    State("ready", keeper=stranger(), etcd=stranger()).write(tmp_path / "state.json")
+    State("ready", keeper=stranger(), servers={"etcd": stranger()}).write(tmp_path / "state.json")
     control_plane.stop(tmp_path)
 
 
 def test_stop_kills_what_the_keeper_left(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "5"]) as left:
-        State("ready", keeper=stranger(), etcd=Process.of(left.pid)).write(tmp_path / "state.json")
+        process = Process.of(left.pid)
+        assert process
+        State("ready", keeper=stranger(), servers={"etcd": process}).write(tmp_path / "state.json")
         control_plane.stop(tmp_path)
         assert left.wait(1) == -signal.SIGTERM
 

@@ -1,0 +1,57 @@
+"""A second control plane, with controllers: what is created in it really comes to be ready, and what is deleted to end.
+
+A module of tests has it by a fixture `kubeconfig` of its own, which every other fixture goes by:
+`control_plane.kubeconfig(plane_with_controllers)`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra import control_plane
+from infra.local import crds
+from shared.kube import Object, Resource, connect
+
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
+DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
+JOB = Resource("batch", "v1", "Job", "jobs")
+POD = Resource("", "v1", "Pod", "pods")
+
+PENDING = {"capi-functions.dev/pod": "pending"}
+"""Labels of a pod that does not become Ready."""
+
+
+@pytest.fixture(scope="session")
+def plane_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running control plane with our CRDs and controllers; ends with the session."""
+    folder = tmp_path_factory.mktemp("controllers") / "management"
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
+    crds.install(client, crds.load())
+    client.close()
+    # The garbage collector looks for new kinds every 30 s only, but at once when it starts.
+    control_plane.stop(folder)
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
+    yield folder
+    control_plane.stop(folder)
+
+
+def workload(
+    resource: Resource, name: str, namespace: str, labels: dict[str, str] | None = None, **spec: object
+) -> Object:
+    """An object that has pods, one container each; `labels` are more of the pods'."""
+    pod = {"containers": [{"name": "c", "image": "example.com/image:1"}]}
+    if resource == JOB:
+        template = {"metadata": {"labels": labels or {}}, "spec": {**pod, "restartPolicy": "Never"}}
+        spec = {"template": template, **spec}
+    else:
+        own = {"app": name}
+        template = {"metadata": {"labels": own | (labels or {})}, "spec": pod}
+        spec = {"selector": {"matchLabels": own}, "template": template, **spec}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
