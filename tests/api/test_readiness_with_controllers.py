@@ -1,0 +1,114 @@
+"""Addons are ready when real controllers say so, and not before: no status in here is written by a test."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from infra import control_plane
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.kube import Key, Object, dig
+from shared.runtime import Answer
+from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
+from tests.support.releases import write_release
+from tests.support.world import ADDON, World
+
+
+@pytest.fixture
+def kubeconfig(plane_with_controllers: Path) -> Path:
+    return control_plane.kubeconfig(plane_with_controllers)
+
+
+def settled(world: World) -> Answer:
+    """As the queue would: called again whenever it asks for that, though sooner."""
+    deadline = time.monotonic() + 60
+    while (answer := world.settle()).retry_after is not None:
+        assert time.monotonic() < deadline, f"{answer} {dig(world.addon(), 'status.conditions')}"
+        time.sleep(0.1)
+    return answer
+
+
+def everything(world: World, image: str = "example.com/image:1") -> list[Object]:
+    objects = [
+        workload(DEPLOYMENT, "deployment", world.namespace, replicas=3),
+        workload(STATEFUL_SET, "stateful", world.namespace, replicas=2, serviceName="stateful"),
+        workload(DAEMON_SET, "daemons", world.namespace),
+    ]
+    for obj in objects:
+        obj["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return [*objects, workload(JOB, "job", world.namespace)]
+
+
+def test_workloads_of_every_kind(world: World) -> None:
+    name = write_release(world.releases, "v1", everything(world))
+    world.cluster(name)
+    world.secret()
+    settled(world)
+    assert dig(world.addon(), "status.ready") is True
+    assert world.condition("ObjectsReady")["status"] == "True"
+    phases = [dig(pod, "status.phase") for pod in world.client.list(POD, world.namespace)]
+    assert sorted(phases) == ["Running"] * 7 + ["Succeeded"]
+
+
+def test_ready_again_only_when_the_upgrade_is_rolled_out(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", everything(world)))
+    world.secret()
+    settled(world)
+    new = "example.com/image:2"
+    world.cluster(write_release(world.releases, "v2", everything(world, new)))
+    settled(world)
+    running = [pod for pod in world.client.list(POD, world.namespace) if dig(pod, "status.phase") == "Running"]
+    kept = [pod for pod in running if not dig(pod, "metadata.deletionTimestamp")]
+    assert {pod["spec"]["containers"][0]["image"] for pod in kept} == {new}
+    assert len(kept) == 7
+
+
+def test_one_that_does_not_come_up_is_named(world: World) -> None:
+    objects = [workload(DEPLOYMENT, "good", world.namespace), workload(DEPLOYMENT, "bad", world.namespace, PENDING)]
+    world.cluster(write_release(world.releases, "v1", objects))
+    world.secret()
+    deadline = time.monotonic() + 60
+    while True:
+        assert world.settle().retry_after == 5.0
+        message = world.condition("ObjectsReady")["message"]
+        if "good" not in message and "0 of 1 replicas available" in message:
+            break
+        assert time.monotonic() < deadline, message
+    assert f"Deployment {world.namespace}/bad" in message
+    assert dig(world.addon(), "status.ready") is False
+    world.cluster(write_release(world.releases, "v2", [workload(DEPLOYMENT, "bad", world.namespace)]))
+    settled(world)
+    assert world.client.find(DEPLOYMENT, Key(world.namespace, "good")) is None
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_what_waits_for_a_hook_comes_after_its_job(world: World) -> None:
+    jobs = []
+    for version in ("v1", "v2"):
+        job = workload(JOB, "before", world.namespace)
+        job["metadata"]["annotations"] = {"helm.sh/hook": "pre-install,pre-upgrade"}
+        job["spec"]["template"]["spec"]["containers"][0]["args"] = [version]
+        web = workload(DEPLOYMENT, f"web-{version}", world.namespace)
+        world.cluster(write_release(world.releases, version, [job, web]))
+        world.secret()
+        settled(world)
+        assert dig(world.addon(), "status.ready") is True
+        done = world.client.get(JOB, Key(world.namespace, "before"))
+        created = world.client.get(DEPLOYMENT, Key(world.namespace, f"web-{version}"))["metadata"]["creationTimestamp"]
+        assert dig(done, "status.completionTime") <= created
+        jobs.append(done["metadata"]["uid"])
+    assert len(set(jobs)) == 2
+
+
+def test_the_addon_ends_with_its_cluster(world: World) -> None:
+    """By the owner reference alone; the finalizer holds it until the function has seen that."""
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    settled(world)
+    world.client.delete(CLUSTER, Key(world.namespace, "demo"))
+    deadline = time.monotonic() + 60
+    while not dig(world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)), "metadata.deletionTimestamp"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
