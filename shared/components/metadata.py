@@ -1,0 +1,62 @@
+"""metadata.yaml: which contract each release series of a provider keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.charts import yamls
+from shared.kube.resources import dig
+
+from .errors import IncompatibleVersion
+
+API_VERSION = "clusterctl.cluster.x-k8s.io/v1alpha3"
+CONTRACTS = ("v1beta2", "v1beta1")
+"""That are supported, the best first."""
+_MOST = 1_000_000  # bytes
+_MOST_SERIES = 10_000
+
+
+@dataclass(frozen=True)
+class Series:
+    major: int
+    minor: int
+    contract: str
+
+
+@dataclass(frozen=True)
+class Metadata:
+    series: tuple[Series, ...]
+
+    def contract(self, major: int, minor: int) -> str:
+        """Empty where no series is of these numbers."""
+        return next((one.contract for one in self.series if (one.major, one.minor) == (major, minor)), "")
+
+
+def parse(data: bytes, where: str) -> Metadata:
+    """`where` is for messages. Raises `IncompatibleVersion`."""
+    if len(data) > _MOST:
+        raise IncompatibleVersion(f"{where}: metadata.yaml is larger than {_MOST} bytes")
+    try:
+        documents = [document for document in yamls.load_all(data.decode()) if document is not None]
+    except (yamls.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise IncompatibleVersion(f"{where}: metadata.yaml is not YAML: {' '.join(str(error).split())}") from error
+    document = documents[0] if len(documents) == 1 else None
+    if not isinstance(document, Mapping):
+        raise IncompatibleVersion(f"{where}: metadata.yaml is no single object")
+    if document.get("apiVersion") != API_VERSION or document.get("kind", "Metadata") not in ("Metadata", "", None):
+        found = f"{document.get('apiVersion')} {document.get('kind')}"
+        raise IncompatibleVersion(f"{where}: metadata.yaml is {found[:80]}, want {API_VERSION} Metadata")
+    listed = dig(document, "releaseSeries")
+    if not isinstance(listed, list) or not listed or len(listed) > _MOST_SERIES:
+        raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries lists nothing")
+    return Metadata(tuple(_series(entry, number, where) for number, entry in enumerate(listed)))
+
+
+def _series(entry: Any, number: int, where: str) -> Series:
+    numbers = [entry.get(name, 0) if isinstance(entry, Mapping) else None for name in ("major", "minor")]
+    contract = entry.get("contract") if isinstance(entry, Mapping) else None
+    if not all(isinstance(value, int) for value in numbers) or not isinstance(contract, str):
+        raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries[{number}] wants major, minor and contract")
+    return Series(numbers[0], numbers[1], contract)  # type: ignore[arg-type]
