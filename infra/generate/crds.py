@@ -7,6 +7,7 @@ references are written out, "X or null" is X, titles go, and what is constant is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from shared.api.models import Column, CustomResource, Model
@@ -50,7 +51,7 @@ def definition(custom: CustomResource) -> Object:
                 "listKind": f"{resource.kind}List",
                 "plural": resource.plural,
                 "singular": resource.kind.lower(),
-                "shortNames": [custom.short_name],
+                **({"shortNames": [custom.short_name]} if custom.short_name else {}),
                 "categories": ["cluster-api"],
             },
             "versions": [
@@ -58,7 +59,7 @@ def definition(custom: CustomResource) -> Object:
                     "name": version,
                     "served": True,
                     "storage": version == resource.version,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}} if "status" in custom.root.model_fields else {},
                     "additionalPrinterColumns": list(_columns(custom.columns)),
                     "schema": {"openAPIV3Schema": schema(custom.root)},
                 }
@@ -79,7 +80,7 @@ def schema(root: type[Model]) -> Object:
 def structural(node: Any, definitions: Mapping[str, Any]) -> Any:
     """One node of a JSON schema, and all below it, as Kubernetes takes it. Raises ValueError for a real union."""
     if "$ref" in node:
-        target = definitions[node["$ref"].rpartition("/")[2]]
+        target = deepcopy(definitions[node["$ref"].rpartition("/")[2]])
         return structural(target | {name: value for name, value in node.items() if name != "$ref"}, definitions)
     if "anyOf" in node:
         return structural(_optional(node), definitions)

@@ -15,6 +15,7 @@ MACHINE_POOL = Resource(_CORE, "v1beta2", "MachinePool", "machinepools")
 CLUSTER_ADDON = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterAddon", "clusteraddons")
 CLUSTER_STACK = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStack", "clusterstacks")
 CLUSTER_STACK_RELEASE = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStackRelease", "clusterstackreleases")
+CLUSTERCTL_PROVIDER = Resource("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers")
 KIND_CLUSTER = Resource("infrastructure.cluster-k8s.io", "v1alpha1", "KINDCluster", "kindclusters")
 
 SECRET = Resource("", "v1", "Secret", "secrets")

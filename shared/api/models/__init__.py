@@ -7,18 +7,30 @@ from .cluster import CLUSTER
 from .cluster_addon import CLUSTER_ADDON
 from .cluster_stack import CLUSTER_STACK
 from .cluster_stack_release import CLUSTER_STACK_RELEASE
+from .clusterctl_provider import CLUSTERCTL_PROVIDER
 from .custom_resource import Column, CustomResource, Model
 from .kind_cluster import KIND_CLUSTER
+from .provider import PROVIDERS
 
-CUSTOM_RESOURCES = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER)
+CUSTOM_RESOURCES = (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    KIND_CLUSTER,
+    *PROVIDERS,
+    CLUSTERCTL_PROVIDER,
+)
 
 __all__ = [
     "CLUSTER",
+    "CLUSTERCTL_PROVIDER",
     "CLUSTER_ADDON",
     "CLUSTER_STACK",
     "CLUSTER_STACK_RELEASE",
     "CUSTOM_RESOURCES",
     "KIND_CLUSTER",
+    "PROVIDERS",
     "Column",
     "CustomResource",
     "Model",

@@ -61,7 +61,7 @@ class CustomResource:
 
     resource: Resource
     root: type[Model]
-    short_name: str
     columns: tuple[Column, ...]
+    short_name: str = ""
     also: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)

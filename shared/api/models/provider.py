@@ -1,0 +1,189 @@
+"""The seven provider kinds: which version of a provider is wanted, from where, and what is changed about it.
+
+All kinds share one spec and one status, as in Cluster API Operator, whose objects are accepted as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from shared.api.provider import CORE_NAME, KINDS, ProviderKind
+
+from .cluster_addon import AppliedResource
+from .custom_resource import AGE, KEYED_BY_TYPE, Column, CustomResource, Int64, Model, Timestamp
+from .provider_deployment import DeploymentSpec
+from .provider_manager import ManagerSpec
+
+_NUMBER, _WORDS = "(0|[1-9][0-9]*)", r"[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*"
+_SEMVER = rf"^v?{_NUMBER}(\\.{_NUMBER}){{2}}(-{_WORDS})?(\\+{_WORDS})?$"
+
+
+def _rule(rule: str, message: str, **more: Any) -> dict[str, Any]:
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message, **more}]}
+
+
+_VERSION_RULE = _rule(f"self == '' || self.matches('{_SEMVER}')", "version must be semantic, such as v1.10.0")
+_ONE_SOURCE = _rule(
+    "[has(self.oci), has(self.url), has(self.selector)].exists_one(given, given)",
+    "fetchConfig needs exactly one of oci, url and selector",
+)
+_ONE_KIND_OF_PATCHES = _rule(
+    "!(has(self.patches) && has(self.manifestPatches))", "patches and manifestPatches cannot be used together"
+)
+# Only when created: one that got in before must still be able to lose its finalizer.
+_NAME_OF_CORE = _rule(
+    f"oldSelf.hasValue() || self.metadata.name == '{CORE_NAME}'",
+    f"the CoreProvider must be named {CORE_NAME}",
+    optionalOldSelf=True,
+)
+
+
+class Reference(Model):
+    name: str = Field(min_length=1, max_length=253)
+    namespace: str | None = None
+    """The provider's own unless given."""
+
+
+class LabelRequirement(Model):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] | None = Field(None, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+
+
+class LabelSelector(Model):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelRequirement] | None = Field(
+        None, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+
+
+class FetchConfig(Model):
+    """Where a release is: exactly one of the three."""
+
+    model_config = ConfigDict(json_schema_extra=_ONE_SOURCE)
+
+    oci: str | None = Field(None, max_length=2048)
+    """An OCI artifact: host/path, with or without a tag."""
+    url: str | None = Field(None, max_length=2048)
+    """The address of the components file in a release."""
+    selector: LabelSelector | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
+    """ConfigMaps in the provider's namespace."""
+
+
+class PatchTarget(Model):
+    """All that is given must match."""
+
+    group: str | None = None
+    version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    label_selector: str | None = None
+    """As kubectl takes it: a=b,c in (d,e),!f"""
+
+
+class Patch(Model):
+    patch: str = Field(min_length=1)
+    """YAML: a list is a JSON patch (RFC 6902), a mapping a merge patch (RFC 7396)."""
+    target: PatchTarget | None = None
+    """Which objects it is for; every one unless given."""
+
+
+class Customization(Model):
+    manager: ManagerSpec | None = None
+    deployment: DeploymentSpec | None = None
+
+
+class ProviderSpec(Model):
+    model_config = ConfigDict(json_schema_extra=_ONE_KIND_OF_PATCHES)
+
+    version: str | None = Field(None, max_length=128, json_schema_extra=_VERSION_RULE)
+    """The release; the newest where it is left out, which is then written here."""
+    manager: ManagerSpec | None = None
+    deployment: DeploymentSpec | None = None
+    config_secret: Reference | None = None
+    """A Secret with the variables of the components, and with the credentials to fetch them."""
+    fetch_config: FetchConfig | None = None
+    """Where releases come from, for providers that are not known by name or are to come from elsewhere."""
+    additional_manifests: Reference | None = None
+    """A ConfigMap whose key `manifests` is added to the components."""
+    manifest_patches: list[Annotated[str, Field(min_length=1)]] | None = None
+    """Merge patches (RFC 7396) in YAML, each for the objects of its own kind, apiVersion, name and namespace."""
+    patches: list[Patch] | None = None
+    """In this order."""
+    additional_deployments: dict[str, Customization] | None = None
+    """By the name of a Deployment that is not the provider's main one."""
+
+
+class Condition(Model):
+    """metav1.Condition"""
+
+    type: str = Field(min_length=1, max_length=316)
+    status: Literal["True", "False", "Unknown"]
+    reason: str = Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+    message: str = Field(max_length=32768)
+    last_transition_time: Timestamp
+    observed_generation: Int64 | None = Field(None, ge=0)
+
+
+class Target(Model):
+    """What was fetched for `spec.version`, and what became of it."""
+
+    version: str | None = None
+    source: str | None = None
+    """Where it came from, without credentials."""
+    digest: str | None = None
+    """Of the files of the release."""
+    contract: str | None = None
+    """The Cluster API contract that this version keeps."""
+    inputs: str | None = None
+    """The hash of all that the objects of the latest rollout are made from."""
+    renew_at: Timestamp | None = None
+    """When the first of the serving certificates that are made here is to be renewed."""
+
+
+class ProviderStatus(Model):
+    contract: str | None = None
+    """The Cluster API contract of what is installed."""
+    installed_version: str | None = None
+    observed_generation: Int64 | None = None
+    conditions: list[Condition] | None = Field(None, json_schema_extra=KEYED_BY_TYPE)
+    """`Ready` sums up all others."""
+    resources: list[AppliedResource] | None = None
+    """The objects that were applied, and so are pruned and deleted with the provider."""
+    target: Target | None = None
+    step: str | None = None
+    """Where an upgrade that is under way stands."""
+
+
+class Provider(Model):
+    """A provider of Cluster API; its name says which."""
+
+    spec: ProviderSpec | None = None
+    status: ProviderStatus | None = None
+
+
+class CoreProvider(Provider):
+    """Cluster API itself."""
+
+    model_config = ConfigDict(json_schema_extra=_NAME_OF_CORE)
+
+
+def _custom_resource(kind: ProviderKind) -> CustomResource:
+    return CustomResource(
+        resource=kind.resource,
+        root=CoreProvider if kind.is_core else Provider,
+        short_name=kind.short_name,
+        columns=(
+            Column("InstalledVersion", ".status.installedVersion"),
+            Column("Ready", ".status.conditions[?(@.type=='Ready')].status"),
+            AGE,
+            Column("Reason", ".status.conditions[?(@.type=='Ready')].reason"),
+            Column("Message", ".status.conditions[?(@.type=='Ready')].message"),
+        ),
+    )
+
+
+PROVIDERS = tuple(_custom_resource(kind) for kind in KINDS)

@@ -1,0 +1,62 @@
+"""spec.deployment of a provider: what is replaced in its Deployment."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from .custom_resource import Int64, Model, OpenModel
+
+
+class Toleration(Model):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+    toleration_seconds: Int64 | None = None
+
+
+class Affinity(OpenModel):
+    """As in a pod."""
+
+
+class ValueFrom(OpenModel):
+    """As in a container's env."""
+
+
+class EnvVar(Model):
+    name: str = Field(min_length=1)
+    value: str | None = None
+    value_from: ValueFrom | None = None
+
+
+class Resources(OpenModel):
+    """As in a container."""
+
+
+class ContainerSpec(Model):
+    name: str = Field(min_length=1)
+    """Of a container in the Deployment."""
+    image_url: str | None = None
+    """The image to run."""
+    args: dict[str, str] | None = None
+    """Flags, with their dashes; each replaces the one of the manifest, or is added."""
+    env: list[EnvVar] | None = None
+    """Each replaces the variable of that name, or is added."""
+    resources: Resources | None = None
+    command: list[str] | None = None
+
+
+class LocalObjectReference(Model):
+    name: str = ""
+
+
+class DeploymentSpec(Model):
+    """Each field that is given replaces what the manifest has, also where it is empty."""
+
+    replicas: int | None = Field(None, ge=0)
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+    affinity: Affinity | None = None
+    containers: list[ContainerSpec] | None = None
+    service_account_name: str | None = None
+    image_pull_secrets: list[LocalObjectReference] | None = None

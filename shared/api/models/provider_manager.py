@@ -1,0 +1,95 @@
+"""spec.manager of a provider: what its controller manager is told by flags and probes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .custom_resource import Int64, Model
+
+Duration = Annotated[
+    str, Field(max_length=64, pattern=r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
+]
+"""As Go writes it, such as 10m0s."""
+
+
+class Controller(Model):
+    group_kind_concurrency: dict[str, int] | None = None
+    """How many objects of a kind are worked on at once: flag --<kind>-concurrency for each."""
+    cache_sync_timeout: Int64 | None = None
+    """Nanoseconds. Accepted; there is no flag for it."""
+    recover_panic: bool | None = None
+    """Accepted; there is no flag for it."""
+
+
+class Metrics(Model):
+    bind_address: str | None = None
+    """Flag --metrics-bind-addr."""
+    diagnostics_address: str | None = None
+    """Flag --diagnostics-address."""
+    insecure_diagnostics: bool | None = None
+    """Flag --insecure-diagnostics, given only when true: not all providers know it."""
+
+
+class Health(Model):
+    health_probe_bind_address: str | None = None
+    """Flag --health-addr."""
+    readiness_endpoint_name: str | None = None
+    """The path of the readiness probe, where there is one by HTTP."""
+    liveness_endpoint_name: str | None = None
+    """The path of the liveness probe, where there is one by HTTP."""
+
+
+class Webhook(Model):
+    port: int | None = Field(None, ge=0, le=65535)
+    """Flag --webhook-port."""
+    host: str | None = None
+    """Flag --webhook-host."""
+    cert_dir: str | None = None
+    """Flag --webhook-cert-dir."""
+
+
+class LeaderElection(Model):
+    """Durations are given in whole seconds, and none of 0; no flag is given without leaderElect."""
+
+    leader_elect: bool | None = None
+    """Flag --leader-elect. The others follow only where it is true."""
+    lease_duration: Duration | None = None
+    """Flag --leader-elect-lease-duration."""
+    renew_deadline: Duration | None = None
+    """Flag --leader-elect-renew-deadline."""
+    retry_period: Duration | None = None
+    """Flag --leader-elect-retry-period."""
+    resource_lock: str | None = None
+    """Accepted; there is no flag for it."""
+    resource_name: str | None = None
+    """Flag --leader-election-id, together with resourceNamespace."""
+    resource_namespace: str | None = None
+    """Flag --leader-election-id, together with resourceName."""
+
+
+class ManagerSpec(Model):
+    """For the container `manager`, or the first one where none has that name. Applied after `deployment`."""
+
+    sync_period: Duration | None = None
+    """Flag --sync-period, in whole seconds; none for 0."""
+    leader_election: LeaderElection | None = None
+    cache_namespace: str | None = None
+    """Flag --namespace: the only one that the provider looks at."""
+    graceful_shut_down: Duration | None = None
+    """Accepted; there is no flag for it."""
+    controller: Controller | None = None
+    metrics: Metrics | None = None
+    health: Health | None = None
+    webhook: Webhook | None = None
+    profiler_address: str | None = None
+    """Flag --profiler-address."""
+    max_concurrent_reconciles: int | None = Field(None, ge=1)
+    """Flag --max-concurrent-reconciles."""
+    verbosity: int = Field(1, ge=0)
+    """Flag --v; for 1 the manifest's own is left as it is."""
+    feature_gates: dict[str, bool] | None = None
+    """Flag --feature-gates: those of the manifest, with these put over them."""
+    additional_args: dict[str, str] | None = None
+    """Further flags, with their dashes; none that is there already."""
