@@ -5,24 +5,32 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.generate.crds import definition
+from infra.local import crds
+from shared.api.models import PROVIDERS
 from shared.api.provider import (
     BY_KIND,
     COMPONENT_LABEL,
     CORE,
     CORE_NAME,
+    FINALIZER,
     INFRASTRUCTURE,
     KINDS,
     PROVIDER_LABEL,
     ProviderKind,
 )
 from shared.api.resources import CLUSTERCTL_PROVIDER
-from shared.kube import ApiError, Client, Key, Object
+from shared.kube import ApiError, Client, Key, Object, Resource
+from shared.kube.crds import CRD
 from tests.support import providers
 
 MANAGER: Object = {
@@ -113,7 +121,7 @@ EVERY_FIELD: Object = {
     ],
     "additionalDeployments": {"service-operator": {"manager": MANAGER, "deployment": DEPLOYMENT}},
 }
-OTHER_CHOICES = (
+OTHER_CHOICES: tuple[Object, ...] = (
     {},
     {"version": ""},
     {"version": "1.10.0+build.1"},
@@ -250,6 +258,41 @@ def test_mistakes_are_refused(management: Client, namespace: str, spec: Object, 
 def test_the_core_provider_has_one_name(management: Client, namespace: str) -> None:
     with pytest.raises(ApiError, match="the CoreProvider must be named cluster-api"):
         management.create(CORE.resource, provider(CORE, namespace, {}, "capi"))
+
+
+def test_a_core_provider_of_another_name_from_before_can_go(management: Client, namespace: str) -> None:
+    """Where Cluster API Operator's CRD was replaced by ours; the kind is another one, since tests share the server."""
+    resource = replace(CORE.resource, group=f"{namespace}.test", kind="Renamed", plural="renamed")
+    (custom,) = [custom for custom in PROVIDERS if custom.resource == CORE.resource]
+    ours = definition(replace(custom, resource=resource, short_name=""))
+    before = deepcopy(ours)
+    del before["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]
+    crds.install(management, [before])
+    try:
+        old: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "capi"}}
+        old["metadata"] |= {"namespace": namespace, "finalizers": [FINALIZER]}
+        management.create(resource, old)
+        crds.install(management, [ours])
+        another = {**old, "metadata": {"name": "another", "namespace": namespace}}
+        assert "must be named cluster-api" in _refusal(management, resource, another)
+        management.delete(resource, Key(namespace, "capi"))
+        management.patch(resource, Key(namespace, "capi"), {"metadata": {"finalizers": None}})
+        assert management.find(resource, Key(namespace, "capi")) is None
+    finally:
+        management.delete(CRD, Key("", ours["metadata"]["name"]))
+
+
+def _refusal(management: Client, resource: Resource, obj: Object) -> str:
+    """Once the server goes by the new schema; empty if it never does."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            management.create(resource, obj)
+        except ApiError as error:
+            return str(error)
+        management.delete(resource, Key(obj["metadata"]["namespace"], obj["metadata"]["name"]))
+        time.sleep(0.1)
+    return ""
 
 
 @pytest.mark.parametrize(
