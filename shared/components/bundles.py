@@ -1,0 +1,91 @@
+"""Downloaded components in object storage: written once, found by whence they came, checked on every read.
+
+    components/<digest>.json              metadata.yaml and components of one version, by their SHA-256
+    component-sources/<source>/<version>  that digest, for who asks the same source for the same version
+
+A changed source at the same version is another bundle. What a private source gave is kept for its namespace alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.storage import ObjectStore
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_VERSION = re.compile(r"[0-9A-Za-z.+-]{1,128}")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One version of a provider as it was published. `source` is for people: where it came from."""
+
+    version: str
+    metadata: str
+    components: str
+    source: str
+
+    def encode(self) -> bytes:
+        return json.dumps(self.__dict__, sort_keys=True).encode()
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.encode()).hexdigest()
+
+
+class BundleStore:
+    """All methods raise `StorageError` or `StorageUnavailable`."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+
+    def load(self, digest: str) -> Bundle | None:
+        """None where it is not there, or damaged: then it has to be fetched again."""
+        if not _DIGEST.fullmatch(digest):
+            return None
+        data = self._objects.get(_content_key(digest))
+        if data is None or hashlib.sha256(data).hexdigest() != digest:
+            return None
+        return _decode(data)
+
+    def find(self, source: str, version: str) -> Bundle | None:
+        """What `source` (see `identity`) gave for this version."""
+        if not _VERSION.fullmatch(version):
+            return None
+        digest = self._objects.get(_source_key(source, version))
+        return self.load(digest.decode("ascii", "replace")) if digest else None
+
+    def save(self, source: str, bundle: Bundle) -> Bundle:
+        """The content first: a bundle that can be found is complete."""
+        if not _VERSION.fullmatch(bundle.version):
+            raise ValueError(f"no version: {bundle.version!r}")
+        self._objects.ensure_bucket()
+        self._objects.put(_content_key(bundle.digest), bundle.encode(), if_absent=False)
+        self._objects.put(_source_key(source, bundle.version), bundle.digest.encode(), if_absent=False)
+        return bundle
+
+
+def identity(source: Mapping[str, Any] | str, kind: str, name: str, *, private_to: str = "") -> str:
+    """Names a source for one provider. `private_to`: the namespace whose credentials open it."""
+    return hashlib.sha256(json.dumps([source, kind, name, private_to], sort_keys=True).encode()).hexdigest()
+
+
+def _decode(data: bytes) -> Bundle | None:
+    try:
+        fields = json.loads(data)
+        return Bundle(**{name: str(fields[name]) for name in Bundle.__dataclass_fields__})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _content_key(digest: str) -> str:
+    return f"components/{digest}.json"
+
+
+def _source_key(source: str, version: str) -> str:
+    return f"component-sources/{source}/{version}"

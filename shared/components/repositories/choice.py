@@ -1,0 +1,55 @@
+"""Which place a provider's `spec.fetchConfig` means, opened with what its config Secret holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from shared.api import provider as contract
+from shared.kube.resources import Object, dig, key_of
+from shared.releases.sources.access import Access
+
+from .. import catalog
+from ..errors import ComponentsError
+from .config_maps import ConfigMapRepository
+from .gitlab import GitLabRepository, is_gitlab
+from .oci import OciRepository
+from .port import Repository
+from .releases import ReleaseRepository
+
+
+def repository(
+    provider: Object, variables: Mapping[str, str], config_maps: Sequence[Mapping[str, Any]], selector: str
+) -> Repository:
+    """`config_maps` are what `selector` finds. Raises `ComponentsError`; asks nobody anything yet."""
+    name, kind = key_of(provider).name, contract.kind_of(provider)
+    config = dig(provider, "spec.fetchConfig", {})
+    if config.get("selector") is not None:
+        return ConfigMapRepository(config_maps, selector)
+    if url := config.get("oci"):
+        return OciRepository(url, kind.word, name, _registry_access(variables))
+    return _of_url(config.get("url") or catalog.lookup(kind, name), variables)
+
+
+def _of_url(url: str, variables: Mapping[str, str]) -> Repository:
+    authority = variables.get("ca.crt", "")
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ComponentsError(f"URL {url[:200]!r} of spec.fetchConfig: only https and http are supported")
+    if is_gitlab(url):
+        return GitLabRepository(url, variables.get("gitlab-access-token", ""), authority)
+    token = variables.get("github-token", "")
+    if not token and urlsplit(url).hostname == "github.com":
+        token = os.environ.get("GITHUB_TOKEN", "")  # everybody's, which is not for other hosts
+    return ReleaseRepository(url, token, authority)
+
+
+def _registry_access(variables: Mapping[str, str]) -> Access:
+    """By the names that Cluster API Operator knows."""
+    return Access(
+        username=variables.get("OCI_USERNAME", ""),
+        password=variables.get("OCI_PASSWORD", "") or variables.get("OCI_REFRESH_TOKEN", ""),
+        token=variables.get("OCI_ACCESS_TOKEN", ""),
+        authority=variables.get("ca.crt", ""),
+    )

@@ -1,0 +1,132 @@
+"""Components in ConfigMaps, one for each version: what users of sites without a way out bring along.
+
+The version is in label `provider.cluster.x-k8s.io/version`, else it is the name; the keys are `metadata` and
+`components`, the latter in `binaryData` and gzipped where annotation `provider.cluster.x-k8s.io/compressed` says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.api import provider as contract
+from shared.kube.resources import Object, dig, key_of, owner_reference
+
+from .. import versions
+from ..errors import ComponentsError, IncompatibleVersion
+from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
+
+VERSION = f"{contract.FINALIZER}/version"
+COMPRESSED = f"{contract.FINALIZER}/compressed"
+_LARGE = 2**20
+"""Bytes of both files from which on the components are compressed."""
+
+
+@dataclass(frozen=True)
+class ConfigMapRepository:
+    """`found` has been read already; `selector` is for messages."""
+
+    found: Sequence[Mapping[str, Any]]
+    selector: str
+
+    @property
+    def place(self) -> str:
+        return f"ConfigMaps with {self.selector}"
+
+    @property
+    def private(self) -> bool:
+        return True  # of this namespace alone
+
+    def default_version(self) -> str:
+        return f"{versions.parse(versions.highest(self._by_version()))}"
+
+    def fetch(self, version: str) -> Files:
+        wanted = versions.parse(version)
+        by_version = self._by_version()
+        for name, config_map in by_version.items():
+            if versions.parse(name) == wanted:
+                return read(config_map)
+        there = ", ".join(by_version)
+        raise IncompatibleVersion(f"no ConfigMap with {self.selector} is of version {version}, there are {there}")
+
+    def _by_version(self) -> dict[str, Mapping[str, Any]]:
+        if not self.found:
+            raise ComponentsError(f"no ConfigMaps found with selector {self.selector}")
+        return {version_of(config_map): config_map for config_map in self.found}
+
+
+def version_of(config_map: Mapping[str, Any]) -> str:
+    """As it is written. Raises `ComponentsError`."""
+    key = key_of(config_map)
+    label = dig(config_map, ("metadata", "labels", VERSION))
+    try:
+        versions.parse(label or key.name)
+    except ValueError as error:
+        where = f"from the Label {VERSION}" if label else "from the Name"
+        raise ComponentsError(f"ConfigMap {key} has invalid version {label or key.name!r} ({where}): {error}") from None
+    return str(label or key.name)
+
+
+def read(config_map: Mapping[str, Any]) -> Files:
+    """Raises `ComponentsError`."""
+    key = key_of(config_map)
+    metadata = dig(config_map, "data.metadata")
+    if not isinstance(metadata, str) or not metadata:
+        raise ComponentsError(f"ConfigMap {key} has no metadata")
+    if dig(config_map, ("metadata", "annotations", COMPRESSED)) == "true":
+        packed = dig(config_map, "binaryData.components")
+        if not packed:
+            raise ComponentsError(f"ConfigMap {key} Data has no components (in binaryData, since it is compressed)")
+        components = text(unpacked(packed, f"ConfigMap {key}"), f"ConfigMap {key}")
+    else:
+        components = dig(config_map, "data.components")
+        if not isinstance(components, str) or not components:
+            raise ComponentsError(f"ConfigMap {key} Data has no components")
+    return Files(text(metadata.encode(), f"ConfigMap {key}: metadata", MOST_METADATA), components)
+
+
+def unpacked(packed: str, what: str) -> bytes:
+    """From base64 and gzip. Raises `ComponentsError`, also for what would grow beyond all bounds."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        data = unpacker.decompress(base64.b64decode(packed, validate=True), MOST_COMPONENTS + 1)
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise ComponentsError(f"{what}: cannot open gzip reader: {error}") from None
+    if len(data) > MOST_COMPONENTS:
+        raise ComponentsError(f"{what}: its components are larger than {MOST_COMPONENTS} bytes")
+    if not unpacker.eof:
+        raise ComponentsError(f"{what}: its components end too early")
+    return data
+
+
+def as_config_map(provider: Object, version: str, files: Files, *, oci: str = "", owned: bool = True) -> Object:
+    """A downloaded version in the form that `read` and Cluster API Operator take. `oci`: its URL, if it is from one."""
+    metadata: Object = {
+        "name": contract.config_map_name(provider, version),
+        "namespace": key_of(provider).namespace,
+        "labels": contract.download_labels(provider, version),
+        "annotations": {},
+    }
+    if owned:
+        metadata["ownerReferences"] = [owner_reference(provider)]
+    if oci:
+        metadata["labels"][f"{contract.FINALIZER}/source"] = "oci"
+        metadata["annotations"][f"{contract.FINALIZER}/source"] = oci
+    config_map: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+    config_map["data"]["metadata"] = files.metadata
+    if len(files.metadata.encode()) + len(files.components.encode()) > _LARGE:
+        metadata["annotations"][COMPRESSED] = "true"
+        config_map["binaryData"] = {"components": packed(files.components)}
+    else:
+        config_map["data"]["components"] = files.components
+    return config_map
+
+
+def packed(components: str) -> str:
+    import gzip
+
+    return base64.b64encode(gzip.compress(components.encode(), 9, mtime=0)).decode()

@@ -1,0 +1,69 @@
+"""Generic packages of GitLab: `https://<host>/api/v4/projects/<project>/packages/generic/<package>/<version>/<file>`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+from shared.releases.sources import SourceError
+from shared.releases.sources.web import Web, shown
+
+from ..errors import ComponentsError
+from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
+
+_HINT = "give a token that may read it as gitlab-access-token in the Secret of spec.configSecret"
+
+
+def is_gitlab(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return "/api/v4/projects/" in urlsplit(url).path or host.startswith(("gitlab.", "gitlab-"))
+
+
+@dataclass(frozen=True)
+class GitLabRepository:
+    url: str
+    token: str = ""
+    authority: str = ""
+
+    def __post_init__(self) -> None:
+        path = self._path
+        if len(path) != 9 or path[:3] != ["api", "v4", "projects"] or path[4:6] != ["packages", "generic"]:
+            form = "https://<host>/api/v4/projects/<project>/packages/generic/<package>/<version>/<file>"
+            raise ComponentsError(f"URL {shown(self.url)}: want {form}")
+
+    @property
+    def place(self) -> str:
+        return f"{self._base}/{self._path[8]}"
+
+    @property
+    def private(self) -> bool:
+        return bool(self.token)
+
+    def default_version(self) -> str:
+        return self._path[7]
+
+    def fetch(self, version: str) -> Files:
+        with Web(self.authority) as web:
+            return Files(
+                text(self._download(web, version, "metadata.yaml", MOST_METADATA), "metadata.yaml", MOST_METADATA),
+                text(self._download(web, version, self._path[8], MOST_COMPONENTS), self._path[8]),
+            )
+
+    @property
+    def _path(self) -> list[str]:
+        return urlsplit(self.url).path.strip("/").split("/")
+
+    @property
+    def _base(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{'/'.join(self._path[:7])}"
+
+    def _download(self, web: Web, version: str, file: str, most: int) -> bytes:
+        url = f"{self._base}/{quote(version, safe='')}/{file}"
+        reply = web.get(url, f"Bearer {self.token}" if self.token else "")
+        if reply.status == 404:
+            reply.close()
+            raise SourceError(f"{shown(url)} does not exist: no version {version} with {file}", transient=False)
+        if reply.status != 200:
+            raise reply.error(_HINT)
+        return reply.read(most)

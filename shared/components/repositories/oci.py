@@ -1,0 +1,108 @@
+"""Components as an OCI artifact: `[http://]<host>[:port]/<path>[:<tag>|@<digest>]`, a layer for each file.
+
+One artifact can hold files of several providers, which then carry their names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shared.releases.registry import Descriptor, Manifest, NotInRegistry, Registry
+from shared.releases.sources import SourceError
+from shared.releases.sources.access import Access
+
+from ..errors import ComponentsError
+from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
+
+_REFERENCE = re.compile(
+    r"(?P<plain>http://|https://|oci://)?(?P<host>[^/@]+?)(?P<path>(?:/[^/:@]+)*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`tag` and `digest` are empty where the URL names none."""
+
+    host: str
+    repository: str
+    tag: str = ""
+    digest: str = ""
+    plain: bool = False
+
+
+def parse(url: str) -> Reference:
+    """Raises `ComponentsError`. What has no path is a repository of Docker Hub, as everywhere."""
+    match = _REFERENCE.fullmatch(url)
+    if match is None:
+        raise ComponentsError(f"OCI URL {url[:200]!r}: want [http://]<host>[:port]/<path>[:<tag>|@<digest>]")
+    host, path, tag = match["host"], match["path"].lstrip("/"), match["tag"] or ""
+    if not path:
+        host, path = "docker.io", f"library/{host}"
+    return Reference(host, path, tag, match["digest"] or "", match["plain"] == "http://")
+
+
+@dataclass(frozen=True)
+class OciRepository:
+    """`word` and `name` tell the provider's files apart from others'."""
+
+    url: str
+    word: str
+    name: str
+    access: Access = field(default_factory=Access)
+
+    def __post_init__(self) -> None:
+        parse(self.url)
+
+    @property
+    def place(self) -> str:
+        return self.url
+
+    @property
+    def private(self) -> bool:
+        return bool(self.access.authorization)
+
+    def default_version(self) -> str:
+        tag = parse(self.url).tag
+        if not tag:
+            raise ComponentsError(f"OCI URL {self.url} names no tag: set spec.version")
+        return tag
+
+    def fetch(self, version: str) -> Files:
+        reference = parse(self.url)
+        with Registry(reference.host, reference.repository, self.access, reference.plain) as registry:
+            try:
+                manifest = registry.manifest(reference.digest or reference.tag or version)
+            except NotInRegistry as error:
+                raise SourceError(f"OCI artifact {self.url} of version {version}: {error}", transient=False) from None
+            return Files(
+                self._file(registry, manifest, metadata_names(self.word, self.name, version), MOST_METADATA),
+                self._file(registry, manifest, components_names(self.word, self.name, version), MOST_COMPONENTS),
+            )
+
+    def _file(self, registry: Registry, manifest: Manifest, names: Sequence[str], most: int) -> str:
+        layers: Mapping[str, Descriptor] = {layer.name: layer for layer in manifest.layers}
+        found = next((layers[name] for name in names if name in layers), None)
+        if found is None:
+            raise ComponentsError(f"OCI artifact {self.url} has none of the files {', '.join(names)}")
+        if found.size > most:
+            raise ComponentsError(f"OCI artifact {self.url}: {found.name} is larger than {most} bytes")
+        data = bytearray()
+        for chunk in registry.blob(found):
+            data += chunk
+            if len(data) > found.size:
+                break
+        if len(data) != found.size or f"sha256:{hashlib.sha256(data).hexdigest()}" != found.digest:
+            raise SourceError(f"OCI artifact {self.url}: {found.name} does not match its digest", transient=True)
+        return text(bytes(data), found.name, most)
+
+
+def metadata_names(word: str, name: str, version: str) -> tuple[str, ...]:
+    return f"{word}-{name}-{version}-metadata.yaml", "metadata.yaml"
+
+
+def components_names(word: str, name: str, version: str) -> tuple[str, ...]:
+    return f"{word}-{name}-{version}-components.yaml", f"{word}-components.yaml", "components.yaml"
