@@ -18,6 +18,7 @@ from .kube.discovery import Discovery
 from .kube.resources import split_api_version
 
 if TYPE_CHECKING:
+    from .components.bundles import BundleStore
     from .releases.store import ReleaseStore
 
 _MOST_WORKLOADS = 512
@@ -64,6 +65,13 @@ class Clients:
         from .storage import ObjectStore
 
         return ReleaseStore(ObjectStore.from_env())
+
+    @cached_property
+    def components(self) -> BundleStore:
+        from .components.bundles import BundleStore
+        from .storage import ObjectStore
+
+        return BundleStore(ObjectStore.from_env())
 
     def workload(self, kubeconfig: bytes) -> Workload:
         """The cluster behind a kubeconfig. Raises `KubeconfigError` for one that cannot be used."""

@@ -71,7 +71,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
     try:
         observed = replace(observed, policy=Policy.of(provider))
         objects = render(
-            components.bundle.components.decode(),
+            components.bundle.components,
             provider=provider,
             variables=read.variables,
             additional=read.additional,

@@ -82,7 +82,7 @@ def _installed(state: State, observed: Observed, provider: Object, outcome: Outc
     target["renewAt"] = rfc3339(renewal) if renewal else None
     status = state.status(
         installedVersion=version,
-        contract=observed.fetched.bundle.contract if observed.fetched else None,
+        contract=observed.fetched.contract if observed.fetched else None,
         observedGeneration=dig(provider, "metadata.generation"),
         resources=_dump(outcome.entries),
         target=target,

@@ -11,9 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from shared.storage import ObjectStore
 
@@ -70,7 +68,7 @@ class BundleStore:
         return bundle
 
 
-def identity(source: Mapping[str, Any] | str, kind: str, name: str, *, private_to: str = "") -> str:
+def identity(source: str, kind: str, name: str, *, private_to: str = "") -> str:
     """Names a source for one provider. `private_to`: the namespace whose credentials open it."""
     return hashlib.sha256(json.dumps([source, kind, name, private_to], sort_keys=True).encode()).hexdigest()
 

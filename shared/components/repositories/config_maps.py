@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +38,12 @@ class ConfigMapRepository:
     @property
     def place(self) -> str:
         return f"ConfigMaps with {self.selector}"
+
+    @property
+    def identity(self) -> str:
+        """With the hash of what they hold: changed content is another source."""
+        parts = [[key_of(each), each.get("data"), each.get("binaryData")] for each in self.found]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def private(self) -> bool:

@@ -36,6 +36,10 @@ class GitLabRepository:
         return f"{self._base}/{self._path[8]}"
 
     @property
+    def identity(self) -> str:
+        return self.place
+
+    @property
     def private(self) -> bool:
         return bool(self.token)
 

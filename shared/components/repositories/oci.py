@@ -62,6 +62,10 @@ class OciRepository:
         return self.url
 
     @property
+    def identity(self) -> str:
+        return self.place
+
+    @property
     def private(self) -> bool:
         return bool(self.access.authorization)
 

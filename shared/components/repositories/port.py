@@ -28,7 +28,12 @@ class Repository(Protocol):
 
     @property
     def place(self) -> str:
-        """For people and for telling sources apart: without anything secret, and without the version."""
+        """For people: without anything secret, and without the version."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What tells it from another source: most often its place."""
         ...
 
     @property

@@ -42,6 +42,10 @@ class ReleaseRepository:
         return f"{self._base}/{self._file}"
 
     @property
+    def identity(self) -> str:
+        return self.place
+
+    @property
     def private(self) -> bool:
         return bool(self.token)
 

@@ -1,0 +1,138 @@
+"""One step at a time: the version, its files, its contract; then the installation can begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from shared.api import cluster
+from shared.api import provider as contract
+from shared.api.resources import CONFIG_MAP
+from shared.clients import Clients
+from shared.components import contracts, metadata, versions
+from shared.components.bundles import Bundle
+from shared.components.errors import ComponentsError, IncompatibleVersion
+from shared.components.repositories import Files, Repository, config_maps
+from shared.effects import MANAGER, Effect, Patch, Results
+from shared.kube import Object, deleting, dig
+from shared.providers import phases
+from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State
+from shared.releases.sources import SourceError
+from shared.runtime import Decision
+from shared.runtime.flights import Flights
+
+from .observe import Observed
+
+KEEP = ("metadata", "annotations", "capi-functions.dev/keep-download")
+"""`config-map`: what is downloaded is put into a ConfigMap beside the provider, too."""
+
+# Seconds until the next look.
+SOURCE_RETRY = 60.0
+BROKEN_RETRY = 600.0
+
+_FLIGHTS = Flights()
+
+
+@dataclass(frozen=True)
+class Download:
+    """Puts one version into storage. Raises `SourceError` or `ComponentsError`."""
+
+    repository: Repository
+    identity: str
+    version: str
+
+    def execute(self, clients: Clients) -> Bundle:
+        with _FLIGHTS.alone((self.identity, self.version)):
+            if bundle := clients.components.find(self.identity, self.version):
+                return bundle
+            files = self.repository.fetch(self.version)
+            metadata.parse(files.metadata.encode(), self.repository.place)
+            bundle = Bundle(self.version, files.metadata, files.components, self.repository.place)
+            return clients.components.save(self.identity, bundle)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Writes the ConfigMap that a site without a way out can be given."""
+
+    config_map: Mapping[str, Any]
+
+    def execute(self, clients: Clients) -> None:
+        clients.management.apply(CONFIG_MAP, dict(self.config_map), manager=MANAGER)
+
+
+def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
+    provider = observed.provider
+    if provider is None or deleting(provider):
+        return Decision(message="the provider is gone, or going")
+    if cluster.is_paused(provider):
+        return Decision(message="paused")
+    if observed.inputs.problem:
+        return Decision(message=observed.inputs.problem)  # the preflight says so
+    state = State(provider, now)
+    if observed.problem is not None:
+        return _broken(state, observed.problem)
+    if not contract.version_of(provider):
+        return _resolved(state, provider, observed.version)
+    if observed.bundle is None:
+        assert observed.repository is not None
+        return Decision((Download(observed.repository, observed.identity, observed.version),), proceed=True)
+    return _judge(state, observed, provider, observed.bundle, resync=resync)
+
+
+def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+    """A download that failed is a state of the provider, not a failure of ours."""
+    if observed.provider is None or not isinstance(results.error, (ComponentsError, SourceError)):
+        return decision
+    error, results.error = results.error, None
+    return _broken(State(observed.provider, now), error)
+
+
+def _broken(state: State, error: ComponentsError | SourceError) -> Decision:
+    if isinstance(error, ComponentsError):
+        reason, again = error.reason, BROKEN_RETRY
+    else:
+        reason = ComponentsError.reason
+        again = error.retry_after or (SOURCE_RETRY if error.transient else BROKEN_RETRY)
+    state.false(INSTALLED, reason, str(error))
+    return Decision(status=state.status(), notices=tuple(state.notices), requeue=again, message=str(error))
+
+
+def _resolved(state: State, provider: Object, version: str) -> Decision:
+    """The newest version is written into the spec: so it stays until somebody clears it again."""
+    if message := versions.downgrade(contract.installed_version(provider), version):
+        state.false(CHECKED, "UnsupportedProviderDowngradeReason", message)
+        return Decision(status=state.status(), notices=tuple(state.notices), message=message)
+    resource = contract.kind_of(provider).resource
+    return Decision((Patch(resource, provider, {"spec": {"version": version}}),), proceed=True)
+
+
+def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *, resync: bool) -> Decision:
+    version = observed.version
+    try:
+        told = metadata.parse(bundle.metadata.encode(), bundle.source)
+        kept, refusal = contracts.of_version(told, version)
+        if refusal:
+            raise IncompatibleVersion(refusal)
+    except IncompatibleVersion as error:
+        return _broken(state, error)
+    upgrades = contract.installed_version(provider) not in ("", version)
+    if upgrades and (message := contracts.refusal(provider, version, kept, observed.others)):
+        state.false(UPGRADED, "ComponentsUpgradeError", message)
+        status, notices = state.status(), tuple(state.notices)
+        return Decision(status=status, notices=notices, requeue=SOURCE_RETRY, message=message)
+    before = dig(provider, "status.target", {})
+    target = {"version": version, "source": bundle.source, "digest": bundle.digest, "contract": kept}
+    effects: tuple[Effect, ...] = ()
+    if dig(provider, KEEP) == "config-map" and before.get("digest") != bundle.digest:
+        effects = (Keep(_config_map(provider, version, bundle)),)
+    step = phases.next_step(phases.FETCHED, provider, resync=resync)
+    message = f"{version} of {bundle.source} is in storage"
+    return Decision(effects, {"target": {**before, **target}}, reply=step, message=message)
+
+
+def _config_map(provider: Object, version: str, bundle: Bundle) -> Object:
+    files = Files(bundle.metadata, bundle.components)
+    return config_maps.as_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))

@@ -1,0 +1,18 @@
+"""`provider_fetch`, put together."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shared.clients import Clients
+from shared.event import Event
+from shared.runtime import Answer, Function
+
+from .decide import decide, report
+from .observe import observe
+from .triggers import TRIGGERS
+
+
+def handle(clients: Clients, event: Event) -> Answer:
+    judge = partial(decide, resync=event.resync)
+    return Function(TRIGGERS, observe, judge, report=report).handle(clients, event)

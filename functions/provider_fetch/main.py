@@ -1,0 +1,4 @@
+from functions.provider_fetch.function import handle
+from shared.runtime.http import target
+
+provider_fetch = target("provider_fetch", handle)

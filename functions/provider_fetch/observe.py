@@ -1,0 +1,85 @@
+"""What is known of the wanted version: whence it comes, which it is, and its files where they are in storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from shared.api import cluster
+from shared.api import provider as contract
+from shared.api.provider import KINDS
+from shared.api.resources import CONFIG_MAP
+from shared.clients import Clients
+from shared.components import bundles, versions
+from shared.components.bundles import Bundle
+from shared.components.errors import ComponentsError
+from shared.components.repositories import Repository, config_maps, repository
+from shared.kube import Key, Object, deleting, dig, key_of
+from shared.providers import inputs, peers
+from shared.providers.inputs import Inputs
+from shared.providers.selectors import as_text
+from shared.releases.sources import SourceError
+
+
+@dataclass(frozen=True)
+class Observed:
+    provider: Object | None
+    inputs: Inputs = field(default_factory=Inputs)
+    repository: Repository | None = None
+    identity: str = ""
+    """Of the source, for storage."""
+    version: str = ""
+    """What is asked for, or the source's default."""
+    bundle: Bundle | None = None
+    problem: ComponentsError | SourceError | None = None
+    others: Sequence[Object] = ()
+    """All other providers; read only for an upgrade."""
+
+
+def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
+    if provider is None or deleting(provider) or cluster.is_paused(provider):
+        return Observed(provider)
+    observed = Observed(provider, inputs.read(clients, provider))
+    if observed.inputs.problem:
+        return observed
+    try:
+        return _further(clients, observed, provider)
+    except (ComponentsError, SourceError) as error:
+        return replace(observed, problem=error)
+
+
+def _further(clients: Clients, observed: Observed, provider: Object) -> Observed:
+    source = _repository(provider, observed.inputs)
+    version = contract.version_of(provider) or source.default_version()
+    identity = _identity(provider, source)
+    bundle = clients.components.find(identity, version)
+    if bundle is None and (brought := _brought(clients, provider, version)) is not None:
+        # What was downloaded before, or brought along, needs no way out of the site.
+        source, identity = brought, _identity(provider, brought)
+        bundle = clients.components.find(identity, version)
+    observed = replace(observed, repository=source, identity=identity, version=version, bundle=bundle)
+    if contract.installed_version(provider) in ("", version):
+        return observed
+    everybody = peers.all_of(clients, *KINDS)
+    others = [other for other in everybody if other["metadata"]["uid"] != provider["metadata"]["uid"]]
+    return replace(observed, others=others)
+
+
+def _identity(provider: Object, source: Repository) -> str:
+    namespace, name = key_of(provider)
+    return bundles.identity(source.identity, provider["kind"], name, private_to=namespace if source.private else "")
+
+
+def _repository(provider: Object, read: Inputs) -> Repository:
+    selector = as_text(dig(provider, "spec.fetchConfig.selector", {}))
+    return repository(provider, read.variables, read.config_maps, selector)
+
+
+def _brought(clients: Clients, provider: Object, version: str) -> Repository | None:
+    """The one ConfigMap with the labels of a download of this version, should there be one."""
+    if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
+        return None
+    labels = contract.download_labels(provider, version)
+    selector = ",".join(f"{name}={value}" for name, value in labels.items())
+    found = list(clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector))
+    return config_maps.ConfigMapRepository(found, selector) if len(found) == 1 else None

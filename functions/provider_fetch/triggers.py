@@ -1,0 +1,21 @@
+"""What starts `provider_fetch`: a provider that has passed its checks."""
+
+from __future__ import annotations
+
+from shared.api.provider import GROUP, KINDS
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.providers import phases
+from shared.triggers import Rule, Subscription, Triggers
+
+_PROVIDERS = tuple(kind.resource for kind in KINDS)
+
+TRIGGERS = Triggers(
+    name="provider_fetch",
+    several=_PROVIDERS,
+    subscriptions=(Subscription(phases.type_of(phases.CHECKED), phases.about),),
+    rules=(
+        Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("get", "list", "patch")),  # spec.version
+        Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
+        Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list", "patch", "create")),
+    ),
+)

@@ -1,0 +1,26 @@
+"""The components that a provider is to be made from, as `provider_fetch` has left them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.api import provider as contract
+from shared.clients import Clients
+from shared.components.bundles import Bundle
+from shared.kube import Object, dig
+
+
+@dataclass(frozen=True)
+class Fetched:
+    bundle: Bundle
+    contract: str
+    """The Cluster API contract that this version keeps."""
+
+
+def fetched(clients: Clients, provider: Object) -> Fetched | None:
+    """None where the wanted version was not fetched yet, or is in storage no more. Raises `StorageError`."""
+    target = dig(provider, "status.target", {})
+    if not target.get("digest") or target.get("version") != contract.version_of(provider):
+        return None
+    bundle = clients.components.load(target["digest"])
+    return Fetched(bundle, target.get("contract", "")) if bundle else None
