@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench generate requirements clean
+.PHONY: help demo test check binaries bench generate requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -15,7 +15,7 @@ help: ## show this
 demo: $(INSTALLED) ## bring up a workload cluster, upgrade its addons, delete it; about a minute once binaries are cached
 	$(BIN)/capi-functions demo
 
-test: $(INSTALLED) check ## all checks and all tests
+test: $(INSTALLED) check binaries ## all checks and all tests
 	$(BIN)/pytest
 
 check: $(INSTALLED) ## lint, types, layers, generated files
@@ -25,6 +25,9 @@ check: $(INSTALLED) ## lint, types, layers, generated files
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m infra.generate --check
 	$(BIN)/python -m infra.demo.build --check
+
+binaries: $(INSTALLED) ## build the executables that tests run, once; pytest alone would do it without a word
+	$(BIN)/python -m infra.control_plane.binaries
 
 bench: $(INSTALLED) ## print the figures of tests/bench
 	$(BIN)/python -m tests.bench

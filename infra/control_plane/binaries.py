@@ -2,7 +2,7 @@
 
 In this order: the directory $KUBEBUILDER_ASSETS; our cache; for etcd and kube-apiserver the official envtest
 archive of a pinned version and digest; `go build` with the versions pinned in infra/binaries/<set>/go.mod.
-What was built or unpacked is in the cache and is found there from then on.
+What was built or unpacked is in the cache and is found there from then on. `python -m` builds all there are.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.control_plane.modules import Module, that_builds
+from infra.control_plane.modules import MODULES, Module, that_builds
 from infra.control_plane.once import REPORT_EVERY, Progress, alone, cache_directory, partial
 
 _CONNECT = 4.0  # seconds; the host may be out of reach, and there is another way
@@ -247,3 +248,16 @@ def _install(part: Path, target: Path) -> None:
 
 def _executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
+
+
+def main() -> None:
+    """Everything from the pinned source, so that nobody who needs it later has to wait or to wonder."""
+    names = [name for module in MODULES for name in module.packages]
+    try:
+        locate(names, progress=lambda line: print(line, flush=True), archive=None)
+    except BinaryNotFound as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -42,7 +42,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 @pytest.fixture(scope="module")
 def servers() -> dict[str, Path]:
-    return binaries.locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print)
+    return binaries.locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print, archive=None)
 
 
 @pytest.fixture

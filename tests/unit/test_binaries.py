@@ -372,3 +372,20 @@ def test_source_of_a_module(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPa
     (go.parent / "go").unlink()
     with pytest.raises(modules.SourceNotFound, match=r"needs Go to be downloaded"):
         module.source("sigs.k8s.io/cluster-api", lines)
+
+
+def test_all_at_once(go: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = sorted(name for module in modules.MODULES for name in module.packages)
+    binaries.main()
+    assert left(cache) == names
+    told = capsys.readouterr().out
+    assert all(f"built {name} in" in told for name in names)
+    (go.parent / "go").unlink()
+    binaries.main()
+    assert len(go.read_text().splitlines()) == len(names)
+
+
+def test_all_at_once_but_for_one(go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GO_FAILS", "1")
+    with pytest.raises(SystemExit, match="kwok was not found"):
+        binaries.main()
