@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,14 @@ PENDING = {"capi-functions.dev/pod": "pending"}
 def plane_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a running control plane with our CRDs and controllers; ends with the session."""
     folder = tmp_path_factory.mktemp("controllers") / "management"
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    start = partial(control_plane.start, folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
+    start()
     client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
     crds.install(client, crds.load())
     client.close()
     # The garbage collector looks for new kinds every 30 s only, but at once when it starts.
     control_plane.stop(folder)
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
+    start()
     yield folder
     control_plane.stop(folder)
 
