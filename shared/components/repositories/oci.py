@@ -18,7 +18,7 @@ from ..errors import ComponentsError
 from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
 
 _REFERENCE = re.compile(
-    r"(?P<plain>http://|https://|oci://)?(?P<host>[^/@]+?)(?P<path>(?:/[^/:@]+)*)"
+    r"(?P<plain>http://|https://|oci://)?(?P<host>[A-Za-z0-9.:\[\]-]+?)(?P<path>(?:/[A-Za-z0-9._-]+)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 

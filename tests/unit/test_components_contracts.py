@@ -1,0 +1,138 @@
+"""Which versions of providers stand beside each other (UP: the acceptance list), and what the catalog knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, KINDS, ProviderKind
+from shared.components import catalog
+from shared.components.contracts import of_version, refusal
+from shared.components.errors import UnknownProvider
+from shared.components.metadata import Metadata, Series
+from shared.kube import Object
+from tests.support.providers_made import provider
+
+OLD, NOW, NEXT = "v1beta1", "v1beta2", "v1beta3"
+
+
+def made(kind: ProviderKind, name: str, contract: str, version: str = "v2.0.0") -> Object:
+    return provider(kind, name, installed=version, status={"contract": contract} if contract else None)
+
+
+def core(contract: str, version: str = "v1.10.0") -> Object:
+    return made(CORE, "cluster-api", contract, version)
+
+
+def infra(contract: str) -> Object:
+    return made(INFRASTRUCTURE, "aws", contract)
+
+
+@pytest.mark.parametrize(
+    ("upgraded", "version", "contract", "others", "word"),
+    [
+        pytest.param(infra(NOW), "v2.0.1", NOW, [core(NOW)], "", id="UP1"),
+        pytest.param(infra(OLD), "v2.0.1", OLD, [core(NOW)], "", id="UP2"),
+        pytest.param(core(NOW), "v1.10.1", NOW, [infra(NOW)], "", id="UP3"),
+        pytest.param(core(NOW, "v1.0.0"), "v2.0.0", NOW, [infra(NOW)], "", id="UP4"),
+        pytest.param(infra(NOW), "v3.0.0", NEXT, [core(NOW)], "upgrade the core provider first", id="UP5"),
+        pytest.param(infra(OLD), "v3.0.0", NOW, [core(OLD)], "upgrade the core provider first", id="UP6"),
+        pytest.param(core(NOW), "v1.11.0", NEXT, [infra(NOW)], "InfrastructureProvider capi-system/aws", id="UP7"),
+        pytest.param(core("v1alpha4"), "v1.11.0", NOW, [infra("v1alpha4")], "upgrade it first", id="UP8"),
+        pytest.param(core(OLD), "v1.11.0", NOW, [infra(OLD)], "", id="UP9"),
+        pytest.param(infra(NOW), "v3.0.0", NOW, [], "", id="no core"),
+        pytest.param(core(NOW), "v1.11.0", NOW, [provider(ADDON, "helm")], "", id="D-10 one that is not installed"),
+        pytest.param(core(NOW), "v1.11.0", NOW, [infra("")], "", id="D-10 one that tells nothing"),
+    ],
+)
+def test_upgrades(upgraded: Object, version: str, contract: str, others: list[Object], word: str) -> None:
+    message = refusal(upgraded, version, contract, others)
+    assert bool(message) == bool(word)
+    assert word in message
+
+
+@pytest.mark.parametrize(
+    ("upgraded", "version", "passes"),
+    [
+        (core(NOW), "v1.14.0", False),
+        (core(NOW), "v1.13.0", True),
+        (made(BOOTSTRAP, "kubeadm", NOW, "v1.10.0"), "v1.14.0", False),
+        (made(CONTROL_PLANE, "kubeadm", NOW, "v1.10.0"), "v1.14.0", False),
+        (made(INFRASTRUCTURE, "docker", NOW, "v1.10.0"), "v1.14.0", True),
+        (core(NOW, "v1.9.0"), "v1.14.0", True),
+    ],
+)
+def test_up13_skipped_versions(upgraded: Object, version: str, passes: bool) -> None:
+    message = refusal(upgraded, version, NOW, [])
+    assert (message == "") is passes
+    if not passes:
+        assert "can't skip more than 3 versions" in message
+        assert "v1.13" in message
+
+
+def test_contract_of_a_version() -> None:
+    told = Metadata((Series(1, 14, NOW), Series(1, 5, "v1alpha4"), Series(1, 10, OLD)))
+    assert of_version(told, "v1.14.3") == (NOW, "")
+    assert of_version(told, "v1.10.0") == (OLD, "")
+    assert "v1alpha4" in of_version(told, "v1.5.0")[1]
+    assert "does not match any release series" in of_version(told, "v1.3.0")[1]
+
+
+# -- the catalog ---------------------------------------------------------------------------------------------------
+
+
+def test_everything_in_the_catalog_can_be_found() -> None:
+    entries = catalog.entries()
+    assert len(entries) == 67
+    assert {kind for kind, _ in entries} == set(KINDS)
+    for kind, name in entries:
+        url = catalog.lookup(kind, name)
+        assert url.startswith("https://github.com/")
+        assert "/releases/latest/" in url
+        assert url.endswith(".yaml")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "path"),
+    [
+        (CORE, "cluster-api", "kubernetes-sigs/cluster-api/releases/latest/core-components.yaml"),
+        (
+            INFRASTRUCTURE,
+            "docker",
+            "kubernetes-sigs/cluster-api/releases/latest/infrastructure-components-development.yaml",
+        ),
+        (
+            INFRASTRUCTURE,
+            "aws",
+            "kubernetes-sigs/cluster-api-provider-aws/releases/latest/infrastructure-components.yaml",
+        ),
+    ],
+)
+def test_urls(kind: ProviderKind, name: str, path: str) -> None:
+    assert catalog.lookup(kind, name) == f"https://github.com/{path}"
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(UnknownProvider, match="InfrastructureProvider my-own"):
+        catalog.lookup(INFRASTRUCTURE, "my-own")
+    assert not catalog.knows(BOOTSTRAP, "aws")
+
+
+def test_a_mounted_configuration_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "clusterctl.yaml"
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(path))
+    monkeypatch.setenv("MIRROR", "https://mirror.example.com")
+    assert not catalog.knows(INFRASTRUCTURE, "my-own")
+    path.write_text(
+        "providers:\n"
+        "- {name: my-own, type: InfrastructureProvider, url: 'https://example.com/a/b/releases/v1/x.yaml'}\n"
+        "- {name: aws, type: InfrastructureProvider, url: 'https://example.com/first'}\n"
+        "- {name: aws, type: InfrastructureProvider, url: '${MIRROR}/a/b/releases/latest/x.yaml'}\n"
+        "images: {all: {repository: mirror.example.com}}\n"
+    )
+    assert catalog.knows(INFRASTRUCTURE, "my-own")
+    assert catalog.lookup(INFRASTRUCTURE, "aws") == "https://mirror.example.com/a/b/releases/latest/x.yaml"
+    assert catalog.images() == {"all": {"repository": "mirror.example.com"}}
+    path.write_text("providers: [")
+    assert not catalog.knows(INFRASTRUCTURE, "my-own")

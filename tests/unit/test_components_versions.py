@@ -1,0 +1,147 @@
+"""Versions of providers, and which of them is the latest. Numbers are those of the acceptance list."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.components.errors import ComponentsError, IncompatibleVersion
+from shared.components.metadata import Metadata, Series, parse
+from shared.components.versions import Version, downgrade, highest, latest
+from shared.components.versions import parse as version
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("v1.2.3", Version(1, 2, 3)),
+        ("1.2.3", Version(1, 2, 3)),
+        ("v1.10.0-rc.1", Version(1, 10, 0, "rc.1")),
+        ("v1.2.3+build.5", Version(1, 2, 3)),
+        ("v999.9.2", Version(999, 9, 2)),
+    ],
+)
+def test_versions(text: str, found: Version) -> None:
+    assert version(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "one", "v1", "v1.2", "1.2.3.4", "v01.2.3", "v1.2.3-", "v1.2.x", "v" + "9" * 300])
+def test_no_versions(text: str) -> None:
+    with pytest.raises(ValueError, match="could not parse"):
+        version(text)
+
+
+def test_order() -> None:
+    """As semver.org has it in its section 11."""
+    ordered = (
+        "v1.0.0-alpha v1.0.0-alpha.1 v1.0.0-alpha.beta v1.0.0-beta v1.0.0-beta.2 v1.0.0-beta.11 v1.0.0-rc.1 v1.0.0"
+    )
+    texts = [*ordered.split(), "v1.0.1", "v1.9.0", "v1.10.0", "v2.0.0"]
+    assert sorted(reversed(texts), key=version) == texts
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),  # CR10
+    [(["1.0.0"], "1.0.0"), (["1.0.0", "2.0.0", "1.5.0"], "2.0.0")],
+)
+def test_cr10_highest(texts: list[str], found: str) -> None:
+    assert highest(texts) == found
+
+
+@pytest.mark.parametrize("texts", [[], ["1.0.0", "bad"]])
+def test_cr10_no_highest(texts: list[str]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever says that there is none
+        highest(texts)
+
+
+def test_downgrades_name_both_versions() -> None:
+    assert downgrade("v1.9.3", "v1.9.1") == ""
+    assert downgrade("", "v1.9.1") == ""
+    message = downgrade("v1.10.0", "v1.9.9")
+    assert "v1.10.0" in message
+    assert "v1.9.9" in message
+
+
+ANY = Metadata(())
+
+
+@pytest.mark.parametrize(
+    ("tags", "published", "found"),
+    [
+        ("0.4.2", "0.4.2", "0.4.2"),
+        ("0.5.0 0.4.2", "0.4.2", "0.4.2"),
+        ("0.6.0 0.5.0 0.4.2", "0.4.2", "0.4.2"),
+        ("0.9.0 0.8.0 0.7.0 0.6.0 0.5.0 0.4.2", "0.4.2", None),
+        ("0.5.0-alpha.3 0.5.0-alpha.2 0.5.0-alpha.1 0.4.2", "0.4.2", "0.4.2"),
+        ("0.7.0 0.6.0 0.5.0 0.4.2", "0.5.0 0.4.2", "0.5.0"),
+        ("0.6.0 0.5.0-alpha.1 0.4.2", "0.5.0-alpha.1 0.4.2", "0.4.2"),
+        ("0.5.0 0.4.2", "", None),
+        ("0.5.0-alpha.1 0.5.0-alpha.0", "0.5.0-alpha.0", "0.5.0-alpha.0"),
+        ("nightly 0.4.2", "nightly 0.4.2", "0.4.2"),
+        ("", "", None),
+    ],
+)
+def test_latest_of_those_published(tags: str, published: str, found: str | None) -> None:
+    there = published.split()
+
+    def ask() -> str:
+        return latest(tags.split(), lambda tag: ANY if tag in there else None, ["v1beta2", "v1beta1"])
+
+    if found is None:
+        with pytest.raises(ComponentsError, match="no published version"):
+            ask()
+    else:
+        assert ask() == found
+
+
+def told(*series: tuple[int, int, str]) -> Metadata:
+    return Metadata(tuple(Series(*entry) for entry in series))
+
+
+@pytest.mark.parametrize(
+    ("tags", "metadata", "found"),
+    [
+        ("1.2.0 1.1.5 1.1.4", told((1, 2, "v1beta3"), (1, 1, "v1beta2"), (1, 0, "v1beta2")), "1.1.5"),
+        ("1.2.0 1.1.5", told((1, 2, "v1beta2"), (1, 1, "v1beta2")), "1.2.0"),
+        ("1.2.0 1.1.5", told((1, 2, "v9"), (1, 1, "v8")), "1.2.0"),
+        ("1.2.0 1.0.5", told((1, 2, "v1beta3"), (1, 0, "v1beta1")), "1.0.5"),
+    ],
+)
+def test_latest_of_the_contract(tags: str, metadata: Metadata, found: str) -> None:
+    assert latest(tags.split(), lambda _tag: metadata, ["v1beta2", "v1beta1"]) == found
+
+
+GOOD = b"""apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
+kind: Metadata
+releaseSeries:
+- {major: 1, minor: 14, contract: v1beta2}
+- {major: 1, minor: 10, contract: v1beta1}
+"""
+
+
+def test_metadata() -> None:
+    found = parse(GOOD, "x")
+    assert [found.contract(1, minor) for minor in (14, 10, 9)] == ["v1beta2", "v1beta1", ""]
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "no single object"),
+        (b"a: [", "not YAML"),
+        (b"\xff\xfe", "not YAML"),
+        (b"[1]", "no single object"),
+        (GOOD + b"---\n" + GOOD, "no single object"),
+        (GOOD.replace(b"v1alpha3", b"v1alpha9"), "v1alpha9"),
+        (GOOD.replace(b"kind: Metadata", b"kind: Other"), "Other"),
+        (GOOD.partition(b"- {")[0], "lists nothing"),
+        (GOOD.replace(b"minor: 14", b"minor: x"), "releaseSeries[0]"),
+        (GOOD.replace(b"contract: v1beta1", b"contract: 1"), "releaseSeries[1]"),
+        (b"a: " + b"[" * 5000, "not YAML"),
+        (b"x" * 2_000_000, "larger"),
+    ],
+)
+def test_no_metadata(data: bytes, word: str) -> None:
+    with pytest.raises(IncompatibleVersion) as error:
+        parse(data, "somewhere")
+    assert word in str(error.value)
+    assert "somewhere" in str(error.value)
