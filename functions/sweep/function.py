@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as contract
 from shared.api.conditions import is_true
+from shared.api.provider import BY_KIND
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
 from shared.event import Event, change_event
@@ -50,7 +51,7 @@ def _ready(obj: Object) -> bool:
     if obj["kind"] == CLUSTER.kind:
         return bool(dig(obj, "status.phase") == "Provisioned")
     summed_up = is_true(dig(obj, "status.conditions"), "Ready")
-    if obj["kind"] == CLUSTER_STACK.kind:
+    if obj["kind"] == CLUSTER_STACK.kind or obj["kind"] in BY_KIND:
         return summed_up
     if obj["kind"] == CLUSTER_STACK_RELEASE.kind and not summed_up:
         return False

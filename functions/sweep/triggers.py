@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from shared.api.provider import KINDS
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.event import PING, Event
 from shared.kube import Key
 from shared.triggers import Rule, Subscription, Triggers
 
-PRIMARY_KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER)
+PROVIDERS = tuple(kind.resource for kind in KINDS)
+PRIMARY_KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, *PROVIDERS)
 
 
 def everything(_event: Event) -> Key:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from shared.components.errors import ComponentsError, IncompatibleVersion
@@ -34,7 +36,7 @@ def test_order() -> None:
     """As semver.org has it in its section 11."""
     before = ["alpha", "alpha.1", "alpha.beta", "beta", "beta.2", "beta.11", "rc.1"]
     texts = [*(f"v1.0.0-{each}" for each in before), "v1.0.0", "v1.0.1", "v1.9.0", "v1.10.0", "v2.0.0"]
-    assert sorted(texts[::-1], key=version) == texts
+    assert sorted(random.Random(1).sample(texts, len(texts)), key=version) == texts
 
 
 @pytest.mark.parametrize(
