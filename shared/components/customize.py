@@ -1,0 +1,135 @@
+"""spec.deployment, spec.manager and spec.additionalDeployments of a provider, carried out on its Deployments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+from shared.kube.resources import Object, dig, key_of, split_api_version
+
+from .errors import CustomizationError
+from .flags import with_flag, with_manager_flags
+
+_MAIN: Final = re.compile(r"ca.*-controller-manager", re.DOTALL)
+"""The provider's own among several Deployments."""
+
+_MANAGER: Final = "manager"
+
+_OF_POD: Final = ("affinity", "nodeSelector", "tolerations", "imagePullSecrets", "serviceAccountName")
+"""Fields of spec.deployment that take the place of the pod's; also where they are empty lists or mappings."""
+
+_OF_CONTAINER: Final = (("resources", "resources"), ("imageUrl", "image"), ("command", "command"))
+_PROBES: Final = (
+    ("health.livenessEndpointName", "livenessProbe.httpGet"),
+    ("health.readinessEndpointName", "readinessProbe.httpGet"),
+)
+
+
+def customized(objects: Sequence[Object], provider: Object) -> list[Object]:
+    """The objects in their order, Deployments changed as the provider's spec asks. Raises CustomizationError."""
+    several = sum(map(_is_deployment, objects)) > 1
+    return [_customized(obj, provider, several) if _is_deployment(obj) else obj for obj in objects]
+
+
+def _is_deployment(obj: Mapping[str, Any]) -> bool:
+    return obj["kind"] == "Deployment" and split_api_version(obj["apiVersion"])[0] == "apps"
+
+
+def _customized(deployment: Object, provider: Object, several: bool) -> Object:
+    where = _where(key_of(deployment).name, several)
+    wanted = dig(provider, where, {})
+    result = deepcopy(deployment)
+    # The manager's fields come last, since they are the more special ones.
+    if (changes := wanted.get("deployment")) is not None:
+        _change_deployment(result, changes, ".".join([*where, "deployment"]))
+    if (changes := wanted.get("manager")) is not None:
+        _change_manager(result, changes, ".".join([*where, "manager"]))
+    return result
+
+
+def _where(name: str, several: bool) -> tuple[str, ...]:
+    """The path of what a provider says about the Deployment `name`."""
+    return ("spec",) if not several or _MAIN.fullmatch(name) else ("spec", "additionalDeployments", name)
+
+
+# -- spec.deployment -----------------------------------------------------------------------------------------------
+
+
+def _change_deployment(deployment: Object, changes: Mapping[str, Any], where: str) -> None:
+    pod = _pod(deployment, where)
+    if changes.get("replicas") is not None:
+        deployment["spec"]["replicas"] = changes["replicas"]
+    pod.update({name: deepcopy(changes[name]) for name in _OF_POD if changes.get(name) not in (None, "")})
+    for index, container in enumerate(changes.get("containers") or []):
+        _change_container(deployment, container, f"{where}.containers[{index}]")
+
+
+def _change_container(deployment: Object, changes: Mapping[str, Any], where: str) -> None:
+    container = _container(deployment, changes["name"], where)
+    if container is None:
+        raise CustomizationError(f"{where}.name: {_told(deployment)} has no container {changes['name']!r}")
+    args = _listed(deployment, container, "args", str, where)
+    for name, value in sorted((changes.get("args") or {}).items()):
+        args = with_flag(args, name, value)
+    if args:
+        container["args"] = args
+    for variable in changes.get("env") or []:
+        present = _listed(deployment, container, "env", dict, where)
+        container["env"] = [*(other for other in present if other.get("name") != variable["name"]), deepcopy(variable)]
+    for name, field in _OF_CONTAINER:
+        if changes.get(name) not in (None, ""):
+            container[field] = deepcopy(changes[name])
+
+
+# -- spec.manager --------------------------------------------------------------------------------------------------
+
+
+def _change_manager(deployment: Object, changes: Mapping[str, Any], where: str) -> None:
+    container = _container(deployment, _MANAGER, where) or next(iter(_containers(deployment, where)), None)
+    if container is None:
+        raise CustomizationError(f"{where}: {_told(deployment)} has no container")
+    try:
+        args = with_manager_flags(_listed(deployment, container, "args", str, where), changes, where)
+    except CustomizationError as error:
+        raise CustomizationError(f"{error} (container {container.get('name')!r} of {_told(deployment)})") from error
+    if args:
+        container["args"] = args
+    for field, probe in _PROBES:
+        path, http = dig(changes, field), dig(container, probe)
+        if path and isinstance(http, dict):
+            http["path"] = f"/{path}"
+
+
+# -- what there is in a Deployment ---------------------------------------------------------------------------------
+
+
+def _pod(deployment: Object, where: str) -> Object:
+    pod = dig(deployment, "spec.template.spec")
+    if not isinstance(pod, dict):
+        raise CustomizationError(f"{where}: {_told(deployment)} has no spec.template.spec")
+    return pod
+
+
+def _containers(deployment: Object, where: str) -> list[Object]:
+    containers = _pod(deployment, where).get("containers") or []
+    if not isinstance(containers, list) or not all(isinstance(container, dict) for container in containers):
+        raise CustomizationError(f"{where}: the containers of {_told(deployment)} are no list of mappings")
+    return containers
+
+
+def _container(deployment: Object, name: str, where: str) -> Object | None:
+    return next((found for found in _containers(deployment, where) if found.get("name") == name), None)
+
+
+def _listed(deployment: Object, container: Object, field: str, type_: type, where: str) -> list[Any]:
+    items = container.get(field) or []
+    if not isinstance(items, list) or not all(isinstance(item, type_) for item in items):
+        told = f"container {container.get('name')!r} of {_told(deployment)}"
+        raise CustomizationError(f"{where}: {field} of {told} cannot be changed: not what Kubernetes has there")
+    return items
+
+
+def _told(deployment: Object) -> str:
+    return f"Deployment {key_of(deployment).name}"
