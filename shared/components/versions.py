@@ -80,7 +80,7 @@ def downgrade(installed: str, wanted: str) -> str:
 
 
 def latest(texts: Sequence[str], metadata: Callable[[str], Metadata | None], contracts: Sequence[str]) -> str:
-    """The newest that is published, of the newest series of a contract where there is one.
+    """The newest that is published and keeps the best contract there is.
 
     `metadata` is asked about few of them: None for one that is not published. `contracts`: the best first. Raises
     `ComponentsError` where nothing is published.
@@ -88,14 +88,10 @@ def latest(texts: Sequence[str], metadata: Callable[[str], Metadata | None], con
     newest = _newest(texts, metadata)
     told = metadata(newest)
     for contract in contracts if told else ():
-        series = [entry for entry in told.series if entry.contract == contract] if told else []
-        if not series:
-            continue
-        wanted = max((entry.major, entry.minor) for entry in series)
-        if parse(newest).series == wanted:
-            return newest
-        of_series = [text for text in texts if (found := try_parse(text)) and found.series == wanted]
-        return _newest(of_series, metadata) if of_series else newest
+        series = {(entry.major, entry.minor) for entry in told.series if entry.contract == contract} if told else set()
+        keeping = [text for text in texts if (found := try_parse(text)) and found.series in series]
+        if keeping:
+            return newest if newest in keeping else _newest(keeping, metadata)
     return newest
 
 

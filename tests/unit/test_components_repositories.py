@@ -1,0 +1,265 @@
+"""Components from real servers: code hosts as they should answer and should not, an OCI registry, object storage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from shared.components.bundles import Bundle, BundleStore, identity
+from shared.components.errors import ComponentsError
+from shared.components.repositories import Files
+from shared.components.repositories.gitlab import GitLabRepository
+from shared.components.repositories.oci import OciRepository
+from shared.components.repositories.releases import ReleaseRepository
+from shared.releases.registry import Layer, Registry
+from shared.releases.sources import SourceError
+from shared.releases.sources.access import Access
+from shared.storage import ObjectStore
+from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
+from tests.support.site import Asked, Site, Told
+
+METADATA = """apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
+kind: Metadata
+releaseSeries: [{major: 1, minor: 2, contract: v1beta2}, {major: 1, minor: 1, contract: v1beta2}]
+"""
+FILES = Files(METADATA, "components")
+BASE = "/o/r/releases"
+FILE = "core-components.yaml"
+
+
+def site(pages: Mapping[str, Told]) -> Site:
+    return Site(lambda asked: pages.get(asked.path, Told(404)))
+
+
+def release(version: str, place: str = "download/") -> dict[str, Told]:
+    folder = f"{BASE}/{place}{version}"
+    return {f"{folder}/metadata.yaml": Told(body=METADATA.encode()), f"{folder}/{FILE}": Told(body=b"components")}
+
+
+def listed(*tags: str, **more: object) -> Told:
+    return Told(body=json.dumps([{"tag_name": tag, **more} for tag in tags]).encode())
+
+
+LIST = "/api/v3/repos/o/r/releases?per_page=100&page=1"
+
+
+# -- releases of a code host ---------------------------------------------------------------------------------------
+
+
+def test_a_version_that_is_given_is_downloaded_and_nothing_listed() -> None:
+    with site(release("v1.1.0")) as server:
+        repository = ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}")
+        assert repository.fetch("v1.1.0") == FILES
+        assert [asked.path for asked in server.asked] == list(release("v1.1.0"))
+
+
+def test_a_plain_mirror_without_the_word_download() -> None:
+    with site(release("v1.1.0", "")) as server:
+        assert ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("v1.1.0") == FILES
+
+
+def test_latest_is_the_newest_that_is_published() -> None:
+    with site({**release("v1.1.0"), LIST: listed("v1.2.0", "v1.1.0", "v1.0.0")}) as server:
+        repository = ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}", token="secret-token")
+        assert repository.default_version() == "v1.1.0"
+        assert {asked.authorization for asked in server.asked} == {"Bearer secret-token"}
+    assert ReleaseRepository(f"http://host{BASE}/v1.0.0/{FILE}").default_version() == "v1.0.0"
+
+
+def test_drafts_do_not_count_and_lists_have_pages() -> None:
+    pages = {
+        **release("v1.1.0"),
+        LIST: Told(body=json.dumps([{"tag_name": "v9.0.0", "draft": True}] * 100).encode()),
+        LIST.replace("&page=1", "&page=2"): listed("v1.1.0"),
+    }
+    with site(pages) as server:
+        assert ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version() == "v1.1.0"
+
+
+@pytest.mark.parametrize(
+    ("told", "word", "transient", "after"),
+    [
+        (Told(404), "no version v1.1.0", False, None),
+        (Told(429, headers={"Retry-After": "30"}), "limits requests", True, 30.0),
+        (Told(500), "HTTP 500", True, None),
+        (Told(401), "github-token", False, None),
+        (Told(body=b"half", length=1000), "does not answer", True, None),
+        (Told(302, headers={"Location": "ftp://elsewhere/x"}), "refused", False, None),
+    ],
+)
+def test_what_a_host_may_say(told: Told, word: str, transient: bool, after: float | None) -> None:
+    path = f"{BASE}/download/v1.1.0/metadata.yaml"
+    with site({path: told}) as server, pytest.raises(SourceError) as error:
+        ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}", token="secret-token").fetch("v1.1.0")
+    assert word in str(error.value)
+    assert "secret-token" not in str(error.value)
+    assert (error.value.transient, error.value.retry_after) == (transient, after)
+
+
+def test_a_host_without_a_list_asks_for_a_version() -> None:
+    with site({}) as server, pytest.raises(SourceError, match=r"set spec\.version"):
+        ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
+
+
+def test_too_much_is_refused() -> None:
+    endless = Told(body=(b"x" * 2**20 for _ in range(100)))
+    pages = {**release("v1.1.0"), f"{BASE}/download/v1.1.0/{FILE}": endless}
+    with site(pages) as server, pytest.raises(SourceError, match="more than"):
+        ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("v1.1.0")
+
+
+def test_a_version_cannot_lead_to_another_path() -> None:
+    with site(release("v1.1.0")) as server:
+        with pytest.raises(SourceError):
+            ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("../../secret")
+        assert all("/secret" not in asked.path for asked in server.asked)
+
+
+# -- GitLab --------------------------------------------------------------------------------------------------------
+
+PACKAGE = "/api/v4/projects/1/packages/generic/p"
+
+
+def test_gitlab() -> None:
+    folder = f"{PACKAGE}/v1.1.0"
+    pages = {f"{folder}/metadata.yaml": Told(body=METADATA.encode()), f"{folder}/{FILE}": Told(body=b"components")}
+    with site(pages) as server:
+        repository = GitLabRepository(f"{server.url}{PACKAGE}/v1.0.0/{FILE}", "secret-token")
+        assert repository.fetch("v1.1.0") == FILES
+        assert {asked.authorization for asked in server.asked} == {"Bearer secret-token"}
+        with pytest.raises(SourceError, match=r"no version v1\.0\.0"):
+            repository.fetch("v1.0.0")
+
+
+def test_gitlab_refuses() -> None:
+    with Site(lambda _asked: Told(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
+        GitLabRepository(f"{server.url}{PACKAGE}/v1.0.0/{FILE}").fetch("v1.0.0")
+
+
+# -- a real OCI registry -------------------------------------------------------------------------------------------
+
+
+def pushed(host: str, tag: str, files: Mapping[str, str], access: Access | None = None, *, plain: bool = True) -> str:
+    layers = [Layer(name, text.encode(), "text/plain") for name, text in files.items()]
+    with Registry(host, "org/provider", access or Access(), plain) as registry:
+        return registry.push(tag, layers, artifact_type="application/vnd.example")
+
+
+def oci(url: str, name: str = "docker", access: Access | None = None) -> OciRepository:
+    return OciRepository(url, "infrastructure", name, access or Access())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("metadata.yaml", "components.yaml"), id="OC6"),
+        pytest.param(("metadata.yaml", "infrastructure-components.yaml"), id="by type"),
+        pytest.param(
+            ("infrastructure-docker-v1.1.0-metadata.yaml", "infrastructure-docker-v1.1.0-components.yaml"), id="OC7"
+        ),
+    ],
+)
+def test_files_of_an_artifact(registry: str, names: tuple[str, str]) -> None:
+    others = {"infrastructure-aws-v1.1.0-metadata.yaml": "x", "infrastructure-aws-v1.1.0-components.yaml": "y"}
+    digest = pushed(registry, "v1.1.0", {names[0]: METADATA, names[1]: "components", **others})
+    for url in ("", ":v1.1.0", f"@{digest}"):
+        assert oci(f"http://{registry}/org/provider{url}").fetch("v1.1.0") == FILES
+    assert oci(f"http://{registry}/org/provider:v1.1.0").default_version() == "v1.1.0"
+
+
+def test_what_is_not_there_is_named(registry: str) -> None:
+    pushed(registry, "v1.1.0", {"meta.yaml": METADATA, "components.yaml": "c"})
+    with pytest.raises(ComponentsError, match=r"none of the files .*metadata\.yaml"):  # OC8
+        oci(f"http://{registry}/org/provider").fetch("v1.1.0")
+    pushed(registry, "v1.1.0", {"metadata.yaml": METADATA, "comp.yaml": "c"})
+    with pytest.raises(ComponentsError, match=r"infrastructure-components\.yaml"):  # OC9
+        oci(f"http://{registry}/org/provider").fetch("v1.1.0")
+    with pytest.raises(SourceError, match=r"v9\.9\.9"):  # OC10
+        oci(f"http://{registry}/org/provider").fetch("v9.9.9")
+    with pytest.raises(ComponentsError, match=r"set spec\.version"):  # D-8
+        oci(f"http://{registry}/org/provider").default_version()
+
+
+def test_credentials_and_a_ca_of_its_own(start_registry: StartRegistry, tmp_path: Path) -> None:
+    tls, authority = certificate(tmp_path)
+    host = start_registry(auth=htpasswd(tmp_path), http={"tls": tls})
+    access = Access(username=USER, password=PASSWORD, authority=authority)
+    pushed(host, "v1.1.0", {"metadata.yaml": METADATA, "components.yaml": "components"}, access, plain=False)
+    assert oci(f"{host}/org/provider", access=access).fetch("v1.1.0") == FILES
+    wrong = Access(username=USER, password="wrong-word", authority=authority)
+    with pytest.raises(SourceError) as error:
+        oci(f"{host}/org/provider", access=wrong).fetch("v1.1.0")
+    assert "wrong-word" not in str(error.value)
+    with pytest.raises(SourceError, match="not trusted"):
+        oci(f"{host}/org/provider", access=Access(username=USER, password=PASSWORD)).fetch("v1.1.0")
+
+
+def test_content_that_is_not_what_its_digest_says() -> None:
+    layers = [
+        {
+            "mediaType": "text/plain",
+            "digest": f"sha256:{hashlib.sha256(b'm').hexdigest()}",
+            "size": 1,
+            "annotations": {"org.opencontainers.image.title": "metadata.yaml"},
+        }
+    ]
+    manifest = json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": "sha256:" + "0" * 64, "size": 2},
+            "layers": layers,
+        }
+    ).encode()
+
+    def answer(asked: Asked) -> Told:
+        if "/manifests/" in asked.path:
+            return Told(body=manifest, headers={"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
+        return Told(body=b"X")
+
+    with Site(answer) as server, pytest.raises(SourceError, match="does not match its digest"):
+        oci(f"{server.url}/org/provider").fetch("v1.1.0")
+
+
+# -- storage -------------------------------------------------------------------------------------------------------
+
+BUNDLE = Bundle("v1.1.0", METADATA, "components", "https://example.com")
+
+
+def test_bundles_are_found_by_source_and_version(object_store: ObjectStore) -> None:
+    store = BundleStore(object_store)
+    here, there = identity("a", "CoreProvider", "x"), identity("b", "CoreProvider", "x")
+    assert store.find(here, "v1.1.0") is None
+    assert store.save(here, BUNDLE) == BUNDLE
+    assert store.find(here, "v1.1.0") == store.load(BUNDLE.digest) == BUNDLE
+    assert store.find(there, "v1.1.0") is None
+    assert store.find(here, "v1.2.0") is None
+    assert store.find(here, "../v1") is None
+
+
+def test_d6_another_source_is_another_bundle() -> None:
+    places = [
+        identity("a", "CoreProvider", "x"),
+        identity("b", "CoreProvider", "x"),
+        identity("a", "AddonProvider", "x"),
+        identity("a", "CoreProvider", "x", private_to="ns"),
+    ]
+    assert len(set(places)) == 4
+
+
+def test_damaged_bundles_are_fetched_again(object_store: ObjectStore) -> None:
+    store, here = BundleStore(object_store), identity("a", "CoreProvider", "x")
+    store.save(here, BUNDLE)
+    [content] = object_store.list("components/")
+    object_store.put(content, BUNDLE.encode()[:-10], if_absent=False)
+    assert store.find(here, "v1.1.0") is None
+    assert store.load(BUNDLE.digest) is None
+    store.save(here, BUNDLE)
+    assert store.find(here, "v1.1.0") == BUNDLE
+    object_store.delete(content)
+    assert store.find(here, "v1.1.0") is None
+    assert store.load("../../x") is None
