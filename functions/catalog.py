@@ -20,6 +20,12 @@ NAMES = (
     "kind_cluster",
     "cluster_stack",
     "cluster_stack_release",
+    "provider_preflight",
+    "provider_fetch",
+    "provider_install",
+    "provider_report",
+    "provider_delete",
+    "provider_wake",
     "sweep",
     "release_prune",
 )

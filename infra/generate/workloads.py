@@ -23,10 +23,14 @@ SETTINGS = {
     "addon_cleanup": ("capi-functions-hooks",),
     "cluster_stack": ("capi-functions-releases",),
     "cluster_stack_release": ("capi-functions-storage",),
+    "provider_preflight": ("capi-functions-providers",),
+    "provider_fetch": ("capi-functions-storage", "capi-functions-providers"),
+    "provider_install": ("capi-functions-storage", "capi-functions-providers"),
 }
 """Who needs settings from outside: each name is a ConfigMap and a Secret, both optional. `-storage` holds the S3
-settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE) and
-`-hooks` how long hooks wait (HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
+settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE),
+`-providers` where providers do (GITHUB_TOKEN, GITHUB_URL, CLUSTERCTL_CONFIG) and `-hooks` how long hooks wait
+(HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
 
 
 def labels(name: str) -> dict[str, str]:
