@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from .causes import cause
 from .credentials import Credentials
 from .errors import ApiError, Conflict, Gone, NotFound, Unauthorized, Unavailable
 from .resources import Key, Object, Resource
@@ -25,6 +26,7 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 _LONGEST = 600
 """Characters of a server's message that are passed on."""
 _BUSY = (429, 500, 502, 503, 504)
+_REFUSALS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 
 
@@ -191,7 +193,7 @@ class Client:
                         raise _error(event["object"].get("code", 500), line, {}, f"watch of {resource.kind}")
                     yield event
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unavailable(f"watch of {resource.kind} at {self.host} broke: {error}") from error
+            raise Unavailable(f"watch of {resource.kind} at {self.host} broke: {cause(error)}") from error
         finally:
             response.close()
 
@@ -281,7 +283,7 @@ class Client:
                 redirect=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unavailable(f"{self.host} does not answer: {_cause(error)}") from error
+            raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error
 
 
 def _object(payload: bytes, subject: str, *, written: bool) -> Object:
@@ -301,27 +303,15 @@ def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str
         body = body.get("object", body) if isinstance(body, dict) else {}
     except ValueError:
         body = {}
-    detail = body.get("message") or payload[:200].decode(errors="replace").strip() or f"HTTP {status}"
-    message = f"{subject}: {_bounded(str(detail))}"
-    if status == 404:
-        return NotFound(message, status=status, body=body)
-    if status == 409:
-        return Conflict(message, status=status, body=body)
-    if status == 410:
-        return Gone(message, status=status, body=body)
-    if status == 401:
-        return Unauthorized(message, status=status, body=body)
+    said = body.get("message") or payload[:200].decode(errors="replace").strip() or f"HTTP {status}"
+    detail = _bounded(str(said))
+    message = f"{subject}: {detail}"
     if status in _BUSY:
         after = headers.get("Retry-After", "")
-        return Unavailable(message, status=status, retry_after=float(after) if after.isdigit() else None)
-    return ApiError(message, status=status, body=body)
+        return Unavailable(message, status=status, retry_after=float(after) if after.isdigit() else None, detail=detail)
+    return _REFUSALS.get(status, ApiError)(message, status=status, body=body, detail=detail)
 
 
 def _bounded(text: str) -> str:
     """Short enough for a status: what servers say can be of any length, and the reason is often at the end."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
-
-
-def _cause(error: BaseException) -> str:
-    reason = getattr(error, "reason", None)
-    return str(reason) if reason else str(error) or type(error).__name__

@@ -10,12 +10,18 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A request was refused. `status` is the HTTP code, `body` the server's Status object if it sent one."""
+    """A request was refused. `status` is the HTTP code, `body` the server's Status object if it sent one.
 
-    def __init__(self, message: str, *, status: int = 0, body: Mapping[str, Any] | None = None) -> None:
+    `detail` is the message without the request, for those who name the object themselves.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, body: Mapping[str, Any] | None = None, detail: str = ""
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.body = body or {}
+        self.detail = detail or message
 
     @property
     def reason(self) -> str:
@@ -40,8 +46,8 @@ class Unavailable(ApiError):
     `retry_after` is the server's own wish in seconds, where it sent one.
     """
 
-    def __init__(self, message: str, *, status: int = 0, retry_after: float | None = None) -> None:
-        super().__init__(message, status=status)
+    def __init__(self, message: str, *, status: int = 0, retry_after: float | None = None, detail: str = "") -> None:
+        super().__init__(message, status=status, detail=detail)
         self.retry_after = retry_after
 
 

@@ -117,12 +117,12 @@ def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Poli
     allowed = asked or bool(hooks_of(obj)) or (policy.recreate and resource.kind not in _HOLDS_DATA)
     if not allowed:
         hint = f"annotate it, or the Cluster, with {RECREATE}: true to have it deleted and made anew"
-        raise Refused(f"{refusal}; {hint}", status=refusal.status, body=refusal.body)
+        raise Refused(f"{refusal.detail}; {hint}", status=refusal.status, body=refusal.body)
     key = key_of(obj) if resource.namespaced else Key("", obj["metadata"]["name"])
     live = workload.client.find(resource, key)
     if live is not None:
         if not is_owned(live):
-            raise Refused(f"{refusal}; and it is not ours to delete", status=refusal.status, body=refusal.body)
+            raise Refused(f"{refusal.detail}; and it is not ours to delete", status=refusal.status, body=refusal.body)
         workload.client.delete(resource, key, uid=live["metadata"]["uid"])
     deadline = time.monotonic() + _SETTLES_WITHIN
     while workload.client.find(resource, key) is not None:

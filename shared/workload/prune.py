@@ -68,7 +68,7 @@ def prune(workload: Workload, entry: Entry, policy: Policy) -> Entry | None:
     except Unavailable:
         raise
     except ApiError as error:
-        return replace(failed, error=f"not pruned: {error}")
+        return replace(failed, error=f"not pruned: {error.detail}")
     return None
 
 

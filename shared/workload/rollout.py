@@ -27,6 +27,8 @@ _Live = Object | ApiError | None
 """An object as it is in the cluster, why it could not be read, or that it is not there."""
 
 THREADS = 8
+_EACH = 4
+"""Objects for which another thread is worth its connection: a TLS handshake costs both ends as much as two requests."""
 _LIST_FROM = 3
 """Objects of one kind from which on one list is cheaper than a look at each."""
 
@@ -85,6 +87,10 @@ class Incomplete(Exception):
         return not self.outcome.failures
 
 
+def _threads(objects: int) -> int:
+    return max(1, min(THREADS, objects // _EACH))
+
+
 def told_waiting(entries: Sequence[Entry]) -> str:
     """What is not ready, in one line."""
     more = f"; and {len(entries) - 3} more" if len(entries) > 3 else ""
@@ -108,7 +114,7 @@ class Rollout:
         steps = {identity(step.obj): step for step in self.plan.steps}
         results: dict[Identity, Entry] = {}
         outcome = Outcome()
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="apply") as pool:
+        with ThreadPoolExecutor(_threads(len(steps)), thread_name_prefix="apply") as pool:
             for wave in waves(step.obj for step in self.plan.steps):
                 members = [steps[identity(obj)] for obj in wave.objects]
                 self._run(pool, members, results, outcome, completed if wave.gate else unready)
@@ -235,10 +241,12 @@ class Rollout:
         return found
 
     def _list(self, resource: Resource, steps: Sequence[Step]) -> dict[Identity, _Live]:
-        """One list for all of them, and a look at each that has lost our label."""
-        selector = f"{OWNED_LABEL}={OWNED}"
+        """One list for all of them, of their namespace if they have one, and a look at each that lost our label."""
+        namespaces = {identity(step.obj).namespace for step in steps}
+        namespace = namespaces.pop() if len(namespaces) == 1 else ""
         try:
-            listed = {identity(obj): obj for obj in self.workload.client.list(resource, selector=selector)}
+            found_there = self.workload.client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
+            listed = {identity(obj): obj for obj in found_there}
         except ApiError as error:
             return {identity(step.obj): error for step in steps}
         found: dict[Identity, _Live] = {}
@@ -284,7 +292,7 @@ class Rollout:
         except Unavailable as error:
             if error.status != 500:
                 self._stop.set()
-            return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error}")
+            return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error.detail}")
 
 
 def look_again(workload: Workload, entry: Entry, judge: Callable[[Object], str] = unready) -> Entry:
@@ -299,7 +307,7 @@ def told(entry: Entry, error: Exception) -> str:
     our_words = isinstance(error, Refused) and not error.body
     if entry.kind == "Secret" and isinstance(error, ApiError) and error.status and not our_words:
         return f"refused with HTTP {error.status} {error.reason}; its words are withheld, they can quote the Secret"
-    return str(error)
+    return error.detail if isinstance(error, ApiError) else str(error)
 
 
 def _same(live: Object, other: Object) -> bool:

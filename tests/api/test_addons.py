@@ -129,6 +129,18 @@ def test_deliveries_at_once_do_it_once(world: World) -> None:
     assert sorted(answer.message for answer in answers) == ["settled"] * 7 + [f"{name}: 2 objects written, 0 pruned"]
 
 
+def test_a_refused_object_is_named_once(world: World) -> None:
+    odd = world.map("odd")
+    odd["metadata"]["labels"] = {"not a label": "x"}
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), odd]))
+    world.secret()
+    world.settle()
+    message = world.condition("HelmChartApplied")["message"]
+    assert message.startswith(f"1 of 2 objects failed: ConfigMap {world.namespace}/odd: ")
+    assert message.count(f"{world.namespace}/odd") == 1
+    assert "not a label" in message
+
+
 def events_of(world: World) -> list[str]:
     found = world.client.list(EVENT, world.namespace)
     return [obj["reason"] for obj in found if dig(obj, "involvedObject.name") == ADDON]

@@ -205,7 +205,7 @@ def test_slow_but_well(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
 def test_another_release_while_it_fails(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
     """What the first one had applied before it got stuck is pruned with the second, applied or not."""
     extra = config_map("extra3", namespace=addons.namespace)
-    first = write_release(tmp_path, "v1", [*chart(addons.namespace), extra])
+    first = write_release(tmp_path, "v1", [extra, *chart(addons.namespace)])  # the first that is tried
     workload.fail(cut_after, PHASES["for some objects"])
     addons.want(first)
     waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
@@ -215,6 +215,15 @@ def test_another_release_while_it_fails(addons: Addons, workload: Proxy, tmp_pat
     addons.want(second)
     addons.until(lambda: addons.ready(second), "Ready")
     complete(addons, "2")
+
+
+def test_of_objects_in_one_namespace_no_other_is_listed(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+    for version in ("v1", "v2"):
+        own = config_map("own", version, addons.namespace)
+        addons.want(write_release(tmp_path, version, [*chart(addons.namespace), own]))
+        addons.until(lambda version=version: addons.ready(f"test-stack-1-36-{version}"), "Ready")  # type: ignore[misc]
+    listed = {request.path for request in workload.seen if request.path.endswith("/configmaps")}
+    assert listed == {f"/api/v1/namespaces/{addons.namespace}/configmaps"}
 
 
 @pytest.mark.parametrize("when", ["at rest", "in the middle of an upgrade"])
