@@ -44,7 +44,15 @@ def test_list_is_sorted_and_spans_both_places(tmp_path: Path) -> None:
         (tmp_path / path).mkdir(parents=True)
     (tmp_path / "file").touch()
     assert FolderSource(tmp_path).list() == ["a", "b", "c"]
-    assert FolderSource(tmp_path / "nope").list() == []
+
+
+@pytest.mark.parametrize("act", [lambda source: source.list(), lambda source: list(source.fetch(TAG))])
+def test_a_folder_that_is_missing_is_not_an_empty_one(tmp_path: Path, act: Callable[[FolderSource], object]) -> None:
+    (tmp_path / "file").touch()
+    for root in (tmp_path / "nope", tmp_path / "file"):
+        with pytest.raises(SourceError, match=f"{root}: there is no such folder") as caught:
+            act(FolderSource(root))
+        assert not isinstance(caught.value, ReleaseNotFound)
 
 
 @pytest.mark.parametrize("tag", ["nope", "", ".", "..", "../root", f"../root/{TAG}", "a\0b", "/etc", "file"])

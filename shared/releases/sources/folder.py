@@ -25,6 +25,7 @@ class FolderSource:
     def fetch(self, tag: str) -> Iterator[File]:
         """See `Source.fetch`."""
         with _os_errors(f"release {tag!r} in {self.root}"):
+            self._check()
             folder = self._folder(tag)
             for path in sorted(folder.iterdir()):
                 target = _inside(path, folder)
@@ -35,8 +36,14 @@ class FolderSource:
     def list(self) -> Sequence[str]:
         """See `Source.list`."""
         with _os_errors(f"the releases in {self.root}"):
+            self._check()
             folders = [parent.iterdir() for parent in self._parents() if parent.is_dir()]
             return sorted({path.name for paths in folders for path in paths if self._offers(path)})
+
+    def _check(self) -> None:
+        """A folder that is missing is not one without releases: what is forgotten to be mounted would look so."""
+        if not self.root.is_dir():
+            raise SourceError(f"release source {self.root}: there is no such folder", transient=True)
 
     def _parents(self) -> tuple[Path, Path]:
         return self.root, self.root / "cluster-stacks"
