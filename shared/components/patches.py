@@ -1,0 +1,124 @@
+"""spec.patches and spec.manifestPatches of a provider, carried out on the objects that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+from shared.charts import yamls
+from shared.charts.manifests import identity
+from shared.kube.resources import Object, dig, split_api_version
+
+from . import label_selector
+from .errors import PatchError
+from .json_patch import Budget, merge, operate
+from .label_selector import Requirement
+
+_IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
+
+
+@dataclass(frozen=True)
+class Patch:
+    """`content` is a list of operations, or a mapping to merge. `target`: what an object must be, by the name of it."""
+
+    where: str
+    content: Any
+    target: Mapping[str, str]
+    labels: tuple[Requirement, ...] = ()
+
+    def is_for(self, obj: Mapping[str, Any]) -> bool:
+        facts = _facts(obj)
+        if any(facts.get(name) != value for name, value in self.target.items()):
+            return False
+        return not self.labels or label_selector.matches(self.labels, _labels(obj))
+
+
+def patched(objects: Sequence[Object], provider: Object) -> list[Object]:
+    """The objects in their order, each patch applied to all that it is for, one patch after the other.
+
+    Raises PatchError, which names the patch and the object.
+    """
+    patches = _patches(provider)
+    result, own, budget = list(objects), set[int](), Budget()
+    for patch in patches:
+        for place, obj in enumerate(result):
+            if patch.is_for(obj):
+                result[place] = _applied(patch, obj if place in own else deepcopy(obj), budget)
+                own.add(place)
+    return result
+
+
+def _applied(patch: Patch, obj: Object, budget: Budget) -> Object:
+    """`obj` is changed."""
+    name = identity(obj)
+    try:
+        change = operate if isinstance(patch.content, list) else merge
+        result: Object = change(obj, patch.content, budget)
+        if not _is_object(result):
+            raise ValueError("leaves no object with apiVersion, kind and name as text")
+    except ValueError as error:
+        raise PatchError(f"{patch.where}: {name}: {error}") from error
+    return result
+
+
+def _is_object(value: Any) -> bool:
+    *needed, namespace = (dig(value, path, "") for path in _IDENTITY)
+    return all(text and isinstance(text, str) for text in needed) and isinstance(namespace, str)
+
+
+def _labels(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    labels = dig(obj, "metadata.labels")
+    return labels if isinstance(labels, Mapping) else {}
+
+
+def _facts(obj: Mapping[str, Any]) -> dict[str, str]:
+    """What a target can ask for."""
+    group, version = split_api_version(obj["apiVersion"])
+    return {**identity(obj)._asdict(), "group": group, "version": version, "apiVersion": obj["apiVersion"]}
+
+
+# -- what a provider asks for --------------------------------------------------------------------------------------
+
+
+def _patches(provider: Object) -> list[Patch]:
+    patches, manifests = dig(provider, "spec.patches", []), dig(provider, "spec.manifestPatches", [])
+    if patches and manifests:
+        raise PatchError("spec.patches and spec.manifestPatches cannot be used together; use spec.patches for all")
+    return [*_targeted(patches), *_matched(manifests)]
+
+
+def _targeted(patches: Sequence[Mapping[str, Any]]) -> Iterator[Patch]:
+    for index, patch in enumerate(patches):
+        where = f"spec.patches[{index}]"
+        content = _content(patch.get("patch") or "", where)
+        if not isinstance(content, list | dict):
+            raise PatchError(f"{where}.patch: neither a list of operations nor a mapping to merge")
+        target = {name: value for name, value in (patch.get("target") or {}).items() if value}
+        try:
+            labels = label_selector.parse(target.pop("labelSelector", ""))
+        except ValueError as error:
+            raise PatchError(f"{where}.target.labelSelector: {error}") from error
+        yield Patch(where, content, target, labels)
+
+
+def _matched(manifests: Sequence[str]) -> Iterator[Patch]:
+    """These say in their own kind, apiVersion, name and namespace what they are for."""
+    for index, text in enumerate(manifests):
+        where = f"spec.manifestPatches[{index}]"
+        content = _content(text, where)
+        if not dig(content, "kind"):
+            raise PatchError(f"{where}: needs the kind of the objects that it is for")
+        target = {path.rpartition(".")[2]: dig(content, path) for path in _IDENTITY}
+        for name, value in target.items():
+            if not isinstance(value, str | None):
+                raise PatchError(f"{where}: {name} must be text; put it in quotes")
+        yield Patch(where, content, {name: value for name, value in target.items() if value})
+
+
+def _content(text: str, where: str) -> Any:
+    try:
+        return yamls.load(text)
+    except yamls.YAMLError as error:
+        raise PatchError(f"{where}: not YAML: {error}") from error

@@ -1,0 +1,189 @@
+"""Merge patches (RFC 7396) and JSON patches (RFC 6902), with what bounds them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from shared.components.json_patch import Budget, merge, operate
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "expected"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ({"a": "b"}, {}, {"a": "b"}),
+    ],
+    ids=str,
+)
+def test_merge(document: Any, patch: Any, expected: Any) -> None:
+    assert merge(document, patch, Budget()) == expected
+
+
+def op(name: str, path: str, *value: Any, source: str | None = None) -> dict[str, Any]:
+    more = {"from": source} if source is not None else {"value": value[0]} if value else {}
+    return {"op": name, "path": path, **more}
+
+
+@pytest.mark.parametrize(
+    ("document", "operations", "expected"),
+    [
+        ({"a": 1}, [op("add", "/b", 2)], {"a": 1, "b": 2}),
+        ({"a": 1}, [op("add", "/a", None)], {"a": None}),
+        ({"a": [1, 2]}, [op("add", "/a/1", 3)], {"a": [1, 3, 2]}),
+        ({"a": [1, 2]}, [op("add", "/a/2", 3)], {"a": [1, 2, 3]}),
+        ({"a": [1]}, [op("add", "/a/-", [2])], {"a": [1, [2]]}),
+        ({"a": 1}, [op("add", "", {"b": 2})], {"b": 2}),
+        ({"a": {}}, [op("add", "/a/", 1)], {"a": {"": 1}}),
+        ({"a": 1, "b": 2}, [op("remove", "/b")], {"a": 1}),
+        ({"a": [1, 2, 3]}, [op("remove", "/a/1")], {"a": [1, 3]}),
+        ({"a": None}, [op("remove", "/a")], {}),
+        ({"a": 1}, [op("replace", "/a", [2])], {"a": [2]}),
+        ({"a": [1, 2]}, [op("replace", "/a/1", 3)], {"a": [1, 3]}),
+        ({"a": 1}, [op("replace", "", {"b": 2})], {"b": 2}),
+        ({"a": {"x": 1}, "b": {}}, [op("move", "/b/y", source="/a/x")], {"a": {}, "b": {"y": 1}}),
+        ({"a": [1, 2, 3]}, [op("move", "/a/2", source="/a/0")], {"a": [2, 3, 1]}),
+        ({"a": 1}, [op("move", "/a", source="/a")], {"a": 1}),
+        ({"a": {"b": 1}}, [op("move", "/a", source="/a/b")], {"a": 1}),
+        ({"a": [1]}, [op("copy", "/b", source="/a"), op("add", "/b/-", 2)], {"a": [1], "b": [1, 2]}),
+        ({"a": 1}, [op("copy", "/b", source="")], {"a": 1, "b": {"a": 1}}),
+        ({"a/b": 1, "m~n": 2, "~1": 3}, [op("remove", "/a~1b"), op("remove", "/m~0n")], {"~1": 3}),
+        ({"~1": 3}, [op("replace", "/~01", 4)], {"~1": 4}),
+        ({"a": {"b": [1, None]}}, [op("test", "/a", {"b": [1, None]})], {"a": {"b": [1, None]}}),
+        ({"0": 1}, [op("remove", "/0")], {}),
+        ({"a": 1}, [{"op": "remove", "path": "/a", "value": None, "comment": "ignored"}], {}),
+        ({"a": 1}, [], {"a": 1}),
+    ],
+    ids=str,
+)
+def test_operations(document: Any, operations: list[Any], expected: Any) -> None:
+    assert operate(document, operations, Budget()) == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (op("add", "/x/y", 1), "operation 0 (add /x/y): 'x' is not there"),
+        (op("add", "/list/3", 1), "'3' is no place in this list; the last is 2"),
+        (op("add", "/list/01", 1), "no place"),
+        (op("add", "/list/-1", 1), "no place"),
+        (op("add", "/list/a", 1), "no place"),
+        (op("add", "/text/a", 1), "'a' is not in a mapping or a list"),
+        (op("add", "/text/a/b", 1), "'a' is not there"),
+        (op("add", "/new"), "needs op"),
+        (op("remove", "/x"), "operation 0 (remove /x): 'x' is not there"),
+        (op("remove", "/list/2"), "no place"),
+        (op("remove", "/list/-"), "no place"),
+        (op("remove", ""), "the whole object cannot be removed"),
+        (op("replace", "/x", 1), "'x' is not there"),
+        (op("replace", "/list/-", 1), "no place"),
+        (op("replace", "/text"), "needs op"),
+        (op("move", "/text"), "needs op"),
+        (op("move", "/y", source="/x"), "'x' is not there"),
+        (op("move", "/map/in/it", source="/map"), "cannot be moved into itself"),
+        (op("move", "/y", source="list"), "path and from are JSON pointers"),
+        (op("copy", "/y", source="/x"), "'x' is not there"),
+        (op("test", "/one", True), "there is another value"),
+        (op("test", "/text", 1), "there is another value"),
+        (op("test", "/x", None), "'x' is not there"),
+        (op("merge", "/text", 1), "needs op"),
+        (op("remove", "text"), "path and from are JSON pointers"),
+        (op("remove", "/te~2xt"), "path and from are JSON pointers"),
+        ({"op": "remove", "path": 1}, "path and from are JSON pointers"),
+        ({"op": "remove"}, "operation 0: needs op"),
+        ("op and path", "operation 0: needs op"),
+        (None, "operation 0: needs op"),
+    ],
+    ids=str,
+)
+def test_operations_that_fail(operation: Any, message: str) -> None:
+    document = {"text": "t", "one": 1, "list": [1, 2], "map": {"in": {}}}
+    with pytest.raises(ValueError, match="operation 0") as caught:
+        operate(document, [operation], Budget())
+    assert message in str(caught.value)
+
+
+def test_the_operation_is_named_by_number_and_never_by_its_value() -> None:
+    operations = [op("add", "/a", 1), op("replace", "/token", "hush")]
+    with pytest.raises(ValueError, match=r"^operation 1 \(replace /token\)") as caught:
+        operate({}, operations, Budget())
+    assert "hush" not in str(caught.value)
+
+
+def test_what_is_added_is_nobody_elses() -> None:
+    value = {"list": [1]}
+    patch = {"a": value}
+    documents = [merge({}, patch, Budget()) for _ in range(2)]
+    documents += [operate({}, [op("add", "/a", value)], Budget()) for _ in range(2)]
+    for document in documents:
+        document["a"]["list"].append(2)
+    assert (patch, value) == ({"a": {"list": [1]}}, {"list": [1]})
+    assert all(document == {"a": {"list": [1, 2]}} for document in documents)
+
+
+# -- hostile patches -----------------------------------------------------------------------------------------------
+
+
+def deep(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [op("copy", f"/{number}", source="") for number in range(40)],
+        [op("copy", "/list/-", source="/list")] * 40,
+        [op("add", "/list/-", list(range(1000)))] * 201,
+    ],
+    ids=["whole", "list", "many"],
+)
+def test_copies_of_copies_are_bounded(operations: list[Any]) -> None:
+    with pytest.raises(ValueError, match="too many values"):
+        operate({"list": [1]}, operations, Budget())
+
+
+def test_the_budget_is_for_all_documents() -> None:
+    budget, patch = Budget(25), {"a": {"b": [1, 2, 3]}}  # 6 values
+    for _ in range(4):
+        merge({}, deepcopy(patch), budget)
+    with pytest.raises(ValueError, match="too many values"):
+        merge({}, patch, budget)
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [op("add", "/a" * 100, deep(101))],
+        [op("replace", "/a" * 100, deep(101))],
+        [op("copy", "/a" * 100 + "/new", source="")],
+        [op("move", "/a" * 100 + "/new", source="/b")],
+        [op("remove", "/a" * 201)],
+    ],
+    ids=lambda operations: operations[0]["op"],
+)
+def test_depth_is_bounded(operations: list[Any]) -> None:
+    with pytest.raises(ValueError, match="more than 200 levels deep"):
+        operate(deep(100) | {"b": deep(100)}, operations, Budget())
+
+
+def test_as_deep_as_it_may_be() -> None:
+    result = operate(deep(100), [op("replace", "/a" * 100, deep(100))], Budget())
+    assert result == deep(200)
