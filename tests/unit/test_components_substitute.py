@@ -1,0 +1,137 @@
+"""clusterctl's variables. ES numbers are those of the acceptance list."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.components.globs import prefixes
+from shared.components.substitute import SubstitutionError, missing, substitute, variables
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("${A} ${ B} ${ C} ${ D }", {"A": None, "B": None, "C": None, "D": None}, id="ES1"),
+        pytest.param("${A}\n x: ${B}${A}", {"A": None, "B": None}, id="ES1 several lines, repeated"),
+        pytest.param(
+            '${C:=default} ${B} ${A=foobar} ${E=""} ${D:=${A}}',
+            {"C": "default", "B": None, "A": "foobar", "E": '""', "D": "${A}"},
+            id="ES2",
+        ),
+        pytest.param("# a comment about ${A}", {"A": None}, id="comments count"),
+        pytest.param("${A:=}", {"A": None}, id="an empty default is none"),
+        pytest.param("${A/x/y}", {"A": "xy"}, id="any argument is a default"),
+        pytest.param("${A:=x} ${A}", {"A": "x"}, id="the first occurrence counts"),
+    ],
+)
+def test_variables(text: str, found: dict[str, str | None]) -> None:
+    assert variables(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "result"),
+    [
+        pytest.param("foo ${BAR}", {"BAR": "ba$r ${X}"}, "foo ba$r ${X}", id="ES3 values are not expanded again"),
+        pytest.param("${A=d} ${B:=d} ${C:-d}", {}, "d d d", id="ES4"),
+        pytest.param("${A=d}", {"A": "a"}, "a", id="a value beats the default"),
+        pytest.param("${A=d}", {"A": ""}, "d", id="an empty value does not"),
+        pytest.param("${A}", {"A": ""}, "", id="but it is one"),
+        pytest.param(
+            "${BAZ:=prefix${DEF}-suffix} ${CAZ=${DEF}}",
+            {"DEF": "football"},
+            "prefixfootball-suffix football",
+            id="ES5",
+        ),
+        pytest.param("\\\\ ${A}", {"A": "x"}, "\\\\ x", id="ES7"),
+        pytest.param("${#v}", {"v": "abcdEFGH28ij"}, "12", id="ES8 length"),
+        pytest.param("${#v}", {"v": "é"}, "2", id="length in bytes"),
+        pytest.param("${v^} ${v^^}", {"v": "abcdEFGH28ij"}, "AbcdEFGH28ij ABCDEFGH28IJ", id="ES8 upper"),
+        pytest.param("${v,} ${v,,}", {"v": "ABCDEFGH28IJ"}, "aBCDEFGH28IJ abcdefgh28ij", id="ES8 lower"),
+        pytest.param("${v:11}", {"v": "/srv/notes/ideas/thoughts.for.today"}, "ideas/thoughts.for.today", id="ES8 :11"),
+        pytest.param("${v:11:5}", {"v": "/srv/notes/ideas/thoughts.for.today"}, "ideas", id="ES8 :11:5"),
+        pytest.param("${v:9:1}", {"v": "12345678"}, "", id="ES8 past the end"),
+        pytest.param("${v:9:50}", {"v": "123456789123456789"}, "123456789", id="ES8 :9:50"),
+        pytest.param("${v:-3:2}", {"v": "x"}, "x", id="ES8 a default, not an offset"),
+        pytest.param("${v:-3:2}", {}, "3:2", id="ES8 whose text has a colon"),
+        pytest.param("${v: 3}", {"v": "abcdef"}, "abcdef", id="no number"),
+        pytest.param("${v/abc/xyz}", {"v": "abcABC123ABCabc"}, "xyzABC123ABCabc", id="ES9 first"),
+        pytest.param("${v//abc/xyz}", {"v": "abcABC123ABCabc"}, "xyzABC123ABCxyz", id="ES9 all"),
+        pytest.param("${v/#abc/XYZ}", {"v": "abcABC123ABCabc"}, "XYZABC123ABCabc", id="ES9 prefix"),
+        pytest.param("${v/%abc/XYZ}", {"v": "abcABC123ABCabc"}, "abcABC123ABCXYZ", id="ES9 suffix"),
+        pytest.param(
+            "${v#*.} ${v##*.} ${v%.*} ${v%%.*}",
+            {"v": "bash.string.txt"},
+            "string.txt txt bash.string bash",
+            id="ES10",
+        ),
+        pytest.param("${v#*/} ${v##*/}", {"v": "path/to/file"}, "to/file file", id="ES10 path"),
+        pytest.param("${v#*/}", {"v": "/path/to/file"}, "path/to/file", id="ES10 leading"),
+        pytest.param("$${v}", {}, "${v}", id="ES11"),
+        pytest.param("something $${var=${d}}", {"d": "foo"}, "something ${var=foo}", id="ES11 nested"),
+        pytest.param("${s/\\//-}", {"s": "foo/bar"}, "foo-bar", id="ES11 escaped"),
+        pytest.param("${s/./}", {"s": "foo.bar"}, "foobar", id="ES11 deleted"),
+        pytest.param("${V:+e} ${V:?e}", {"V": "q"}, "q q", id="ES12 same as a default"),
+        pytest.param("a $$ b $V", {}, "a $ b $V", id="ES12 plain"),
+        pytest.param("${V:=$$x}", {}, "$$x", id="ES12 in a default"),
+        pytest.param("${V:={}}", {}, "{}", id="braces in a default"),
+        pytest.param("${V:={}}", {"V": "v"}, "v}", id="braces in a default that is not used"),
+        pytest.param("a\0b ${", {}, "a", id="a NUL ends it"),
+        pytest.param("", {}, "", id="nothing"),
+    ],
+)
+def test_substitution(text: str, values: dict[str, str], result: str) -> None:
+    assert substitute(text, values) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("${BA$R}", "missing closing brace"),  # ES1
+        ("${V-x}", "missing closing brace"),  # ES12
+        ("${V+x}", "missing closing brace"),
+        ("${V?x}", "missing closing brace"),
+        ("${V/a}", "missing closing brace"),
+        ("${}", "unable to parse variable name"),
+        ("${-}", "unable to parse variable name"),
+        ("${A", "missing closing brace"),
+        ("${A:=x", "missing closing brace"),
+        ("${" * 10, "unable to parse variable name"),
+        ("${A:=" * 100 + "}" * 100, "nested more than"),
+    ],
+)
+def test_what_cannot_be_read(text: str, word: str) -> None:
+    with pytest.raises(SubstitutionError) as error:
+        substitute("one\n" + text, {})
+    assert word in str(error.value)
+    assert "line 2" in str(error.value)
+
+
+def test_es6_all_missing_variables_are_named_at_once() -> None:
+    with pytest.raises(SubstitutionError, match=r"\[BAR, BAZ, CAR\] is not set.*spec\.configSecret"):
+        substitute("${BAZ} ${BAR} ${CAR} ${FOO:=x}", {})
+    assert missing("${B} ${A} ${C=}", {"B": ""}) == ["A", "C"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "lengths"),
+    [
+        ("a*", "abc", [1, 2, 3]),
+        ("*", "ab", [1, 2]),
+        ("?", "ab", [1]),
+        ("[a-c][^a-c]", "cd", [2]),
+        ("[a-c][^a-c]", "cb", []),
+        ("\\*", "*", [1]),
+        ("*/", "a/b/", [2, 4]),
+        ("", "a", []),
+        ("[", "[x", [1]),
+        ("[]-]", "]", [1]),
+        ("*a" * 30, "a" * 200 + "b", list(range(30, 201))),
+    ],
+)
+def test_globs(pattern: str, text: str, lengths: list[int]) -> None:
+    assert prefixes(pattern, text) == lengths
+
+
+def test_growth_has_a_limit() -> None:
+    with pytest.raises(SubstitutionError, match="grow beyond"):
+        substitute("${V//a/${B}}" * 10, {"V": "a" * 10_000, "B": "b" * 1_000})
