@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.components.render import render
-from shared.providers.bundle import Fetched, fetched
-
 from shared.api import cluster
 from shared.api import provider as contract
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
@@ -16,9 +13,11 @@ from shared.clients import Clients
 from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
 from shared.components.errors import ComponentsError
+from shared.components.render import render
 from shared.kube import Key, Object, deleting, dig, key_of, owner_reference
 from shared.kube.crds import CRD
 from shared.providers import inputs
+from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
 from shared.workload import inventory
 from shared.workload.inventory import Entry
@@ -73,7 +72,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         objects = render(
             components.bundle.components,
             provider=provider,
-            variables=read.variables,
+            values=read.variables,
             additional=read.additional,
         ).objects
     except PolicyError as error:

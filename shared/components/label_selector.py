@@ -11,14 +11,15 @@ _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 _LONGEST: Final = 63
 """Characters of a label's value."""
 
+# Possessive throughout: without it a line of blanks and commas takes exponential time.
 _REQUIREMENT: Final = re.compile(
-    rf"""\s* (?:
-        (?P<absent>!) \s* (?P<unwanted>{_KEY})
+    rf"""\s*+ (?:
+        (?P<absent>!) \s*+ (?P<unwanted>{_KEY})
       | (?P<key>{_KEY}) (?:
-            \s* (?P<compared>==|=|!=|<|>) \s* (?P<value>{_VALUE})
-          | \s+ (?P<chosen>in|notin) \s* \( (?P<values>\s*{_VALUE}\s*(?:,\s*{_VALUE}\s*)*) \)
+            \s*+ (?P<compared>==|=|!=|<|>) \s*+ (?P<value>{_VALUE})
+          | \s++ (?P<chosen>in|notin) \s*+ \( (?P<values>\s*+{_VALUE}\s*+(?:,\s*+{_VALUE}\s*+)*+) \)
         )?
-    ) \s* (?P<end>,|$)""",
+    ) \s*+ (?P<end>,|$)""",
     re.VERBOSE,
 )
 

@@ -1,0 +1,187 @@
+"""From the YAML of components to objects that belong to one provider in one namespace.
+
+The rules are clusterctl's, so that what it would generate is what comes out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from shared.api.provider import COMPONENT_LABEL, PROVIDER_LABEL
+from shared.charts import yamls
+from shared.kube.resources import Object, dig, split_api_version
+
+from .certificates import CERT_MANAGER, INJECT
+from .errors import ComponentsError
+
+_ADMISSION, _EXTENSIONS = "admissionregistration.k8s.io", "apiextensions.k8s.io"
+_VERSIONS = ("v1", "v1beta1")
+_CLUSTER_SCOPED = frozenset(
+    (
+        *("Namespace", "Node", "PersistentVolume", "PodSecurityPolicy", "CertificateSigningRequest"),
+        *("ClusterRoleBinding", "ClusterRole", "VolumeAttachment", "StorageClass", "CSIDriver", "CSINode"),
+        *("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "CustomResourceDefinition"),
+        *("PriorityClass", "RuntimeClass"),
+        # Known to have no namespace, though clusterctl gives them one, which an API server then refuses.
+        *("APIService", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterIssuer"),
+        *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"),
+    )
+)
+_MOST_OBJECTS = 5_000
+
+
+def parse(text: str) -> list[Object]:
+    """The objects of all documents, in their order. Raises `ComponentsError` for what is none, or comes twice."""
+    objects: list[Object] = []
+    seen: dict[tuple[str, ...], int] = {}
+    number = 1
+    try:
+        for number, document in enumerate(yamls.load_all(text), 1):
+            if document is None:
+                continue
+            obj = _checked(document, number)
+            who = _identity(obj)
+            if who in seen:
+                what = f"{obj['kind']} {obj['metadata']['name']}"
+                raise ComponentsError(f"components: document {number}: {what} is there already, in {seen[who]}")
+            seen[who] = number
+            objects.append(obj)
+            if len(objects) > _MOST_OBJECTS:
+                raise ComponentsError(f"components: more than {_MOST_OBJECTS} objects")
+    except (yamls.YAMLError, RecursionError) as error:
+        raise ComponentsError(f"components: document {number} is not YAML: {' '.join(str(error).split())}") from error
+    return objects
+
+
+def _checked(document: Any, number: int) -> Object:
+    if not isinstance(document, dict):
+        raise ComponentsError(f"components: document {number} is a {type(document).__name__}, not an object")
+    for path in ("apiVersion", "kind", "metadata.name"):
+        if not isinstance(value := dig(document, path), str) or not value:
+            raise ComponentsError(f"components: document {number}: {document.get('kind') or 'object'} has no {path}")
+    return document
+
+
+def _identity(obj: Object) -> tuple[str, ...]:
+    group, _ = split_api_version(obj["apiVersion"])
+    return group, obj["kind"], str(dig(obj, "metadata.namespace", "")), obj["metadata"]["name"]
+
+
+# -- one namespace -------------------------------------------------------------------------------------------------
+
+
+def into_namespace(components: Iterable[Object], namespace: str) -> list[Object]:
+    """The objects moved into `namespace`, and whatever refers to their old one."""
+    objects = deepcopy(list(components))
+    namespaces = [obj for obj in objects if obj["kind"] == "Namespace"]
+    if len(namespaces) > 1:
+        raise ComponentsError("components: no more than one resource with Kind Namespace is allowed")
+    original = namespaces[0]["metadata"]["name"] if namespaces else ""
+    scoped = _CLUSTER_SCOPED | _defined_for_the_cluster(objects)
+    for obj in objects:
+        if obj["kind"] == "Namespace":
+            obj["metadata"]["name"] = namespace
+        elif obj["kind"] not in scoped:
+            original = original or str(dig(obj, "metadata.namespace", ""))
+            obj["metadata"]["namespace"] = namespace
+        for kinds, fix in _FIXES:
+            if obj["kind"] in kinds:
+                fix(obj, original, namespace)
+    return objects
+
+
+def _defined_for_the_cluster(objects: Iterable[Object]) -> set[str]:
+    crds = (obj for obj in objects if obj["kind"] == "CustomResourceDefinition")
+    return {str(dig(crd, "spec.names.kind")) for crd in crds if dig(crd, "spec.scope") == "Cluster"}
+
+
+def _fix_subjects(obj: Object, _original: str, namespace: str) -> None:
+    for subject in obj.get("subjects") or []:
+        if subject.get("namespace"):
+            subject["namespace"] = namespace
+
+
+def _fix_webhooks(obj: Object, _original: str, namespace: str) -> None:
+    _check_version(obj, _ADMISSION)
+    for webhook in obj.get("webhooks") or []:
+        _move_service(webhook.get("clientConfig"), namespace)
+    _fix_injection(obj, namespace)
+
+
+def _fix_conversion(obj: Object, _original: str, namespace: str) -> None:
+    _check_version(obj, _EXTENSIONS)
+    _move_service(dig(obj, "spec.conversion.webhook.clientConfig"), namespace)
+    _move_service(dig(obj, "spec.conversion.webhookClientConfig"), namespace)  # v1beta1
+    _fix_injection(obj, namespace)
+
+
+def _fix_service(obj: Object, _original: str, namespace: str) -> None:
+    _move_service(obj.get("spec"), namespace)
+    _fix_injection(obj, namespace)
+
+
+def _fix_names(obj: Object, original: str, namespace: str) -> None:
+    if split_api_version(obj["apiVersion"])[0] != CERT_MANAGER or not original:
+        return
+    names = dig(obj, "spec.dnsNames")
+    if isinstance(names, list):
+        obj["spec"]["dnsNames"] = [str(name).replace(f".{original}.", f".{namespace}.", 1) for name in names]
+
+
+_FIXES: Sequence[tuple[tuple[str, ...], Callable[[Object, str, str], None]]] = (
+    (("ClusterRoleBinding", "RoleBinding"), _fix_subjects),
+    (("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"), _fix_webhooks),
+    (("CustomResourceDefinition",), _fix_conversion),
+    (("APIService",), _fix_service),
+    (("Certificate",), _fix_names),
+)
+
+
+def _check_version(obj: Object, group: str) -> None:
+    if obj["apiVersion"] not in [f"{group}/{version}" for version in _VERSIONS]:
+        what = f"{obj['kind']} {obj['metadata']['name']}"
+        raise ComponentsError(f"components: {what} is of {obj['apiVersion']}, supported are {' and '.join(_VERSIONS)}")
+
+
+def _move_service(client: Any, namespace: str) -> None:
+    service = dig(client, "service")
+    if isinstance(service, dict) and service.get("namespace"):
+        service["namespace"] = namespace
+
+
+def _fix_injection(obj: Object, namespace: str) -> None:
+    value = dig(obj, ("metadata", "annotations", INJECT))
+    if value is None:
+        return
+    parts = str(value).split("/")
+    if len(parts) != 2:
+        what = f"{obj['kind']} {obj['metadata']['name']}"
+        raise ComponentsError(f"components: {what}: annotation {INJECT} is {value!r}, want <namespace>/<name>")
+    obj["metadata"]["annotations"][INJECT] = f"{namespace}/{parts[1]}"
+
+
+# -- labels and order ----------------------------------------------------------------------------------------------
+
+
+def labelled(objects: Iterable[Object], label: str) -> list[Object]:
+    """With clusterctl's labels on every object; `label` is the provider's."""
+    ours = {COMPONENT_LABEL: "", PROVIDER_LABEL: label}
+    return [
+        {**obj, "metadata": {**obj["metadata"], "labels": {**(dig(obj, "metadata.labels") or {}), **ours}}}
+        for obj in objects
+    ]
+
+
+def ordered(objects: Iterable[Object]) -> list[Object]:
+    """The namespace first, then what is cert-manager's, issuers before what they issue, then as it was."""
+
+    def rank(obj: Mapping[str, Any]) -> int:
+        if obj["kind"] == "Namespace":
+            return 0
+        if split_api_version(obj["apiVersion"])[0] != CERT_MANAGER:
+            return 3
+        return 1 if obj["kind"].endswith("Issuer") else 2
+
+    return sorted(objects, key=rank)
