@@ -309,3 +309,9 @@ def test_what_is_no_label_selector(selector: str) -> None:
 def test_a_number_has_a_length() -> None:
     with pytest.raises(ValueError, match="needs a number"):
         label_selector.parse("a>" + "1" * 5000)
+
+
+def test_a_bad_selector_of_any_length_is_refused() -> None:
+    for tail in (", " * 10_000, " " * 100_000, "a-" * 50_000):
+        with pytest.raises(ValueError, match="no label selector"):
+            label_selector.parse(f"a in ({tail}!")
