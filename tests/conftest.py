@@ -21,6 +21,7 @@ pytest_plugins = [
     "tests.support.world",
     "tests.support.stacks",
     "tests.support.registry",
+    "tests.support.provider_world",
     "tests.support.controllers",
 ]
 

@@ -1,0 +1,165 @@
+"""Providers in a cluster of their own, the releases that they come from, and the functions called as a broker would."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions import catalog
+from infra import control_plane
+from infra.local import crds
+from shared.api.conditions import get_condition
+from shared.api.provider import GROUP, KINDS, ProviderKind
+from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, SECRET
+from shared.clients import Clients
+from shared.event import Event, change_event
+from shared.kube import Client, Key, Object, Resource, connect, dig, key_of
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.support.site import Asked, Site, Told
+
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+PHASES = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report", "delete"))
+
+
+@dataclass
+class Providers:
+    """`site` serves folders laid out like the downloads of a GitHub host: what `releases` names, under the paths."""
+
+    client: Client
+    clients: Clients
+    site: Site
+    releases: list[Path]
+    namespaces: set[str] = field(default_factory=set)
+    answers: list[tuple[str, Answer]] = field(default_factory=list)
+
+    # -- what users do -----------------------------------------------------------------------------------------
+
+    def namespace(self, name: str) -> str:
+        if name not in self.namespaces and self.client.find(NAMESPACE, Key("", name)) is None:
+            self.client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.namespaces.add(name)
+        return name
+
+    def apply(
+        self, kind: ProviderKind, name: str, namespace: str, annotations: Mapping[str, str] | None = None, **spec: Any
+    ) -> Object:
+        """`wait: false`, since no controller makes Deployments available here, unless said otherwise."""
+        metadata = {
+            "name": name,
+            "namespace": self.namespace(namespace),
+            "annotations": {"capi-functions.dev/wait": "false", **(annotations or {})},
+        }
+        body: Object = {"apiVersion": kind.resource.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+        return self.client.apply(kind.resource, body, manager="user")
+
+    def secret(self, name: str, namespace: str, **values: str) -> None:
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+        metadata = {"name": name, "namespace": self.namespace(namespace)}
+        body: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        self.client.apply(SECRET, body, manager="user")
+
+    def config_map(self, name: str, namespace: str, labels: Mapping[str, str] | None = None, **data: str) -> None:
+        metadata = {"name": name, "namespace": self.namespace(namespace), "labels": dict(labels or {})}
+        body: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        self.client.apply(CONFIG_MAP, body, manager="user")
+
+    def url(self, file: str, version: str = "latest", repository: str = "kubernetes-sigs/cluster-api") -> str:
+        """As `spec.fetchConfig.url` has it."""
+        return f"{self.site.url}/{repository}/releases/{version}/{file}"
+
+    # -- what event sources do ---------------------------------------------------------------------------------
+
+    def settle(self, kind: ProviderKind, name: str, namespace: str, *, resync: bool = False) -> Answer:
+        """An event about the provider to whom it concerns, and all that follows; returns the last word."""
+        found = self.client.find(kind.resource, Key(namespace, name))
+        if found is None:
+            return Answer(204, "gone")
+        return self.send(change_event(found, "update", source="/test", reference=True, resync=resync))
+
+    def send(self, event: Event) -> Answer:
+        last, todo = Answer(204), deque([event])
+        for _ in range(20):
+            if not todo:
+                break
+            event = todo.popleft()
+            for name in PHASES:
+                if catalog.triggers()[name].subject(event) is None:
+                    continue
+                last = catalog.handler(name)(self.clients, event)
+                self.answers.append((name, last))
+                assert last.status != 500, f"{name}: {last.message}"
+                if last.reply is not None:
+                    todo.append(last.reply)
+        return last
+
+    # -- what is there then ------------------------------------------------------------------------------------
+
+    def get(self, kind: ProviderKind, name: str, namespace: str) -> Object:
+        return self.client.get(kind.resource, Key(namespace, name))
+
+    def condition(self, provider: Object, type_: str) -> Object:
+        provider = self.client.get(_resource(provider), key_of(provider))
+        found = get_condition(dig(provider, "status.conditions"), type_)
+        assert found is not None, f"no {type_}: {dig(provider, 'status.conditions')} {self.answers[-4:]}"
+        return found
+
+    def remove_all(self) -> None:
+        """Every provider, by force, with all that it brought; then the namespaces."""
+        for kind in reversed(KINDS):
+            for provider in list(self.client.list(kind.resource)):
+                key = key_of(provider)
+                forced = {"metadata": {"annotations": {"capi-functions.dev/force-delete": "true"}}}
+                self.client.patch(kind.resource, key, forced)
+                self.client.delete(kind.resource, key)
+                for _ in range(5):
+                    self.settle(kind, key.name, key.namespace)
+                if self.client.find(kind.resource, key):
+                    self.client.patch(kind.resource, key, {"metadata": {"finalizers": None}})
+
+
+def _resource(provider: Object) -> Resource:
+    return next(kind.resource for kind in KINDS if kind.kind == provider["kind"])
+
+
+@pytest.fixture(scope="session")
+def provider_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A control plane that serves providers and nothing of Cluster API, whose kinds they bring themselves."""
+    folder = tmp_path_factory.mktemp("provider-plane") / "management"
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
+    groups = (GROUP, CLUSTERCTL_PROVIDER.group)
+    crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") in groups])
+    client.close()
+    yield folder
+    control_plane.stop(folder)
+
+
+@pytest.fixture
+def providers(
+    provider_plane: Path,
+    object_store: ObjectStore,  # sets the environment
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Providers]:
+    client = connect.from_kubeconfig(str(control_plane.kubeconfig(provider_plane)))
+    releases: list[Path] = []
+
+    def answer(asked: Asked) -> Told:
+        path = asked.path.partition("?")[0].lstrip("/")
+        files = [folder / path for folder in releases if (folder / path).is_file()]
+        return Told(body=files[0].read_bytes()) if files else Told(404)
+
+    with Site(answer) as site:
+        monkeypatch.setenv("GITHUB_URL", site.url)
+        monkeypatch.setenv("GITHUB_API_URL", site.url)
+        world = Providers(client, Clients(client), site, releases)
+        yield world
+        world.remove_all()
+    client.close()
