@@ -87,7 +87,7 @@ class Incomplete(Exception):
         return not self.outcome.failures
 
 
-def _threads(objects: int) -> int:
+def threads(objects: int) -> int:
     return max(1, min(THREADS, objects // _EACH))
 
 
@@ -114,7 +114,7 @@ class Rollout:
         steps = {identity(step.obj): step for step in self.plan.steps}
         results: dict[Identity, Entry] = {}
         outcome = Outcome()
-        with ThreadPoolExecutor(_threads(len(steps)), thread_name_prefix="apply") as pool:
+        with ThreadPoolExecutor(threads(len(steps)), thread_name_prefix="apply") as pool:
             for wave in waves(step.obj for step in self.plan.steps):
                 members = [steps[identity(obj)] for obj in wave.objects]
                 self._run(pool, members, results, outcome, completed if wave.gate else unready)

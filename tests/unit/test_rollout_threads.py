@@ -1,0 +1,12 @@
+"""How many connections a rollout opens to its workload cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.workload.rollout import threads
+
+
+@pytest.mark.parametrize(("objects", "expected"), [(0, 1), (1, 1), (7, 1), (8, 2), (15, 3), (31, 7), (32, 8), (400, 8)])
+def test_threads(objects: int, expected: int) -> None:
+    assert threads(objects) == expected
