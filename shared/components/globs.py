@@ -1,7 +1,11 @@
-"""Globs as shells have them in `${V#pattern}`: `*`, `?`, `[a-z]`, `[^a-z]` and `\\c`, matched in linear time."""
+"""Globs as shells have them in `${V#pattern}`: `*`, `?`, `[a-z]`, `[^a-z]` and `\\c`, matched without going back.
+
+A pattern that cannot be read matches nothing.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 _Test = Callable[[str], bool]
@@ -11,6 +15,8 @@ _Test = Callable[[str], bool]
 def prefixes(pattern: str, text: str) -> list[int]:
     """The lengths of the prefixes of `text` that `pattern` matches, shortest first; the empty one never counts."""
     tests = _tests(pattern)
+    if tests is None:
+        return []
     states = _spread({0}, tests)
     found = []
     for position, character in enumerate(text, 1):
@@ -40,37 +46,35 @@ def _spread(states: set[int], tests: list[_Test | None]) -> set[int]:
     return states
 
 
-def _tests(pattern: str) -> list[_Test | None]:
+_TOKEN = re.compile(
+    r"""
+    (?P<star>\*++) | (?P<any>\?) | \\(?P<escaped>.) | (?P<plain>[^\[\\])
+    | \[(?P<not>\^?+)(?P<class>(?:(?:\\.|[^\\\]-])(?:-(?:\\.|[^\\\]-]))?+)++)\]
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_RANGE = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
+
+
+def _tests(pattern: str) -> list[_Test | None] | None:
+    """None for a pattern that cannot be read."""
     tests: list[_Test | None] = []
     position = 0
     while position < len(pattern):
-        character = pattern[position]
-        position += 1
-        if character == "*":
-            tests.append(None)
-        elif character == "?":
-            tests.append(lambda _character: True)
-        elif character == "[" and (end := pattern.find("]", position + 1)) > 0:
-            tests.append(_class(pattern[position:end]))
-            position = end + 1
-        else:
-            if character == "\\" and position < len(pattern):
-                character = pattern[position]
-                position += 1
-            tests.append(lambda found, wanted=character: found == wanted)  # type: ignore[misc]
+        match = _TOKEN.match(pattern, position)
+        if match is None:
+            return None
+        position = match.end()
+        tests.append(None if match["star"] else _test(match))
     return tests
 
 
-def _class(text: str) -> _Test:
-    negated = text.startswith("^")
-    text = text.removeprefix("^")
-    ranges = []
-    position = 0
-    while position < len(text):
-        if text[position + 1 : position + 2] == "-" and position + 2 < len(text):
-            ranges.append((text[position], text[position + 2]))
-            position += 3
-        else:
-            ranges.append((text[position], text[position]))
-            position += 1
-    return lambda found: any(low <= found <= high for low, high in ranges) is not negated
+def _test(token: re.Match[str]) -> _Test:
+    if token["any"]:
+        return lambda _found: True
+    if token["class"]:
+        ranges = [(low, high or low) for low, high in _RANGE.findall(token["class"])]
+        negated = bool(token["not"])
+        return lambda found: any(low <= found <= high for low, high in ranges) is not negated
+    wanted = token["escaped"] or token["plain"]
+    return lambda found: found == wanted

@@ -15,207 +15,123 @@ The whole text counts, comments included. `$$` stands for `$`, outside of expres
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
-from .errors import ComponentsError
+from .expressions import Expression, Part, SubstitutionError, parse
 from .globs import prefixes
 
-_SPACED = re.compile(r"\$\{[ \t]*([A-Za-z0-9_$]+)[ \t]*\}")
-_NAME = re.compile(r"\w+")
-_DEEPEST = 50
-_MOST = 20 * 2**20
-"""Characters of a result: replacements can make much of little."""
+MAX_WORK: Final = 2**24
+"""Characters that are looked at or made, in all: a few lines can ask for very many."""
 
-_DEFAULTS = (":=", ":-", ":?", ":+", "=")
-_CASES = ("^^", "^", ",,", ",")
-_STRIPS = ("##", "#", "%%", "%")
-_REPLACEMENTS = ("//", "/#", "/%", "/")
-
-
-class SubstitutionError(ComponentsError):
-    """The components cannot be read as a template, or a variable has no value."""
-
-
-@dataclass(frozen=True)
-class Expression:
-    """`arguments` are what follows the operator, each a sequence of texts and expressions; `raw` is all of it."""
-
-    name: str
-    operator: str = ""
-    arguments: tuple[tuple[str | Expression, ...], ...] = ()
-    raw: str = field(default="", compare=False)
-
-    @property
-    def default(self) -> str:
-        """What stands in for a value: whatever operator has an argument counts as having a default."""
-        return "".join(part if isinstance(part, str) else part.raw for argument in self.arguments for part in argument)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def variables(text: str) -> dict[str, str | None]:
     """Each name with the default of its first occurrence; None for one that has none. Raises `SubstitutionError`."""
+    return _variables(parse(text))
+
+
+def missing(text: str, values: Mapping[str, str]) -> list[str]:
+    """The names that need a value and have none, sorted. A value that is empty is one."""
+    return _missing(parse(text), values)
+
+
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """Raises `SubstitutionError`, naming all variables without a value at once."""
+    parts = parse(text)
+    if names := _missing(parts, values):
+        hint = "add them to the Secret of spec.configSecret"
+        raise SubstitutionError(f"value for variables [{', '.join(names)}] is not set: {hint}")
+    return _Evaluation(values).of(parts)
+
+
+def _variables(parts: Iterable[Part]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for part in _parse(text):
+    for part in parts:
         if isinstance(part, Expression):
             found.setdefault(part.name, part.default or None)
     return found
 
 
-def missing(text: str, values: Mapping[str, str]) -> list[str]:
-    """The names that need a value and have none, sorted. A value that is empty is one."""
-    return sorted(name for name, default in variables(text).items() if default is None and name not in values)
+def _missing(parts: Iterable[Part], values: Mapping[str, str]) -> list[str]:
+    return sorted(name for name, default in _variables(parts).items() if default is None and name not in values)
 
 
-def substitute(text: str, values: Mapping[str, str]) -> str:
-    """Raises `SubstitutionError`, naming all variables without a value at once."""
-    if names := missing(text, values):
-        hint = "add them to the Secret of spec.configSecret"
-        raise SubstitutionError(f"value for variables [{', '.join(names)}] is not set: {hint}")
-    result: list[str] = []
-    size = 0
-    for part in _parse(text):
-        piece = part if isinstance(part, str) else _evaluate(part, values)
-        size += len(piece)
-        if size > _MOST:
-            raise SubstitutionError(f"the components grow beyond {_MOST} characters")
-        result.append(piece)
-    return "".join(result)
+class _Evaluation:
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+        self._left = MAX_WORK
 
+    def of(self, parts: Iterable[Part]) -> str:
+        return "".join(part if isinstance(part, str) else self._expanded(part) for part in parts)
 
-# -- reading -------------------------------------------------------------------------------------------------------
-
-
-def _parse(text: str) -> Iterator[str | Expression]:
-    text = _SPACED.sub(r"${\1}", text).partition("\0")[0]
-    reader = _Reader(text)
-    position = 0
-    while (found := text.find("$", position)) >= 0:
-        yield text[position:found]
-        if text.startswith("$$", found):
-            yield "$"
-            position = found + 2
-        elif text.startswith("${", found):
-            reader.position = found
-            yield reader.expression()
-            position = reader.position
+    def _expanded(self, expression: Expression) -> str:
+        value = self._values.get(expression.name, "")
+        self._spend(len(value), expression)
+        if expression.operator == "=":
+            result = value or self.of(expression.arguments)
         else:
-            yield "$"
-            position = found + 1
-    yield text[position:]
+            arguments = [self.of([argument]) for argument in expression.arguments]
+            self._spend(_work(expression.operator, value, arguments), expression)
+            result = _operated(expression, value, arguments)
+        self._spend(len(result), expression)
+        return result
+
+    def _spend(self, characters: int, expression: Expression) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise SubstitutionError(f"the components grow beyond all measure, at variable {expression.name}")
 
 
-class _Reader:
-    """Reads one expression after the other from where `position` is."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._depth = 0
-        self.position = 0
-
-    def expression(self) -> Expression:
-        start = self.position
-        self.position += 2
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._error(start, f"expressions are nested more than {_DEEPEST} deep")
-        length = self._take("#")
-        match = _NAME.match(self._text, self.position)
-        if match is None:
-            raise self._error(start, "unable to parse variable name")
-        self.position = match.end()
-        operator, arguments = ("length", ()) if length else self._operation(start)
-        if not self._take("}"):
-            raise self._error(start, "missing closing brace")
-        self._depth -= 1
-        return Expression(match[0], operator, arguments, self._text[start : self.position])
-
-    def _operation(self, start: int) -> tuple[str, tuple[tuple[str | Expression, ...], ...]]:
-        if operator := self._take(*_DEFAULTS):
-            return "=", (self._argument(start, "}"),)
-        if operator := self._take(*_CASES):
-            return operator, ()
-        if self._take(":"):
-            offset = self._argument(start, ":}")
-            return ":", (offset, self._argument(start, "}")) if self._take(":") else (offset,)
-        if operator := self._take(*_STRIPS):
-            return operator, (self._argument(start, "}"),)
-        if operator := self._take(*_REPLACEMENTS):
-            sought = self._argument(start, "/", escapes=True)
-            self._take("/")
-            return operator, (sought, self._argument(start, "}", escapes=True))
-        return "", ()
-
-    def _argument(self, start: int, ends: str, *, escapes: bool = False) -> tuple[str | Expression, ...]:
-        """Texts and expressions up to one of `ends`, which is left where it is."""
-        parts: list[str | Expression] = []
-        text = self._text
-        begin = self.position
-        while self.position < len(text) and text[self.position] not in ends:
-            if text.startswith("${", self.position):
-                parts += [text[begin : self.position], self.expression()]
-                begin = self.position
-            elif escapes and text.startswith(("\\/", "\\\\"), self.position):
-                parts.append(text[begin : self.position])
-                begin = self.position + 1
-                self.position += 2
-            elif escapes and text[self.position] == "}":
-                break
-            else:
-                self.position += 1
-        if self.position >= len(text) or text[self.position] not in ends:
-            raise self._error(start, "missing closing brace")
-        return (*parts, text[begin : self.position])
-
-    def _take(self, *options: str) -> str:
-        for option in options:
-            if self._text.startswith(option, self.position):
-                self.position += len(option)
-                return option
-        return ""
-
-    def _error(self, at: int, what: str) -> SubstitutionError:
-        line = self._text.count("\n", 0, at) + 1
-        shown = self._text[at : at + 40].partition("\n")[0]
-        return SubstitutionError(f"line {line} of the components: {what}: {shown}")
+def _work(operator: str, value: str, arguments: Sequence[str]) -> int:
+    """How much is done, or made, at most."""
+    match operator, arguments:
+        case (("#" | "##" | "%" | "%%"), [pattern]):
+            return len(value) * len(pattern)
+        case "//", [sought, replacement]:
+            return value.count(sought) * len(replacement)
+    return 0
 
 
-# -- evaluation ----------------------------------------------------------------------------------------------------
-
-
-def _evaluate(expression: Expression, values: Mapping[str, str]) -> str:
-    value = values.get(expression.name, "")
-    arguments = [_joined(argument, values) for argument in expression.arguments]
-    match expression.operator:
-        case "length":
+def _operated(expression: Expression, value: str, arguments: Sequence[str]) -> str:
+    match expression.operator, arguments:
+        case "#length", _:
             return str(len(value.encode()))
-        case "=":
-            return value or arguments[0]
-        case "^":
-            return value[:1].upper() + value[1:]
-        case "^^":
-            return value.upper()
-        case ",":
-            return value[:1].lower() + value[1:]
-        case ",,":
-            return value.lower()
-        case ":":
-            return _part(value, arguments)
-        case "#" | "##" | "%" | "%%" as operator:
-            return _stripped(value, operator, arguments[0])
-        case "/" | "//" | "/#" | "/%" as operator:
+        case "^", _:
+            return _simple(value[:1], str.upper) + value[1:]
+        case "^^", _:
+            return _simple(value, str.upper)
+        case ",", _:
+            return _simple(value[:1], str.lower) + value[1:]
+        case ",,", _:
+            return _simple(value, str.lower)
+        case ":", _:
+            return _part(expression, value, arguments)
+        case ("#" | "##" | "%" | "%%") as operator, [pattern]:
+            return _stripped(value, operator, pattern)
+        case ("/" | "//" | "/#" | "/%") as operator, _:
             return _replaced(value, operator, *arguments)
     return value
 
 
-def _joined(parts: Sequence[str | Expression], values: Mapping[str, str]) -> str:
-    return "".join(part if isinstance(part, str) else _evaluate(part, values) for part in parts)
+def _simple(text: str, case: Callable[[str], str]) -> str:
+    """Letter by letter: one that would become several stays."""
+    changed = ((letter, case(letter)) for letter in text)
+    return "".join(other if len(other) == 1 else letter for letter, other in changed)
 
 
-def _part(value: str, arguments: Sequence[str]) -> str:
-    if not all(re.fullmatch(r"[0-9]{1,9}", argument) for argument in arguments):
+def _part(expression: Expression, value: str, arguments: Sequence[str]) -> str:
+    """What is no number, or too many bytes from the end, changes nothing."""
+    if not all(_INTEGER.fullmatch(argument) for argument in arguments):
         return value
-    start, *length = (int(argument) for argument in arguments)
-    data = value.encode()[start:]
+    start, *length = map(int, arguments)
+    data = value.encode()
+    if start < -len(data):
+        return value
+    if length and length[0] < 0:
+        raise SubstitutionError(f"variable {expression.name}: {length[0]} is no length of a part")
+    data = data[start:]
     return (data[: length[0]] if length else data).decode(errors="replace")
 
 
@@ -228,12 +144,15 @@ def _stripped(value: str, operator: str, pattern: str) -> str:
     return value[::step][lengths[-1 if len(operator) == 2 else 0] :][::step]
 
 
-def _replaced(value: str, operator: str, sought: str, replacement: str) -> str:
+def _replaced(value: str, operator: str, sought: str, replacement: str | None = None) -> str:
+    """At an end nothing is replaced by nothing: the engine wants both arguments there."""
     match operator:
         case "//":
-            return value.replace(sought, replacement) if sought else value
-        case "/#":
-            return replacement + value.removeprefix(sought) if value.startswith(sought) else value
-        case "/%":
-            return value.removesuffix(sought) + replacement if value.endswith(sought) else value
-    return value.replace(sought, replacement, 1)
+            return value.replace(sought, replacement or "")
+        case "/":
+            return value.replace(sought, replacement or "", 1)
+        case "/#" if replacement is not None and value.startswith(sought):
+            return replacement + value.removeprefix(sought)
+        case "/%" if replacement is not None and value.endswith(sought):
+            return value.removesuffix(sought) + replacement
+    return value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from shared.components.expressions import SubstitutionError
 from shared.components.globs import prefixes
-from shared.components.substitute import SubstitutionError, missing, substitute, variables
+from shared.components.substitute import missing, substitute, variables
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,9 @@ from shared.components.substitute import SubstitutionError, missing, substitute,
         pytest.param("${A:=}", {"A": None}, id="an empty default is none"),
         pytest.param("${A/x/y}", {"A": "xy"}, id="any argument is a default"),
         pytest.param("${A:=x} ${A}", {"A": "x"}, id="the first occurrence counts"),
+        pytest.param("${A} ${A:=x}", {"A": None}, id="also where it has no default"),
+        pytest.param("${A:=a${B:=b}c}", {"A": "a${B}c"}, id="names alone of what is nested"),
+        pytest.param("${\tA\n}", {"A": None}, id="any blanks"),
     ],
 )
 def test_variables(text: str, found: dict[str, str | None]) -> None:
@@ -75,6 +79,20 @@ def test_variables(text: str, found: dict[str, str | None]) -> None:
         pytest.param("${V:=$$x}", {}, "$$x", id="ES12 in a default"),
         pytest.param("${V:={}}", {}, "{}", id="braces in a default"),
         pytest.param("${V:={}}", {"V": "v"}, "v}", id="braces in a default that is not used"),
+        pytest.param("$$$${V} $$$", {}, "$${V} $$", id="dollars in pairs"),
+        pytest.param("${E:=a$${V}b}", {"V": "v"}, "a$vb", id="no pairs in a default"),
+        pytest.param("${V/a/b/c}", {"V": "xa"}, "xb/c", id="a replacement has slashes"),
+        pytest.param("${V/a///}", {"V": "xa"}, "x", id="slashes between are as one"),
+        pytest.param("${V/a/$$}${V/$$a/}", {"V": "$a"}, "$$", id="pairs in a replacement"),
+        pytest.param("${V/a/${N}}${V/${N}/b}", {"V": "a1", "N": "1"}, "11ab", id="expressions to replace"),
+        pytest.param("${V/#a/}${V/%a/}", {"V": "a"}, "aa", id="nothing is no replacement at an end"),
+        pytest.param("${V:${N}} ${V:${N}:1}", {"V": "abcd", "N": "-3"}, "bcd b", id="nested offsets from the end"),
+        pytest.param("${V:${N}}", {"V": "ab", "N": "-3"}, "ab", id="before the beginning"),
+        pytest.param("${V:1:2:3}${V:99999999999999999999}", {"V": "ab"}, "abab", id="no numbers"),
+        pytest.param("${V,^} ${V^,}", {"V": "aB"}, "aB aB", id="mixed cases do nothing"),
+        pytest.param("${V^^}", {"V": "\u00e9\u00df"}, "\u00c9\u00df", id="one letter stays one"),
+        pytest.param("${V%[a]}", {"V": "xa"}, "xa", id="classes in suffixes cannot be read"),
+        pytest.param("${V#[a}${V#[]}${V#a\\}", {"V": "a["}, "a[a[a[", id="globs that cannot be read"),
         pytest.param("a\0b ${", {}, "a", id="a NUL ends it"),
         pytest.param("", {}, "", id="nothing"),
     ],
@@ -90,10 +108,22 @@ def test_substitution(text: str, values: dict[str, str], result: str) -> None:
         ("${V-x}", "missing closing brace"),  # ES12
         ("${V+x}", "missing closing brace"),
         ("${V?x}", "missing closing brace"),
-        ("${V/a}", "missing closing brace"),
+        ("${V/a}", "missing the second of two slashes"),
+        ("${V//a", "missing the second of two slashes"),
+        ("${V/a/b${N}}", "missing closing brace"),
+        ("${V#a${N}}", "missing closing brace"),
+        ("${V^^^}", "missing closing brace"),
+        ("${V^x}", "missing closing brace"),
+        ("${V#}", "missing an argument"),
+        ("${V:}", "missing an argument"),
+        ("${V:1:}", "missing an argument"),
+        ("${V:1${N}}", "missing closing brace"),
+        ("${V///x}", "missing an argument"),
         ("${}", "unable to parse variable name"),
         ("${-}", "unable to parse variable name"),
+        ("${#}", "unable to parse variable name"),
         ("${A", "missing closing brace"),
+        ("${", "unable to parse variable name"),
         ("${A:=x", "missing closing brace"),
         ("${" * 10, "unable to parse variable name"),
         ("${A:=" * 100 + "}" * 100, "nested more than"),
@@ -123,8 +153,13 @@ def test_es6_all_missing_variables_are_named_at_once() -> None:
         ("\\*", "*", [1]),
         ("*/", "a/b/", [2, 4]),
         ("", "a", []),
-        ("[", "[x", [1]),
-        ("[]-]", "]", [1]),
+        ("[\\]-a]", "]", [1]),
+        ("[", "[x", []),
+        ("[]-]", "]", []),
+        ("[^]", "^", []),
+        ("[a-]", "a", []),
+        ("[b-a]", "a", []),
+        ("a\\", "a\\", []),
         ("*a" * 30, "a" * 200 + "b", list(range(30, 201))),
     ],
 )
@@ -132,6 +167,32 @@ def test_globs(pattern: str, text: str, lengths: list[int]) -> None:
     assert prefixes(pattern, text) == lengths
 
 
-def test_growth_has_a_limit() -> None:
-    with pytest.raises(SubstitutionError, match="grow beyond"):
-        substitute("${V//a/${B}}" * 10, {"V": "a" * 10_000, "B": "b" * 1_000})
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("${V//a/${B}}" * 10, {"V": "a" * 10_000, "B": "b" * 1_000}),
+        ("${V//a/" * 40 + "${V}" + "}" * 40, {"V": "a" * 100}),
+        ("${A}" * 50_000, {"A": "a" * 10_000}),
+        ("${#A}" * 50_000, {"A": "a" * 10_000}),
+        ("${A#*" + "a*" * 2_000 + "b}", {"A": "a" * 100_000}),
+    ],
+    ids=["replaced", "nested", "repeated", "measured", "matched"],
+)
+def test_growth_has_a_limit(text: str, values: dict[str, str]) -> None:
+    with pytest.raises(SubstitutionError, match=r"grow beyond all measure, at variable [VA]"):
+        substitute(text, values)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["${" * 100_000, "${ " * 100_000, "${A/" + "\\" * 200_000, "${A:=" + "$" * 200_000, "${" + "A$" * 100_000],
+    ids=lambda text: text[:6],
+)
+def test_long_nonsense_is_read_once(text: str) -> None:
+    """It would take minutes were it read again and again."""
+    with pytest.raises(SubstitutionError, match="line 1"):
+        substitute(text, {})
+
+
+def test_many_dollars() -> None:
+    assert substitute("$" * 200_001, {}) == "$" * 100_001
