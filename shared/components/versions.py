@@ -10,8 +10,12 @@ from functools import total_ordering
 from .errors import ComponentsError
 from .metadata import Metadata
 
+_NUMBER = r"(?:0|[1-9]\d*)"
+_IDENTIFIER = rf"(?:{_NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION = re.compile(
-    r"v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+    rf"v?({_NUMBER})\.({_NUMBER})\.({_NUMBER})"
+    rf"(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
 )
 _PROBES = 5
 """How many of the newest are asked for before giving up: a tag may be there before its release."""

@@ -12,6 +12,7 @@ from shared.api.provider import CORE, INFRASTRUCTURE
 from shared.components.errors import ComponentsError
 from shared.components.repositories import Files, repository
 from shared.components.repositories.config_maps import ConfigMapRepository, as_config_map, packed, read, unpacked
+from shared.components.repositories.folder import FolderRepository
 from shared.components.repositories.gitlab import GitLabRepository
 from shared.components.repositories.oci import Reference, parse
 from shared.components.repositories.releases import ReleaseRepository
@@ -55,6 +56,13 @@ def test_cr6_to_cr8_what_is_found() -> None:
     assert several.fetch("v1.9.0").components == "c of v1.9.0"
     with pytest.raises(ComponentsError, match=r"there are v1\.2\.3, v1\.10\.0, v1\.9\.0"):
         several.fetch("v1.8.0")
+
+
+def test_d12_several_may_match_but_not_for_one_version() -> None:
+    several = of(config_map("v1.2.3"), config_map("again", "1.2.3"), config_map("v1.3.0"))
+    assert several.fetch("v1.3.0").components == "c of v1.3.0"
+    with pytest.raises(ComponentsError, match=r"ns/v1\.2\.3 and ns/again .* both of version v1\.2\.3"):
+        several.fetch("v1.2.3")
 
 
 def test_content_is_what_tells_sources_apart() -> None:
@@ -154,11 +162,43 @@ def test_uf_which_place_a_url_means() -> None:
         "https://gitlab.example.com/o/r/releases/v1/x.yaml",
         "file:///etc/passwd",
         "https://github.com/o/../releases/v1/x.yaml",
+        "https://[github.com/o/r/releases/v1/x.yaml",
+        "https://github.com:port/o/r/releases/v1/x.yaml",
+        "https:///o/r/releases/v1/x.yaml",
+        "https://user:s3cret@github.com/o/r/releases/v1/x.yaml",
     ],
 )
 def test_uf_what_is_refused(url: str) -> None:
-    with pytest.raises(ComponentsError):
+    with pytest.raises(ComponentsError) as error:
         chosen(url=url)
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://github.com/o/r/releases/nightly/x.yaml", f"https://gitlab.com/{PACKAGE.replace('v1.0.0', 'main')}"]
+)
+def test_a_tag_that_is_no_version_is_nobodys_default(url: str) -> None:
+    found = repository(provider(INFRASTRUCTURE, "docker", "ns", fetchConfig={"url": url}), {}, [], "")
+    with pytest.raises(ComponentsError, match=r"set spec\.version"):
+        found.default_version()
+
+
+def test_folders_are_for_the_command_line_alone() -> None:
+    made = provider(CORE, fetchConfig={"url": "file:///a/cluster-api/latest/core-components.yaml"})
+    assert isinstance(repository(made, {}, [], "", local=True), FolderRepository)
+    with pytest.raises(ComponentsError, match="only https and http"):
+        repository(made, {}, [], "")
+
+
+def test_what_own_credentials_or_cas_open_is_for_the_namespace_alone() -> None:
+    def private(variables: dict[str, str], **config: str) -> bool:
+        return repository(provider(CORE, fetchConfig=config), variables, [], "").private
+
+    places = {"url": "https://host/o/r/releases/v1.0.0/x.yaml"}, {"url": f"https://host/{PACKAGE}"}, {"oci": "host/x"}
+    for place, variable in zip(places, ("github-token", "gitlab-access-token", "OCI_PASSWORD"), strict=True):
+        assert not private({}, **place)
+        assert private({variable: "x"}, **place)
+        assert private({"ca.crt": "x"}, **place)
 
 
 def test_a_token_is_for_its_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,24 +1,24 @@
-"""Components from real servers: code hosts as they should answer and should not, an OCI registry, object storage."""
+"""Components from real servers: code hosts as they should answer and should not, an OCI registry, folders."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from shared.components.bundles import Bundle, BundleStore, identity
 from shared.components.errors import ComponentsError
 from shared.components.repositories import Files
+from shared.components.repositories.folder import FolderRepository
 from shared.components.repositories.gitlab import GitLabRepository
-from shared.components.repositories.oci import OciRepository
+from shared.components.repositories.oci import ARTIFACT_TYPE, OciRepository, layers_of
 from shared.components.repositories.releases import ReleaseRepository
 from shared.releases.registry import Layer, Registry
 from shared.releases.sources import SourceError
 from shared.releases.sources.access import Access
-from shared.storage import ObjectStore
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
 from tests.support.site import Asked, Site, Told
 
@@ -73,7 +73,7 @@ def test_latest_is_the_newest_that_is_published() -> None:
 def test_drafts_do_not_count_and_lists_have_pages() -> None:
     pages = {
         **release("v1.1.0"),
-        LIST: Told(body=json.dumps([{"tag_name": "v9.0.0", "draft": True}] * 100).encode()),
+        LIST: replace(listed("v9.0.0", draft=True), headers={"Link": '<https://x/>; rel="next"'}),
         LIST.replace("&page=1", "&page=2"): listed("v1.1.0"),
     }
     with site(pages) as server:
@@ -103,6 +103,42 @@ def test_what_a_host_may_say(told: Told, word: str, transient: bool, after: floa
 def test_a_host_without_a_list_asks_for_a_version() -> None:
     with site({}) as server, pytest.raises(SourceError, match=r"set spec\.version"):
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
+
+
+def private(asked: Asked) -> Told:
+    """A private repository: no downloads for anybody, and an API for whom it knows; assets are kept elsewhere."""
+    files = {"metadata.yaml": METADATA.encode(), FILE: b"components"}
+    api = "/api/v3/repos/o/r/releases"
+    if asked.authorization != "Bearer secret-token" or not asked.path.startswith(api):
+        return Told(404)
+    path = asked.path.removeprefix(api)
+    if path == "/tags/v1.1.0":
+        assets = [{"id": n, "name": name, "size": len(data)} for n, (name, data) in enumerate(files.items())]
+        return Told(body=json.dumps({"assets": assets}).encode())
+    if path.startswith("?"):
+        return listed("v1.2.0", "v1.1.0")
+    number = path.removeprefix("/assets/")
+    return Told(body=list(files.values())[int(number)]) if number in ("0", "1") else Told(404)
+
+
+def test_a_private_repository_is_opened_by_its_token() -> None:
+    with Site(private) as server:
+        url = f"{server.url}{BASE}/latest/{FILE}"
+        repository = ReleaseRepository(url, token="secret-token")
+        assert repository.default_version() == "v1.1.0"
+        assert repository.fetch("v1.1.0") == FILES
+        for version in ("v1.2.0", "v9.9.9"):
+            with pytest.raises(SourceError, match=f"no version {version}"):
+                repository.fetch(version)
+        with pytest.raises(SourceError, match="for a private repository, give a token"):
+            ReleaseRepository(url).fetch("v1.1.0")
+
+
+def test_hosts_that_stand_in_for_github(monkeypatch: pytest.MonkeyPatch) -> None:
+    with site({"/api/repos/o/r/releases?per_page=100&page=1": listed("v1.1.0")}) as api, site(release("v1.1.0")) as web:
+        monkeypatch.setenv("GITHUB_URL", web.url)
+        monkeypatch.setenv("GITHUB_API_URL", f"{api.url}/api")
+        assert ReleaseRepository(f"{web.url}{BASE}/latest/{FILE}").default_version() == "v1.1.0"
 
 
 def test_too_much_is_refused() -> None:
@@ -171,6 +207,25 @@ def test_files_of_an_artifact(registry: str, names: tuple[str, str]) -> None:
     assert oci(f"http://{registry}/org/provider:v1.1.0").default_version() == "v1.1.0"
 
 
+def test_one_artifact_for_several_providers(registry: str) -> None:
+    """E8, OC7: what `layers_of` names is what is found again."""
+    other = Files(METADATA, "other components")
+    layers = [*layers_of("infrastructure", "docker", "v1.1.0", FILES), *layers_of("core", "x", "v1.1.0", other)]
+    with Registry(registry, "org/provider", Access(), plain=True) as opened:
+        opened.push("v1.1.0", layers, artifact_type=ARTIFACT_TYPE)
+    url = f"http://{registry}/org/provider"
+    assert oci(url).fetch("v1.1.0") == FILES
+    assert OciRepository(url, "core", "x").fetch("v1.1.0") == other
+    with pytest.raises(ComponentsError, match="none of the files"):
+        oci(url, "aws").fetch("v1.1.0")
+
+
+def test_an_artifact_that_is_too_large(registry: str) -> None:
+    pushed(registry, "v1.1.0", {"metadata.yaml": "m" * 1_000_001, "components.yaml": "c"})
+    with pytest.raises(SourceError, match="too large"):
+        oci(f"http://{registry}/org/provider").fetch("v1.1.0")
+
+
 def test_what_is_not_there_is_named(registry: str) -> None:
     pushed(registry, "v1.1.0", {"meta.yaml": METADATA, "components.yaml": "c"})
     with pytest.raises(ComponentsError, match=r"none of the files .*metadata\.yaml"):  # OC8
@@ -180,8 +235,9 @@ def test_what_is_not_there_is_named(registry: str) -> None:
         oci(f"http://{registry}/org/provider").fetch("v1.1.0")
     with pytest.raises(SourceError, match=r"v9\.9\.9"):  # OC10
         oci(f"http://{registry}/org/provider").fetch("v9.9.9")
-    with pytest.raises(ComponentsError, match=r"set spec\.version"):  # D-8
-        oci(f"http://{registry}/org/provider").default_version()
+    for tag in ("", ":latest"):
+        with pytest.raises(ComponentsError, match=r"set spec\.version"):  # D-8
+            oci(f"http://{registry}/org/provider{tag}").default_version()
 
 
 def test_credentials_and_a_ca_of_its_own(start_registry: StartRegistry, tmp_path: Path) -> None:
@@ -225,41 +281,29 @@ def test_content_that_is_not_what_its_digest_says() -> None:
         oci(f"{server.url}/org/provider").fetch("v1.1.0")
 
 
-# -- storage -------------------------------------------------------------------------------------------------------
-
-BUNDLE = Bundle("v1.1.0", METADATA, "components", "https://example.com")
+# -- folders -------------------------------------------------------------------------------------------------------
 
 
-def test_bundles_are_found_by_source_and_version(object_store: ObjectStore) -> None:
-    store = BundleStore(object_store)
-    here, there = identity("a", "CoreProvider", "x"), identity("b", "CoreProvider", "x")
-    assert store.find(here, "v1.1.0") is None
-    assert store.save(here, BUNDLE) == BUNDLE
-    assert store.find(here, "v1.1.0") == store.load(BUNDLE.digest) == BUNDLE
-    assert store.find(there, "v1.1.0") is None
-    assert store.find(here, "v1.2.0") is None
-    assert store.find(here, "../v1") is None
-
-
-def test_d6_another_source_is_another_bundle() -> None:
-    places = [
-        identity("a", "CoreProvider", "x"),
-        identity("b", "CoreProvider", "x"),
-        identity("a", "AddonProvider", "x"),
-        identity("a", "CoreProvider", "x", private_to="ns"),
-    ]
-    assert len(set(places)) == 4
-
-
-def test_damaged_bundles_are_fetched_again(object_store: ObjectStore) -> None:
-    store, here = BundleStore(object_store), identity("a", "CoreProvider", "x")
-    store.save(here, BUNDLE)
-    [content] = object_store.list("components/")
-    object_store.put(content, BUNDLE.encode()[:-10], if_absent=False)
-    assert store.find(here, "v1.1.0") is None
-    assert store.load(BUNDLE.digest) is None
-    store.save(here, BUNDLE)
-    assert store.find(here, "v1.1.0") == BUNDLE
-    object_store.delete(content)
-    assert store.find(here, "v1.1.0") is None
-    assert store.load("../../x") is None
+def test_folders(tmp_path: Path) -> None:
+    for version in ("v1.9.0", "v1.10.0", "notes"):
+        folder = tmp_path / "cluster-api" / version
+        folder.mkdir(parents=True)
+        (folder / "metadata.yaml").write_text(METADATA)
+        (folder / FILE).write_text("components")
+    url = f"file://{tmp_path}/cluster-api"
+    latest = FolderRepository(f"{url}/latest/{FILE}")
+    assert latest.default_version() == "v1.10.0"
+    assert FolderRepository(f"{url}/v1.9.0/{FILE}").default_version() == "v1.9.0"
+    assert latest.fetch("v1.9.0") == FILES
+    assert latest.identity == FolderRepository(f"{url}/v1.9.0/{FILE}").identity
+    with pytest.raises(SourceError, match=r"v2\.0\.0/metadata\.yaml cannot be read"):
+        latest.fetch("v2.0.0")
+    with pytest.raises(ComponentsError, match="is no version"):
+        latest.fetch("../../cluster-api/v1.9.0")
+    (tmp_path / "cluster-api" / "v1.9.0" / "metadata.yaml").write_text("m" * 1_000_001)
+    with pytest.raises(ComponentsError, match="larger than"):
+        latest.fetch("v1.9.0")
+    with pytest.raises(ComponentsError, match="no folder that is named like a version"):
+        FolderRepository(f"file://{tmp_path}/latest/{FILE}").default_version()
+    with pytest.raises(SourceError, match="cannot be read"):
+        FolderRepository(f"file://{tmp_path}/none/latest/{FILE}").default_version()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from shared.api import provider as contract
 from shared.kube.resources import Object, dig, key_of
 from shared.releases.sources.access import Access
 
 from .. import catalog
-from ..errors import ComponentsError
+from .addresses import split
 from .config_maps import ConfigMapRepository
+from .folder import FolderRepository
 from .gitlab import GitLabRepository, is_gitlab
 from .oci import OciRepository
 from .port import Repository
@@ -21,26 +21,34 @@ from .releases import ReleaseRepository
 
 
 def repository(
-    provider: Object, variables: Mapping[str, str], config_maps: Sequence[Mapping[str, Any]], selector: str
+    provider: Object,
+    variables: Mapping[str, str],
+    config_maps: Sequence[Mapping[str, Any]],
+    selector: str,
+    *,
+    local: bool = False,
 ) -> Repository:
-    """`config_maps` are what `selector` finds. Raises `ComponentsError`; asks nobody anything yet."""
+    """`config_maps` are what `selector` finds. Raises `ComponentsError`; asks nobody anything yet.
+
+    With `local` the URL may name a folder: for who runs on a machine of their own.
+    """
     name, kind = key_of(provider).name, contract.kind_of(provider)
     config = dig(provider, "spec.fetchConfig", {})
     if config.get("selector") is not None:
         return ConfigMapRepository(config_maps, selector)
     if url := config.get("oci"):
         return OciRepository(url, kind.word, name, _registry_access(variables))
-    return _of_url(config.get("url") or catalog.lookup(kind, name), variables)
+    return _of_url(config.get("url") or catalog.lookup(kind, name), variables, local)
 
 
-def _of_url(url: str, variables: Mapping[str, str]) -> Repository:
-    authority = variables.get("ca.crt", "")
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ComponentsError(f"URL {url[:200]!r} of spec.fetchConfig: only https and http are supported")
-    if is_gitlab(url):
+def _of_url(url: str, variables: Mapping[str, str], local: bool) -> Repository:
+    if local and url.startswith("file:"):
+        return FolderRepository(url)
+    parts, authority = split(url, "https", "http"), variables.get("ca.crt", "")
+    if is_gitlab(parts):
         return GitLabRepository(url, variables.get("gitlab-access-token", ""), authority)
     token = variables.get("github-token", "")
-    if not token and urlsplit(url).hostname == "github.com":
+    if not token and parts.hostname == "github.com":
         token = os.environ.get("GITHUB_TOKEN", "")  # everybody's, which is not for other hosts
     return ReleaseRepository(url, token, authority)
 

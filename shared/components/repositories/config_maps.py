@@ -50,21 +50,23 @@ class ConfigMapRepository:
         return True  # of this namespace alone
 
     def default_version(self) -> str:
-        return f"{versions.parse(versions.highest(self._by_version()))}"
+        return f"{versions.parse(versions.highest(self._versions()))}"
 
     def fetch(self, version: str) -> Files:
-        wanted = versions.parse(version)
-        by_version = self._by_version()
-        for name, config_map in by_version.items():
-            if versions.parse(name) == wanted:
-                return read(config_map)
-        there = ", ".join(by_version)
-        raise IncompatibleVersion(f"no ConfigMap with {self.selector} is of version {version}, there are {there}")
+        there, wanted = self._versions(), versions.parse(version)
+        found = [each for each, its in zip(self.found, there, strict=True) if versions.parse(its) == wanted]
+        if not found:
+            known = ", ".join(there)
+            raise IncompatibleVersion(f"no ConfigMap with {self.selector} is of version {version}, there are {known}")
+        if len(found) > 1:
+            names = " and ".join(str(key_of(each)) for each in found)
+            raise ComponentsError(f"ConfigMaps {names} with {self.selector} are both of version {version}: delete one")
+        return read(found[0])
 
-    def _by_version(self) -> dict[str, Mapping[str, Any]]:
+    def _versions(self) -> list[str]:
         if not self.found:
             raise ComponentsError(f"no ConfigMaps found with selector {self.selector}")
-        return {version_of(config_map): config_map for config_map in self.found}
+        return [version_of(config_map) for config_map in self.found]
 
 
 def version_of(config_map: Mapping[str, Any]) -> str:

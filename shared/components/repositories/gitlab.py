@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote
 
 from shared.releases.sources import SourceError
 from shared.releases.sources.web import Web, shown
 
 from ..errors import ComponentsError
-from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
+from .addresses import split, version_in
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
 
 _HINT = "give a token that may read it as gitlab-access-token in the Secret of spec.configSecret"
 
 
-def is_gitlab(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return "/api/v4/projects/" in urlsplit(url).path or host.startswith(("gitlab.", "gitlab-"))
+def is_gitlab(parts: SplitResult) -> bool:
+    return "/api/v4/projects/" in parts.path or (parts.hostname or "").startswith(("gitlab.", "gitlab-"))
 
 
 @dataclass(frozen=True)
@@ -41,26 +41,29 @@ class GitLabRepository:
 
     @property
     def private(self) -> bool:
-        return bool(self.token)
+        return bool(self.token or self.authority)
 
     def default_version(self) -> str:
-        return self._path[7]
+        return version_in(self.url, self._path[7])
 
     def fetch(self, version: str) -> Files:
         with Web(self.authority) as web:
             return Files(
-                text(self._download(web, version, "metadata.yaml", MOST_METADATA), "metadata.yaml", MOST_METADATA),
+                text(self._download(web, version, METADATA, MOST_METADATA), METADATA),
                 text(self._download(web, version, self._path[8], MOST_COMPONENTS), self._path[8]),
             )
 
     @property
+    def _parts(self) -> SplitResult:
+        return split(self.url, "https", "http")
+
+    @property
     def _path(self) -> list[str]:
-        return urlsplit(self.url).path.strip("/").split("/")
+        return self._parts.path.strip("/").split("/")
 
     @property
     def _base(self) -> str:
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{'/'.join(self._path[:7])}"
+        return f"{self._parts.scheme}://{self._parts.netloc}/{'/'.join(self._path[:7])}"
 
     def _download(self, web: Web, version: str, file: str, most: int) -> bytes:
         url = f"{self._base}/{quote(version, safe='')}/{file}"

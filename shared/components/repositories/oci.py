@@ -5,22 +5,26 @@ One artifact can hold files of several providers, which then carry their names.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared.releases.registry import Descriptor, Manifest, NotInRegistry, Registry
-from shared.releases.sources import SourceError
+from shared.releases.intake import Limits, receive
+from shared.releases.registry import Layer, Manifest, NotInRegistry, Registry
+from shared.releases.sources import File, SourceError
 from shared.releases.sources.access import Access
 
 from ..errors import ComponentsError
-from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
+from .addresses import version_in
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
 
 _REFERENCE = re.compile(
     r"(?P<plain>http://|https://|oci://)?(?P<host>[A-Za-z0-9.:\[\]-]+?)(?P<path>(?:/[A-Za-z0-9._-]+)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
+
+ARTIFACT_TYPE = "application/vnd.capi-functions.components.v1"
+_YAML = "application/yaml"
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,13 @@ class OciRepository:
 
     @property
     def private(self) -> bool:
-        return bool(self.access.authorization)
+        return bool(self.access.authorization or self.access.authority)
 
     def default_version(self) -> str:
         tag = parse(self.url).tag
         if not tag:
             raise ComponentsError(f"OCI URL {self.url} names no tag: set spec.version")
-        return tag
+        return version_in(self.url, tag)
 
     def fetch(self, version: str) -> Files:
         reference = parse(self.url)
@@ -88,24 +92,25 @@ class OciRepository:
             )
 
     def _file(self, registry: Registry, manifest: Manifest, names: Sequence[str], most: int) -> str:
-        layers: Mapping[str, Descriptor] = {layer.name: layer for layer in manifest.layers}
+        layers = {layer.name: layer for layer in manifest.layers}
         found = next((layers[name] for name in names if name in layers), None)
         if found is None:
             raise ComponentsError(f"OCI artifact {self.url} has none of the files {', '.join(names)}")
-        if found.size > most:
-            raise ComponentsError(f"OCI artifact {self.url}: {found.name} is larger than {most} bytes")
-        data = bytearray()
-        for chunk in registry.blob(found):
-            data += chunk
-            if len(data) > found.size:
-                break
-        if len(data) != found.size or f"sha256:{hashlib.sha256(data).hexdigest()}" != found.digest:
-            raise SourceError(f"OCI artifact {self.url}: {found.name} does not match its digest", transient=True)
-        return text(bytes(data), found.name, most)
+        file = File(found.name, registry.blob(found), found.size, found.digest.removeprefix("sha256:"))
+        [received] = receive([file], Limits(file=most, release=most))
+        return text(received.data, found.name)
+
+
+def layers_of(word: str, name: str, version: str, files: Files) -> tuple[Layer, Layer]:
+    """One provider's part of an artifact: for `Registry.push`, alone or with those of others."""
+    return (
+        Layer(metadata_names(word, name, version)[0], files.metadata.encode(), _YAML),
+        Layer(components_names(word, name, version)[0], files.components.encode(), _YAML),
+    )
 
 
 def metadata_names(word: str, name: str, version: str) -> tuple[str, ...]:
-    return f"{word}-{name}-{version}-metadata.yaml", "metadata.yaml"
+    return f"{word}-{name}-{version}-{METADATA}", METADATA
 
 
 def components_names(word: str, name: str, version: str) -> tuple[str, ...]:

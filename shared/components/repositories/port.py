@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ..errors import ComponentsError
 
+METADATA = "metadata.yaml"
 MOST_METADATA = 1_000_000
 MOST_COMPONENTS = 10 * 2**20
 """Bytes, unpacked."""

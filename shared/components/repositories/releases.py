@@ -1,24 +1,30 @@
 """Releases of a code host: `https://<host>/<owner>/<repository>/releases/<latest or tag>/<file>`.
 
 On GitHub, GitHub Enterprise, or any host that is laid out like their downloads. A version that is given is downloaded
-and nothing else asked; which one is the latest is asked of the host's API.
+and nothing else asked. The host's API is asked which version is the latest, and for what only a token opens.
+
+Environment: `GITHUB_URL` and `GITHUB_API_URL` name a host that stands in for github.com.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from functools import cached_property
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote
 
-from shared.releases.sources import SourceError
-from shared.releases.sources.web import Reply, Web, shown
+from shared.releases.intake import Limits, receive
+from shared.releases.sources import ReleaseNotFound, SourceError
+from shared.releases.sources.access import Access
+from shared.releases.sources.github import GitHubSource
+from shared.releases.sources.web import Web, shown
 
 from .. import metadata, versions
 from ..errors import ComponentsError, IncompatibleVersion
-from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
+from .addresses import split, version_in
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
 
 LATEST = "latest"
-_PAGES = 10
+GITHUB, GITHUB_API = "https://github.com", "https://api.github.com"
 _HINT = "give a token that may read it as github-token in the Secret of spec.configSecret"
 
 
@@ -31,8 +37,7 @@ class ReleaseRepository:
     authority: str = ""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        path = parts.path.strip("/").split("/")
+        path = self._path
         if len(path) < 5 or path[2] != "releases" or not all(path) or ".." in path:
             form = "https://<host>/<owner>/<repository>/releases/<latest or version>/<file>"
             raise ComponentsError(f"URL {shown(self.url)}: want {form}")
@@ -47,14 +52,16 @@ class ReleaseRepository:
 
     @property
     def private(self) -> bool:
-        return bool(self.token)
+        return bool(self.token or self.authority)
 
     def default_version(self) -> str:
-        if self._version != LATEST:
-            return self._version
+        """For `latest` the newest release that keeps the best contract."""
+        version = self._path[3]
+        if version != LATEST:
+            return version_in(self.url, version)
+        listed = self._listed()
+        known: dict[str, metadata.Metadata | None] = {}
         with Web(self.authority) as web:
-            listed = self._listed(web)
-            known: dict[str, metadata.Metadata | None] = {}
 
             def told(version: str) -> metadata.Metadata | None:
                 if version not in known:
@@ -66,84 +73,82 @@ class ReleaseRepository:
     def fetch(self, version: str) -> Files:
         with Web(self.authority) as web:
             return Files(
-                text(self._download(web, version, "metadata.yaml", MOST_METADATA), "metadata.yaml", MOST_METADATA),
-                text(self._download(web, version, self._file, MOST_COMPONENTS), self._file),
+                text(self._wanted(web, version, METADATA, MOST_METADATA), METADATA),
+                text(self._wanted(web, version, self._file, MOST_COMPONENTS), self._file),
             )
 
     # -- parts of the URL ------------------------------------------------------------------------------------------
 
     @property
-    def _path(self) -> list[str]:
-        return urlsplit(self.url).path.strip("/").split("/")
+    def _parts(self) -> SplitResult:
+        return split(self.url, "https", "http")
 
     @property
-    def _version(self) -> str:
-        return self._path[3]
+    def _path(self) -> list[str]:
+        return self._parts.path.strip("/").split("/")
 
     @property
     def _file(self) -> str:
         return "/".join(self._path[4:])
 
     @property
-    def _base(self) -> str:
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{'/'.join(self._path[:2])}/releases"
+    def _origin(self) -> str:
+        return f"{self._parts.scheme}://{self._parts.netloc}"
 
     @property
-    def _api(self) -> str:
-        parts = urlsplit(self.url)
-        host = "https://api.github.com" if parts.hostname == "github.com" else f"{parts.scheme}://{parts.netloc}/api/v3"
-        return f"{host}/repos/{'/'.join(self._path[:2])}/releases"
+    def _base(self) -> str:
+        return f"{self._origin}/{'/'.join(self._path[:2])}/releases"
+
+    @property
+    def _host(self) -> GitHubSource:
+        api = f"{self._origin}/api/v3"
+        if self._origin == os.environ.get("GITHUB_URL", GITHUB).rstrip("/"):
+            api = os.environ.get("GITHUB_API_URL", GITHUB_API if self._origin == GITHUB else api).rstrip("/")
+        owner, repository = self._path[:2]
+        return GitHubSource(api, owner, repository, Access(token=self.token, authority=self.authority))
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _authorization(self) -> str:
-        return f"Bearer {self.token}" if self.token else ""
+    def _wanted(self, web: Web, version: str, file: str, most: int) -> bytes:
+        data = self._find(web, version, file, most)
+        if data is None:
+            hint = "" if self.token else "; for a private repository, " + _HINT
+            where = f"{self._base}/download/{version}/{file}"
+            raise SourceError(f"{where} does not exist: no version {version} with {file}{hint}", transient=False)
+        return data
 
-    def _download(self, web: Web, version: str, file: str, most: int) -> bytes:
+    def _find(self, web: Web, version: str, file: str, most: int) -> bytes | None:
+        """None for what is not published."""
         tag = quote(version, safe="")
-        places = [f"{self._base}/download/{tag}/{file}", f"{self._base}/{tag}/{file}"]
-        for url in places:
-            reply = web.get(url, self._authorization)
+        for place in (f"{self._base}/download/{tag}", f"{self._base}/{tag}"):
+            reply = web.get(f"{place}/{file}", f"Bearer {self.token}" if self.token else "")
             if reply.status == 200:
                 return reply.read(most)
             if reply.status != 404:
                 raise reply.error(_HINT)
             reply.close()
-        raise SourceError(f"{shown(places[0])} does not exist: no version {version} with {file}", transient=False)
+        return self._asset(version, file, most) if self.token else None
+
+    def _asset(self, version: str, file: str, most: int) -> bytes | None:
+        """What is private has no downloads: these say 404 whoever asks."""
+        assets = (asset for asset in self._host.fetch(version) if asset.name == file)
+        try:
+            found = next(receive(assets, Limits(file=most, release=most)), None)
+        except ReleaseNotFound:
+            return None
+        return found.data if found else None
 
     def _metadata(self, web: Web, version: str) -> metadata.Metadata | None:
         """None for a version that is not published; one that cannot be read counts as saying nothing."""
-        reply = web.get(f"{self._base}/download/{quote(version, safe='')}/metadata.yaml", self._authorization)
-        if reply.status == 404:
-            reply.close()
-            return None
-        if reply.status != 200:
-            raise reply.error(_HINT)
+        data = self._find(web, version, METADATA, MOST_METADATA)
         try:
-            return metadata.parse(reply.read(MOST_METADATA), version)
+            return None if data is None else metadata.parse(data, version)
         except IncompatibleVersion:
             return metadata.Metadata(())
 
-    def _listed(self, web: Web) -> list[str]:
-        found: list[str] = []
-        for page in range(1, _PAGES + 1):
-            url = f"{self._api}?per_page=100&page={page}"
-            reply: Reply = web.get(url, self._authorization, accept="application/vnd.github+json")
-            if reply.status != 200:
-                hint = f"{_HINT}; or set spec.version, which needs no list"
-                failure = reply.error(hint)
-                raise SourceError(
-                    f"which version is the latest cannot be told: {failure}; set spec.version",
-                    transient=failure.transient,
-                    retry_after=failure.retry_after,
-                )
-            entries = reply.json()
-            if not isinstance(entries, list):
-                raise SourceError(f"{shown(url)} does not answer with a list of releases", transient=True)
-            tags = [entry.get("tag_name") for entry in entries if isinstance(entry, dict) and not entry.get("draft")]
-            found += [tag for tag in tags if isinstance(tag, str)]
-            if len(entries) < 100:
-                break
-        return found
+    def _listed(self) -> list[str]:
+        try:
+            return list(self._host.list())
+        except SourceError as error:
+            message = f"which version is the latest cannot be told: {error}; set spec.version, which needs no list"
+            raise SourceError(message, transient=error.transient, retry_after=error.retry_after) from None

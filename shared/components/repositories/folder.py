@@ -1,0 +1,71 @@
+"""A folder as clusterctl lays it out: `file:///<root>/<label of the provider>/<version or latest>/<file>`.
+
+For the command line alone: the file system is not for URLs of other people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from shared.releases.sources import SourceError
+
+from .. import versions
+from ..errors import ComponentsError
+from .addresses import split, version_in
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class FolderRepository:
+    url: str
+
+    @property
+    def place(self) -> str:
+        return f"file://{self._path.parent.parent}/{self._path.name}"
+
+    @property
+    def identity(self) -> str:
+        return self.place
+
+    @property
+    def private(self) -> bool:
+        return False
+
+    def default_version(self) -> str:
+        version = self._path.parent.name
+        if version != LATEST:
+            return version_in(self.url, version)
+        folder = self._path.parent.parent
+        try:
+            there = [entry.name for entry in folder.iterdir() if versions.try_parse(entry.name)]
+        except OSError as error:
+            raise SourceError(f"{folder} cannot be read: {error.strerror}", transient=False) from None
+        if not there:
+            raise ComponentsError(f"{folder} has no folder that is named like a version")
+        return versions.highest(there)
+
+    def fetch(self, version: str) -> Files:
+        folder = self._path.parent.parent / version_in(self.url, version)
+        return Files(
+            text(_read(folder / METADATA, MOST_METADATA), METADATA),
+            text(_read(folder / self._path.name, MOST_COMPONENTS), self._path.name),
+        )
+
+    @property
+    def _path(self) -> Path:
+        return Path(unquote(split(self.url, "file").path))
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(most + 1)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}", transient=False) from None
+    if len(data) > most:
+        raise ComponentsError(f"{path} is larger than {most} bytes")
+    return data

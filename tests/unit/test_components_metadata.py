@@ -1,0 +1,44 @@
+"""metadata.yaml, as it should be and as it should not."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.components.errors import IncompatibleVersion
+from shared.components.metadata import parse
+
+GOOD = b"""apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
+kind: Metadata
+releaseSeries:
+- {major: 1, minor: 14, contract: v1beta2}
+- {major: 1, minor: 10, contract: v1beta1}
+"""
+
+
+def test_metadata() -> None:
+    found = parse(GOOD, "x")
+    assert [found.contract(1, minor) for minor in (14, 10, 9)] == ["v1beta2", "v1beta1", ""]
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "no single object"),
+        (b"a: [", "not YAML"),
+        (b"\xff\xfe", "not YAML"),
+        (b"[1]", "no single object"),
+        (GOOD + b"---\n" + GOOD, "no single object"),
+        (GOOD.replace(b"v1alpha3", b"v1alpha9"), "v1alpha9"),
+        (GOOD.replace(b"kind: Metadata", b"kind: Other"), "Other"),
+        (GOOD.partition(b"- {")[0], "lists nothing"),
+        (GOOD.replace(b"minor: 14", b"minor: x"), "releaseSeries[0]"),
+        (GOOD.replace(b"contract: v1beta1", b"contract: 1"), "releaseSeries[1]"),
+        (b"a: " + b"[" * 5000, "not YAML"),
+        (b"x" * 2_000_000, "larger"),
+    ],
+)
+def test_no_metadata(data: bytes, word: str) -> None:
+    with pytest.raises(IncompatibleVersion) as error:
+        parse(data, "somewhere")
+    assert word in str(error.value)
+    assert "somewhere" in str(error.value)
