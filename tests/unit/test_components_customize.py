@@ -70,6 +70,24 @@ def test_cu3_to_cu7_a_field_of_the_pod_is_replaced(field: str) -> None:
     assert changed(before, deployment={field: POD_FIELDS[field]}) == expected
 
 
+def test_empty_texts_ask_for_nothing() -> None:
+    changes = {"serviceAccountName": "", "containers": [{"name": "manager", "imageUrl": ""}]}
+    before = deployment(serviceAccountName="given")
+    assert changed(before, deployment=changes) == before
+
+
+def test_what_is_changed_shares_nothing_with_the_spec() -> None:
+    container = {"name": "manager", "resources": {"limits": {}}, "env": [{"name": "A", "valueFrom": {}}]}
+    made = provider(deployment={"tolerations": [TOLERATION], "containers": [container]})
+    (result,) = customized([deployment()], made)
+    pod = result["spec"]["template"]["spec"]
+    for part in (pod["tolerations"], of(result)["resources"]["limits"], of(result)["env"][-1]["valueFrom"]):
+        part.clear()
+    assert made["spec"]["deployment"]["tolerations"] == [TOLERATION]
+    pod["containers"][1]["resources"]["new"] = pod["containers"][1]["env"][-1]["new"] = 1
+    assert container == {"name": "manager", "resources": {"limits": {}}, "env": [{"name": "A", "valueFrom": {}}]}
+
+
 @pytest.mark.parametrize("replicas", [0, 3])
 def test_cu2_replicas(replicas: int) -> None:
     expected = deployment()
@@ -270,7 +288,14 @@ VERBOSE: Object = {"verbosity": 3}
 
 @pytest.mark.parametrize(
     "name",
-    ["non-manager", "ca-non-manager", "non-manager-controller-manager", "", "azureserviceoperator-controller-manager"],
+    [
+        "non-manager",
+        "ca-non-manager",
+        "non-manager-controller-manager",
+        "ca-controller-manager-of-another",
+        "",
+        "azureserviceoperator-controller-manager",
+    ],
 )
 def test_cu15_of_several_only_the_main_one(name: str) -> None:
     main, other = deployment("cap-controller-manager"), deployment(name)
@@ -395,6 +420,7 @@ def test_an_environment_that_is_none_is_told() -> None:
         ("-90s", -90),
         ("+1m30s", 90),
         ("30s1m", 90),
+        ("0" * 62 + "5s", 5),
     ],
 )
 def test_durations(text: str, seconds: int) -> None:

@@ -161,7 +161,7 @@ def test_copies_of_copies_are_bounded(operations: list[Any]) -> None:
 
 
 def test_the_budget_is_for_all_documents() -> None:
-    budget, patch = Budget(25), {"a": {"b": [1, 2, 3]}}  # 6 values
+    budget, patch = Budget(24), {"a": {"b": [1, 2, 3]}}  # 6 values
     for _ in range(4):
         merge({}, deepcopy(patch), budget)
     with pytest.raises(ValueError, match="too many values"):
@@ -184,6 +184,16 @@ def test_depth_is_bounded(operations: list[Any]) -> None:
         operate(deep(100) | {"b": deep(100)}, operations, Budget())
 
 
-def test_as_deep_as_it_may_be() -> None:
-    result = operate(deep(100), [op("replace", "/a" * 100, deep(100))], Budget())
+def test_merged_depth_is_bounded() -> None:
+    patch = deep(100) | {"value": [1]}
+    assert merge({}, deep(200), Budget()) == deep(200)
+    assert merge({"a": 1}, patch, Budget()) == patch
+    with pytest.raises(ValueError, match="more than 200 levels deep"):
+        merge({}, {"a": [deep(199)]}, Budget())
+
+
+@pytest.mark.parametrize("name", ["add", "replace"])
+def test_as_deep_as_it_may_be(name: str) -> None:
+    result = operate(deep(100), [op(name, "/a" * 100, deep(100))], Budget())
     assert result == deep(200)
+    assert operate(result, [op("test", "/a" * 199, {"a": {}})], Budget()) == deep(200)

@@ -284,6 +284,7 @@ def test_a_few_lines_do_not_fill_the_memory() -> None:
         ("a>1", {"a": "2"}, True),
         ("a > 1", {"a": "1"}, False),
         ("a<10", {"a": "9"}, True),
+        ("a<10", {"a": "10"}, False),
         ("a<10", {"a": "x"}, False),
         ("a<10", {"a": "1" * 5000}, False),
         ("a<10", {}, False),
