@@ -7,38 +7,50 @@ $CLUSTERCTL_CONFIG tells (/config/clusterctl.yaml by default).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from shared.api.provider import BY_KIND, ProviderKind
+from shared.api.provider import BY_KIND, CORE, ProviderKind
 from shared.charts import yamls
 
-from .errors import UnknownProvider
+from .errors import ComponentsError, UnknownProvider
 
 CONFIGURATION = "/config/clusterctl.yaml"
-_GITHUB = "https://github.com"
+GITHUB = "https://github.com"
 _DEVELOPMENT = {("InfrastructureProvider", "docker"): "infrastructure-components-development.yaml"}
 
 
 def lookup(kind: ProviderKind, name: str) -> str:
-    """The URL of a provider's newest release, as in `spec.fetchConfig.url`. Raises `UnknownProvider`."""
+    """The URL of a provider's newest release, as in `spec.fetchConfig.url`.
+
+    Raises `UnknownProvider`, and `ComponentsError` where the configuration cannot be understood: it may name another
+    place for this very provider, which must not be passed over.
+    """
     for entry in _listed():
-        if (entry.get("type"), entry.get("name")) == (kind.kind, name) and entry.get("url"):
+        if (entry["type"], entry["name"]) == (kind.kind, name):
             return os.path.expandvars(str(entry["url"]))
     repository = _built_in().get(kind.kind, {}).get(name)
     if repository is None:
         raise UnknownProvider(f"{kind.kind} {name} is not in the catalog: set spec.fetchConfig, or correct its name")
     file = _DEVELOPMENT.get((kind.kind, name), kind.file)
-    return f"{os.environ.get('GITHUB_URL', _GITHUB).rstrip('/')}/{repository}/releases/latest/{file}"
+    return f"{github()}/{repository}/releases/latest/{file}"
 
 
 def knows(kind: ProviderKind, name: str) -> bool:
+    """Also with a configuration that cannot be understood: who looks the provider up is told."""
     try:
         return bool(lookup(kind, name))
     except UnknownProvider:
         return False
+    except ComponentsError:
+        return True
+
+
+def github() -> str:
+    """The host of the built-in list: github.com, or what $GITHUB_URL names in its place."""
+    return os.environ.get("GITHUB_URL", GITHUB).rstrip("/")
 
 
 def entries() -> list[tuple[ProviderKind, str]]:
@@ -47,7 +59,7 @@ def entries() -> list[tuple[ProviderKind, str]]:
 
 
 def images() -> Mapping[str, Any]:
-    """The image overrides of the mounted configuration."""
+    """The image overrides of the mounted configuration. Raises `ComponentsError` where it cannot be understood."""
     found = _configuration(overrides_text()).get("images")
     return found if isinstance(found, Mapping) else {}
 
@@ -55,24 +67,37 @@ def images() -> Mapping[str, Any]:
 def overrides_text() -> str:
     """The mounted configuration as it is; empty where there is none."""
     try:
-        return Path(os.environ.get("CLUSTERCTL_CONFIG", CONFIGURATION)).read_text()
-    except (OSError, UnicodeDecodeError):
+        return Path(_place()).read_text(errors="replace")
+    except OSError:
         return ""
 
 
-def _listed() -> list[Mapping[str, Any]]:
+def _place() -> str:
+    return os.environ.get("CLUSTERCTL_CONFIG", CONFIGURATION)
+
+
+def _listed() -> Sequence[Mapping[str, Any]]:
     """The configuration's own providers, the last of a name first: later ones win."""
-    found = _configuration(overrides_text()).get("providers")
-    return [entry for entry in reversed(found) if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    found = _configuration(overrides_text()).get("providers") or []
+    if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
+        raise ComponentsError(f"{_place()}: providers: want a list of {{name, type, url}}, type as {CORE.kind}")
+    return found[::-1]
+
+
+def _is_entry(entry: Any) -> bool:
+    fields = [entry.get(name) if isinstance(entry, Mapping) else None for name in ("name", "type", "url")]
+    return all(isinstance(value, str) and value for value in fields) and fields[1] in BY_KIND
 
 
 @lru_cache(maxsize=4)
 def _configuration(text: str) -> Mapping[str, Any]:
     try:
         found = next(iter(yamls.load_all(text)), None)
-    except (yamls.YAMLError, RecursionError):
-        return {}
-    return found if isinstance(found, Mapping) else {}
+    except (yamls.YAMLError, RecursionError) as error:
+        raise ComponentsError(f"{_place()} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, Mapping | None):
+        raise ComponentsError(f"{_place()} is no object in YAML")
+    return found or {}
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,7 @@
 """Which versions of providers may stand beside each other: all on one contract, or on one that is compatible to it.
 
-Only what is known counts: a provider that is not installed, or tells no contract, blocks nobody.
+Only what is known counts: a provider that is not installed, or tells no contract, blocks nobody. Nor does one that is
+on its way to another version: it is judged when it gets there, so that two can leave a contract together.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def refusal(provider: Object, version: str, contract: str, others: Iterable[Mapp
     """
     if message := _skips(provider, version):
         return message
-    others = [other for other in others if api.installed_version(other)]
+    others = [other for other in others if _stays(other)]
     if api.kind_of(provider).is_core:
         for other in others:
             theirs = dig(other, "status.contract", "")
@@ -53,6 +54,11 @@ def refusal(provider: Object, version: str, contract: str, others: Iterable[Mapp
     if theirs and contract not in COMPATIBLE.get(theirs, ()):
         return f"version {version} is of contract {contract}, CoreProvider of {theirs}; upgrade the core provider first"
     return ""
+
+
+def _stays(other: Mapping[str, Any]) -> bool:
+    installed = api.installed_version(other)
+    return bool(installed) and (api.kind_of(other).is_core or api.version_of(other) in ("", installed))
 
 
 def _skips(provider: Object, version: str) -> str:

@@ -57,6 +57,6 @@ def parse(data: bytes, where: str) -> Metadata:
 def _series(entry: Any, number: int, where: str) -> Series:
     numbers = [entry.get(name, 0) if isinstance(entry, Mapping) else None for name in ("major", "minor")]
     contract = entry.get("contract") if isinstance(entry, Mapping) else None
-    if not all(isinstance(value, int) for value in numbers) or not isinstance(contract, str):
+    if not all(type(value) is int for value in numbers) or not isinstance(contract, str):
         raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries[{number}] wants major, minor and contract")
     return Series(numbers[0], numbers[1], contract)  # type: ignore[arg-type]

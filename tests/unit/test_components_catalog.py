@@ -8,7 +8,7 @@ import pytest
 
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, ProviderKind
 from shared.components import catalog
-from shared.components.errors import UnknownProvider
+from shared.components.errors import ComponentsError, UnknownProvider
 
 
 def test_everything_in_the_catalog_can_be_found() -> None:
@@ -63,5 +63,39 @@ def test_a_mounted_configuration_adds_and_overrides(tmp_path: Path, monkeypatch:
     assert catalog.knows(INFRASTRUCTURE, "my-own")
     assert catalog.lookup(INFRASTRUCTURE, "aws") == "https://mirror.example.com/a/b/releases/latest/x.yaml"
     assert catalog.images() == {"all": {"repository": "mirror.example.com"}}
-    path.write_text("providers: [")
-    assert not catalog.knows(INFRASTRUCTURE, "my-own")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("providers: [", "not YAML"),
+        ("[]", "no object"),
+        ("providers: {name: aws}", "want a list"),
+        ("providers: [aws]", "want a list"),
+        ("providers: [{name: aws, type: infrastructure, url: 'https://x'}]", "want a list"),
+        ("providers: [{name: aws, type: InfrastructureProvider}]", "want a list"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_not_passed_over(
+    text: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "clusterctl.yaml"
+    path.write_text(text)
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(path))
+    with pytest.raises(ComponentsError, match=word) as error:
+        catalog.lookup(INFRASTRUCTURE, "aws")
+    assert str(path) in str(error.value)
+    assert catalog.knows(INFRASTRUCTURE, "my-own")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "providers:", "other: 1"])
+def test_a_configuration_may_say_nothing(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "clusterctl.yaml"
+    path.write_text(text)
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(path))
+    assert catalog.lookup(CORE, "cluster-api").startswith("https://github.com/kubernetes-sigs/")
+
+
+def test_another_host_for_the_built_in_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_URL", "https://mirror.internal/")
+    assert catalog.lookup(CORE, "cluster-api").startswith("https://mirror.internal/kubernetes-sigs/cluster-api/rel")

@@ -25,6 +25,10 @@ def infra(contract: str) -> Object:
     return made(INFRASTRUCTURE, "aws", contract)
 
 
+def moving(contract: str) -> Object:
+    return provider(INFRASTRUCTURE, "aws", installed="v2.0.0", version="v3.0.0", status={"contract": contract})
+
+
 @pytest.mark.parametrize(
     ("upgraded", "version", "contract", "others", "word"),
     [
@@ -37,6 +41,8 @@ def infra(contract: str) -> Object:
         pytest.param(core(NOW), "v1.11.0", NEXT, [infra(NOW)], "InfrastructureProvider capi-system/aws", id="UP7"),
         pytest.param(core("v1alpha4"), "v1.11.0", NOW, [infra("v1alpha4")], "upgrade it first", id="UP8"),
         pytest.param(core(OLD), "v1.11.0", NOW, [infra(OLD)], "", id="UP9"),
+        pytest.param(core("v1alpha4"), "v1.11.0", NOW, [moving("v1alpha4")], "", id="UP11 first core"),
+        pytest.param(infra("v1alpha4"), "v3.0.0", NOW, [core(NOW)], "", id="UP11 then the other"),
         pytest.param(infra(NOW), "v3.0.0", NOW, [], "", id="no core"),
         pytest.param(core(NOW), "v1.11.0", NOW, [provider(ADDON, "helm")], "", id="D-10 one that is not installed"),
         pytest.param(core(NOW), "v1.11.0", NOW, [infra("")], "", id="D-10 one that tells nothing"),
@@ -73,3 +79,9 @@ def test_contract_of_a_version() -> None:
     assert of_version(told, "v1.10.0") == (OLD, "")
     assert "v1alpha4" in of_version(told, "v1.5.0")[1]
     assert "does not match any release series" in of_version(told, "v1.3.0")[1]
+
+
+def test_up10_contracts_to_come() -> None:
+    contract, refused = of_version(Metadata((Series(2, 0, NEXT),)), "v2.0.0")
+    assert contract == NEXT
+    assert "supported are v1beta2 and v1beta1" in refused

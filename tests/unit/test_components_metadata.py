@@ -32,6 +32,7 @@ def test_metadata() -> None:
         (GOOD.replace(b"kind: Metadata", b"kind: Other"), "Other"),
         (GOOD.partition(b"- {")[0], "lists nothing"),
         (GOOD.replace(b"minor: 14", b"minor: x"), "releaseSeries[0]"),
+        (GOOD.replace(b"minor: 14", b"minor: true"), "releaseSeries[0]"),
         (GOOD.replace(b"contract: v1beta1", b"contract: 1"), "releaseSeries[1]"),
         (b"a: " + b"[" * 5000, "not YAML"),
         (b"x" * 2_000_000, "larger"),

@@ -141,6 +141,25 @@ def test_hosts_that_stand_in_for_github(monkeypatch: pytest.MonkeyPatch) -> None
         assert ReleaseRepository(f"{web.url}{BASE}/latest/{FILE}").default_version() == "v1.1.0"
 
 
+@pytest.mark.parametrize(
+    ("told", "transient", "after"),
+    [(Told(429, headers={"Retry-After": "30"}), True, 30.0), (Told(500), True, None), (Told(body=b"{}"), True, None)],
+)
+def test_a_list_that_does_not_come(told: Told, transient: bool, after: float | None) -> None:
+    with site({LIST: told}) as server, pytest.raises(SourceError, match="set spec.version, which needs no") as error:
+        ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
+    assert (error.value.transient, error.value.retry_after) == (transient, after)
+
+
+def test_a_host_with_a_ca_of_its_own(tmp_path: Path) -> None:
+    _, authority = certificate(tmp_path)
+    with Site(lambda asked: release("v1.1.0").get(asked.path, Told(404)), tls=tmp_path) as server:
+        url = f"{server.url}{BASE}/v1.1.0/{FILE}"
+        assert ReleaseRepository(url, authority=authority).fetch("v1.1.0") == FILES
+        with pytest.raises(SourceError, match="not trusted"):
+            ReleaseRepository(url).fetch("v1.1.0")
+
+
 def test_too_much_is_refused() -> None:
     endless = Told(body=(b"x" * 2**20 for _ in range(100)))
     pages = {**release("v1.1.0"), f"{BASE}/download/v1.1.0/{FILE}": endless}

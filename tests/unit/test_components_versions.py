@@ -56,6 +56,21 @@ def test_cr10_no_highest(texts: list[str]) -> None:
         highest(texts)
 
 
+@pytest.mark.parametrize(
+    ("installed", "wanted", "passes"),  # PF18
+    [
+        ("v1.9.0", "v2.0.0", True),
+        ("v1.9.0", "v1.10.0", True),
+        ("v2.0.0", "v1.9.0", False),
+        ("v1.10.0", "v1.9.0", False),
+        ("v1.10.1", "v1.10.0", True),
+        ("v1.10.0", "v1.10.0", True),
+    ],
+)
+def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
+    assert (downgrade(installed, wanted) == "") is passes
+
+
 def test_downgrades_name_both_versions() -> None:
     assert downgrade("v1.9.3", "v1.9.1") == ""
     assert downgrade("", "v1.9.1") == ""
@@ -109,5 +124,5 @@ def told(*series: tuple[int, int, str]) -> Metadata:
         ("1.2.0 1.0.5", told((1, 2, "v1beta3"), (1, 0, "v1beta1")), "1.0.5"),
     ],
 )
-def test_latest_of_the_contract(tags: str, metadata: Metadata, found: str) -> None:
+def test_up14_latest_of_the_contract(tags: str, metadata: Metadata, found: str) -> None:
     assert latest(tags.split(), lambda _tag: metadata, ["v1beta2", "v1beta1"]) == found

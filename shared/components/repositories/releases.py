@@ -18,13 +18,13 @@ from shared.releases.sources.access import Access
 from shared.releases.sources.github import GitHubSource
 from shared.releases.sources.web import Web, shown
 
-from .. import metadata, versions
+from .. import catalog, metadata, versions
 from ..errors import ComponentsError, IncompatibleVersion
 from .addresses import split, version_in
 from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
 
 LATEST = "latest"
-GITHUB, GITHUB_API = "https://github.com", "https://api.github.com"
+GITHUB_API = "https://api.github.com"
 _HINT = "give a token that may read it as github-token in the Secret of spec.configSecret"
 
 
@@ -102,8 +102,10 @@ class ReleaseRepository:
     @property
     def _host(self) -> GitHubSource:
         api = f"{self._origin}/api/v3"
-        if self._origin == os.environ.get("GITHUB_URL", GITHUB).rstrip("/"):
-            api = os.environ.get("GITHUB_API_URL", GITHUB_API if self._origin == GITHUB else api).rstrip("/")
+        if self._origin == catalog.GITHUB:
+            api = GITHUB_API
+        if self._origin == catalog.github():
+            api = os.environ.get("GITHUB_API_URL", api).rstrip("/")
         owner, repository = self._path[:2]
         return GitHubSource(api, owner, repository, Access(token=self.token, authority=self.authority))
 
