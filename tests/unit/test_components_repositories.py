@@ -146,7 +146,7 @@ def test_hosts_that_stand_in_for_github(monkeypatch: pytest.MonkeyPatch) -> None
     [(Told(429, headers={"Retry-After": "30"}), True, 30.0), (Told(500), True, None), (Told(body=b"{}"), True, None)],
 )
 def test_a_list_that_does_not_come(told: Told, transient: bool, after: float | None) -> None:
-    with site({LIST: told}) as server, pytest.raises(SourceError, match="set spec.version, which needs no") as error:
+    with site({LIST: told}) as server, pytest.raises(SourceError, match=r"set spec\.version, which needs no") as error:
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
     assert (error.value.transient, error.value.retry_after) == (transient, after)
 
