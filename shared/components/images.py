@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 from shared.charts import yamls
@@ -21,77 +20,79 @@ from shared.kube.resources import Object, dig
 from .errors import ImageError
 
 _WORKLOADS = ("Deployment", "DaemonSet")
-_FIELDS = ("repository", "tag", "name")
+_FIELDS = ("repository", "name", "tag")
 _IMAGE = re.compile(
-    r"(?P<repository>(?=[^/]*[.:]|localhost/)[a-zA-Z0-9.:\[\]-]+(?:/[a-z0-9._-]+)*)/(?P<name>[a-z0-9._-]+)"
-    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
+    r"(?P<repository>[a-zA-Z0-9.:\[\]-]+(?:/[a-z0-9._-]+)*)/(?P<name>[a-z0-9._-]+)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[a-zA-Z][a-zA-Z0-9+._-]*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
 )
 """In full: with the host of its registry."""
 
 Overrides = Mapping[str, Mapping[str, str]]
 
 
-@dataclass(frozen=True)
-class Image:
-    repository: str
-    name: str
-    tag: str = ""
-    digest: str = ""
-
-    def __str__(self) -> str:
-        tag = f":{self.tag}" if self.tag else ""
-        return f"{self.repository.rstrip('/')}/{self.name}{tag}{self.digest}"
-
-
 def parse(text: str) -> Overrides:
     """The variable `images` of a config Secret. Raises `ImageError`."""
+    where = "images of the config Secret"
     try:
-        found = next(iter(yamls.load_all(text)), None)
+        return checked(yamls.load(text), where)
     except (yamls.YAMLError, RecursionError) as error:
-        raise ImageError(f"images of the config Secret: not YAML: {' '.join(str(error).split())}") from error
-    return checked(found or {}, "images of the config Secret")
+        raise ImageError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
 
 
 def checked(found: Any, where: str) -> Overrides:
-    """Raises `ImageError` for what is no mapping of overrides."""
-    if not isinstance(found, Mapping):
+    """Fields that say nothing are left out, as are unknown ones. Raises `ImageError`, which begins with `where`."""
+    if not isinstance(found, Mapping | None):
         raise ImageError(f"{where}: want a mapping")
-    for key, fields in found.items():
-        known = isinstance(fields, Mapping) and all(isinstance(value, str) for value in fields.values())
-        if not known or not set(fields) <= set(_FIELDS):
-            raise ImageError(f"{where}: {key}: want some of {', '.join(_FIELDS)}, as texts")
-    return found
+    return {key: _fields(fields, f"{where}: {key}") for key, fields in (found or {}).items()}
+
+
+def _fields(fields: Any, where: str) -> dict[str, str]:
+    if not isinstance(fields, Mapping | None):
+        raise ImageError(f"{where}: want a mapping with some of {', '.join(_FIELDS)}")
+    said = {name: value for name in _FIELDS if (value := dig(fields, name, "")) != ""}
+    for name, value in said.items():
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ImageError(f"{where}: {name}: want a text")
+    return {name: str(value) for name, value in said.items()}
 
 
 def overridden(objects: Iterable[Object], overrides: Overrides, label: str) -> list[Object]:
     """The objects with the images of the provider `label` replaced. Raises `ImageError`."""
-    result = []
-    for obj in objects:
-        if overrides and obj["kind"] in _WORKLOADS:
-            obj = deepcopy(obj)
-            pod = dig(obj, "spec.template.spec") or {}
-            for container in [*(pod.get("initContainers") or []), *(pod.get("containers") or [])]:
-                container["image"] = replaced(str(container.get("image", "")), overrides, label)
-        result.append(obj)
-    return result
+    return [_overridden(obj, overrides, label) if obj["kind"] in _WORKLOADS else obj for obj in objects]
+
+
+def _overridden(workload: Object, overrides: Overrides, label: str) -> Object:
+    workload = deepcopy(workload)
+    for field in ("initContainers", "containers"):
+        containers = dig(workload, ("spec", "template", "spec", field))
+        for container in containers if isinstance(containers, list) else ():
+            if not isinstance(image := dig(container, "image"), str):
+                continue
+            try:
+                container["image"] = replaced(image, overrides, label)
+            except ImageError as error:
+                what = f"{workload['kind']} {workload['metadata']['name']}, container {container.get('name')}"
+                raise ImageError(f"{what}: {error}") from error
+    return workload
 
 
 def replaced(image: str, overrides: Overrides, label: str) -> str:
-    """An image that nothing is said of stays as it is, whatever its form."""
-    match = _IMAGE.fullmatch(image)
-    name = match["name"] if match else image.rpartition("/")[2].partition(":")[0].partition("@")[0]
-    said: dict[str, str] = {}
-    for key in ("all", label, f"{label}/{name}"):
-        said |= overrides.get(key, {})
+    """An image that nothing is said of stays as it is, whatever its form. Raises `ImageError`."""
+    found = _IMAGE.fullmatch(_in_full(image))
+    keys = ("all", label, f"{label}/{found['name']}") if found else ("all", label)
+    said = {name: value for key in keys for name, value in overrides.get(key, {}).items()}
     if not said:
         return image
-    if match is None:
-        raise ImageError(f"image {image!r} is not in full, with its registry: it cannot be overridden")
-    return str(
-        Image(
-            said.get("repository") or match["repository"],
-            said.get("name") or match["name"],
-            said.get("tag") or match["tag"] or "",
-            match["digest"] or "",
-        )
-    )
+    if found is None:
+        raise ImageError(f"{image!r} is no image, and cannot be taken from elsewhere")
+    repository, name, tag = (said.get(field) or found[field] for field in _FIELDS)
+    return f"{repository.removesuffix('/')}/{name}{f':{tag}' if tag else ''}{found['digest'] or ''}"
+
+
+def _in_full(image: str) -> str:
+    """Short names are of Docker Hub."""
+    host, slash, _ = image.partition("/")
+    if slash and (host == "localhost" or re.search(r"[.:A-Z]", host)):
+        return image
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from shared.api.provider import COMPONENT_LABEL, PROVIDER_LABEL
 from shared.charts import yamls
+from shared.charts.manifests import identity
 from shared.kube.resources import Object, dig, split_api_version
 
 from .certificates import CERT_MANAGER, INJECT
@@ -33,25 +34,19 @@ _MOST_OBJECTS = 5_000
 
 
 def parse(text: str) -> list[Object]:
-    """The objects of all documents, in their order. Raises `ComponentsError` for what is none, or comes twice."""
+    """The objects of all documents, in their order. Raises `ComponentsError` for what is none."""
     objects: list[Object] = []
-    seen: dict[tuple[str, ...], int] = {}
-    number = 1
+    number = 0
     try:
         for number, document in enumerate(yamls.load_all(text), 1):
-            if document is None:
-                continue
-            obj = _checked(document, number)
-            who = _identity(obj)
-            if who in seen:
-                what = f"{obj['kind']} {obj['metadata']['name']}"
-                raise ComponentsError(f"components: document {number}: {what} is there already, in {seen[who]}")
-            seen[who] = number
-            objects.append(obj)
+            if document is not None:
+                objects.append(_checked(document, number))
             if len(objects) > _MOST_OBJECTS:
                 raise ComponentsError(f"components: more than {_MOST_OBJECTS} objects")
     except (yamls.YAMLError, RecursionError) as error:
-        raise ComponentsError(f"components: document {number} is not YAML: {' '.join(str(error).split())}") from error
+        raise ComponentsError(
+            f"components: document {number + 1} is not YAML: {' '.join(str(error).split())}"
+        ) from error
     return objects
 
 
@@ -61,51 +56,58 @@ def _checked(document: Any, number: int) -> Object:
     for path in ("apiVersion", "kind", "metadata.name"):
         if not isinstance(value := dig(document, path), str) or not value:
             raise ComponentsError(f"components: document {number}: {document.get('kind') or 'object'} has no {path}")
+    for path, wanted in (("namespace", str), ("labels", dict), ("annotations", dict)):
+        if not isinstance(dig(document["metadata"], path, wanted()), wanted):
+            what = f"{document['kind']} {document['metadata']['name']}"
+            raise ComponentsError(f"components: document {number}: {what} has a metadata.{path} that is none")
     return document
-
-
-def _identity(obj: Object) -> tuple[str, ...]:
-    group, _ = split_api_version(obj["apiVersion"])
-    return group, obj["kind"], str(dig(obj, "metadata.namespace", "")), obj["metadata"]["name"]
 
 
 # -- one namespace -------------------------------------------------------------------------------------------------
 
 
 def into_namespace(components: Iterable[Object], namespace: str) -> list[Object]:
-    """The objects moved into `namespace`, and whatever refers to their old one."""
+    """The objects moved into `namespace`, and whatever refers to their old one. Of two of one name the last counts."""
     objects = deepcopy(list(components))
-    namespaces = [obj for obj in objects if obj["kind"] == "Namespace"]
-    if len(namespaces) > 1:
+    if sum(obj["kind"] == "Namespace" for obj in objects) > 1:
         raise ComponentsError("components: no more than one resource with Kind Namespace is allowed")
-    original = namespaces[0]["metadata"]["name"] if namespaces else ""
-    scoped = _CLUSTER_SCOPED | _defined_for_the_cluster(objects)
+    defined = _defined_scopes(objects)
     for obj in objects:
+        original = str(dig(obj, "metadata.namespace", ""))
         if obj["kind"] == "Namespace":
             obj["metadata"]["name"] = namespace
-        elif obj["kind"] not in scoped:
-            original = original or str(dig(obj, "metadata.namespace", ""))
+        elif defined.get(_group_kind(obj), obj["kind"] not in _CLUSTER_SCOPED):
             obj["metadata"]["namespace"] = namespace
         for kinds, fix in _FIXES:
             if obj["kind"] in kinds:
                 fix(obj, original, namespace)
-    return objects
+    return list({identity(obj): obj for obj in objects}.values())
 
 
-def _defined_for_the_cluster(objects: Iterable[Object]) -> set[str]:
-    crds = (obj for obj in objects if obj["kind"] == "CustomResourceDefinition")
-    return {str(dig(crd, "spec.names.kind")) for crd in crds if dig(crd, "spec.scope") == "Cluster"}
+def _group_kind(obj: Object) -> tuple[str, str]:
+    return split_api_version(obj["apiVersion"])[0], obj["kind"]
+
+
+def _defined_scopes(objects: Iterable[Object]) -> dict[tuple[str, str], bool]:
+    """Whether kinds have a namespace, where a CRD among the objects tells."""
+    specs = [dig(obj, "spec", {}) for obj in objects if obj["kind"] == "CustomResourceDefinition"]
+    return {(str(dig(spec, "group")), str(dig(spec, "names.kind"))): dig(spec, "scope") != "Cluster" for spec in specs}
+
+
+def _items(value: Any) -> list[Object]:
+    """The mappings of a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _fix_subjects(obj: Object, _original: str, namespace: str) -> None:
-    for subject in obj.get("subjects") or []:
+    for subject in _items(obj.get("subjects")):
         if subject.get("namespace"):
             subject["namespace"] = namespace
 
 
 def _fix_webhooks(obj: Object, _original: str, namespace: str) -> None:
     _check_version(obj, _ADMISSION)
-    for webhook in obj.get("webhooks") or []:
+    for webhook in _items(obj.get("webhooks")):
         _move_service(webhook.get("clientConfig"), namespace)
     _fix_injection(obj, namespace)
 
@@ -123,10 +125,8 @@ def _fix_service(obj: Object, _original: str, namespace: str) -> None:
 
 
 def _fix_names(obj: Object, original: str, namespace: str) -> None:
-    if split_api_version(obj["apiVersion"])[0] != CERT_MANAGER or not original:
-        return
     names = dig(obj, "spec.dnsNames")
-    if isinstance(names, list):
+    if original and isinstance(names, list):
         obj["spec"]["dnsNames"] = [str(name).replace(f".{original}.", f".{namespace}.", 1) for name in names]
 
 
@@ -147,7 +147,7 @@ def _check_version(obj: Object, group: str) -> None:
 
 def _move_service(client: Any, namespace: str) -> None:
     service = dig(client, "service")
-    if isinstance(service, dict) and service.get("namespace"):
+    if isinstance(service, dict):
         service["namespace"] = namespace
 
 
