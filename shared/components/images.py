@@ -52,8 +52,8 @@ def _fields(fields: Any, where: str) -> dict[str, str]:
         raise ImageError(f"{where}: want a mapping with some of {', '.join(_FIELDS)}")
     said = {name: value for name in _FIELDS if (value := dig(fields, name, "")) != ""}
     for name, value in said.items():
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise ImageError(f"{where}: {name}: want a text")
+        if not isinstance(value, str | int) or isinstance(value, bool):  # 1.20 would become 1.2
+            raise ImageError(f"{where}: {name}: want a text, in quotes")
     return {name: str(value) for name, value in said.items()}
 
 
