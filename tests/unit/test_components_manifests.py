@@ -1,0 +1,272 @@
+"""Components moved into the namespace of their provider. NF numbers are those of the acceptance list."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from shared.components.errors import ComponentsError
+from shared.components.manifests import into_namespace, labelled, ordered, parse
+from shared.kube import Object
+
+INJECT = "cert-manager.io/inject-ca-from"
+
+
+def made(kind: str, name: str = "it", api: str = "v1", **fields: Any) -> Object:
+    """`namespace` and `annotations` are of its metadata."""
+    metadata = {field: fields.pop(field) for field in ("namespace", "annotations") if field in fields}
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **metadata}, **fields}
+
+
+def moved(*objects: Object) -> list[Object]:
+    before = deepcopy(objects)
+    result = into_namespace(objects, "to")
+    assert objects == before, "changes what it is given"
+    return result
+
+
+# -- documents -----------------------------------------------------------------------------------------------------
+
+
+def test_documents_in_their_order() -> None:
+    text = "---\n---\n# nothing\n---\nkind: B\napiVersion: v1\nmetadata: {name: b}\n---\nnull\n---\n" + (
+        "{apiVersion: a/v1, kind: A, metadata: {name: a, labels: null}, version: 1.10, on: 2026-01-01}\n...\n"
+    )
+    assert parse(text) == [
+        made("B", "b"),
+        {
+            "apiVersion": "a/v1",
+            "kind": "A",
+            "metadata": {"name": "a", "labels": None},
+            "version": 1.1,
+            "true": "2026-01-01",
+        },
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "---\n", "# nothing\n---\nnull\n"])
+def test_no_documents(text: str) -> None:
+    assert parse(text) == []
+
+
+OBJECT = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(OBJECT + "---\nhello", "document 2 is a str, not an object", id="a word"),
+        pytest.param("- a", "document 1 is a list, not an object", id="a list"),
+        pytest.param("{}", "document 1: object has no apiVersion", id="empty"),
+        pytest.param(OBJECT.replace("v1", "7"), "document 1: A has no apiVersion", id="apiVersion"),
+        pytest.param(OBJECT.replace("A", "[]"), "document 1: object has no kind", id="kind"),
+        pytest.param(OBJECT.replace("{name: a}", "a"), "document 1: A has no metadata.name", id="metadata"),
+        pytest.param("apiVersion: v1\nkind: List\nitems: []", "List has no metadata.name", id="a List"),
+        pytest.param(OBJECT.replace("}", ", labels: [x]}"), "document 1: A a has a metadata.labels", id="labels"),
+        pytest.param(OBJECT.replace("}", ", annotations: x}"), "A a has a metadata.annotations", id="annotations"),
+        pytest.param(OBJECT.replace("}", ", namespace: {}}"), "A a has a metadata.namespace", id="namespace"),
+        pytest.param(OBJECT + "---\na: {\n", "document 2 is not YAML: .*line 6", id="no YAML"),
+        pytest.param("a: &a !!python/object/apply:os.system [x]", "document 1 is not YAML", id="tags"),
+        pytest.param("[" * 100_000, "not YAML: .*levels deep", id="deep"),
+        pytest.param("a: &a {b: *a}", "not YAML: .*contains itself", id="contains itself"),
+        pytest.param(
+            "a: &a [x]\nb: &b [" + "*a," * 99 + "]\nc: &c [" + "*b," * 99 + "]\nd: [" + "*c," * 999 + "]",
+            "not YAML: .*values",
+            id="aliases of aliases",
+        ),
+        pytest.param((OBJECT + "---\n") * 5_001, "more than 5000 objects", id="too many"),
+    ],
+)
+def test_bad_documents(text: str, message: str) -> None:
+    with pytest.raises(ComponentsError, match=message):
+        parse(text)
+
+
+# -- namespaces ----------------------------------------------------------------------------------------------------
+
+
+def test_nf1_two_namespaces() -> None:
+    with pytest.raises(ComponentsError, match="no more than one resource with Kind Namespace"):
+        moved(made("Namespace", "a"), made("Namespace", "b"))
+
+
+def test_nf2_the_namespace_is_renamed() -> None:
+    assert moved(made("Namespace", "from")) == [made("Namespace", "to")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(made("Pod", namespace="from"), made("Pod", namespace="to"), id="NF3"),
+        pytest.param(made("Pod"), made("Pod", namespace="to"), id="NF3 without one"),
+        pytest.param(made("ClusterRole"), made("ClusterRole"), id="NF4"),
+        pytest.param(made("APIService"), made("APIService"), id="known to have none"),
+        pytest.param(
+            made("Foo", api="x.io/v1"), made("Foo", api="x.io/v1", namespace="to"), id="unknown kinds have one"
+        ),
+    ],
+)
+def test_nf3_nf4_objects(before: Object, after: Object) -> None:
+    assert moved(before) == [after]
+
+
+def crd(kind: str, scope: str, group: str = "x.io") -> Object:
+    return made(
+        "CustomResourceDefinition",
+        f"{kind.lower()}s.{group}",
+        "apiextensions.k8s.io/v1",
+        spec={"group": group, "scope": scope, "names": {"kind": kind}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "kind", "api", "namespaced"),
+    [
+        ("Cluster", "Foo", "x.io/v2", False),
+        ("Namespaced", "Foo", "x.io/v1", True),
+        ("Namespaced", "Node", "x.io/v1", True),
+        ("Cluster", "ConfigMap", "v1", True),
+        ("Cluster", "Foo", "y.io/v1", True),
+    ],
+    ids=str,
+)
+def test_crds_among_the_objects_tell_the_scope(scope: str, kind: str, api: str, namespaced: bool) -> None:
+    *_, result = moved(crd(kind, scope), made(kind, api=api, namespace="from"))
+    assert result["metadata"].get("namespace") == ("to" if namespaced else "from")
+
+
+@pytest.mark.parametrize("spec", [None, [], {"names": 7}, {"conversion": {"webhook": {"clientConfig": "x"}}}], ids=str)
+def test_odd_crds_are_left_to_the_api_server(spec: object) -> None:
+    obj = made("CustomResourceDefinition", api="apiextensions.k8s.io/v1", spec=spec)
+    assert moved(obj) == [obj]
+
+
+def test_of_two_of_one_name_the_last_counts() -> None:
+    first, other, last = made("Pod", namespace="a", spec=1), made("Pod", "other"), made("Pod", namespace="b", spec=2)
+    assert moved(first, other, last) == [made("Pod", namespace="to", spec=2), made("Pod", "other", namespace="to")]
+
+
+# -- what refers to a namespace ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["ClusterRoleBinding", "RoleBinding"])
+@pytest.mark.parametrize(
+    ("subjects", "after"),
+    [
+        ([{"name": "a", "namespace": "from"}, {"name": "u"}], [{"name": "a", "namespace": "to"}, {"name": "u"}]),
+        (None, None),
+        (7, 7),
+        (["a", None], ["a", None]),
+    ],
+    ids=str,
+)
+def test_subjects(kind: str, subjects: object, after: object) -> None:
+    (result,) = moved(made(kind, api="rbac.authorization.k8s.io/v1", subjects=subjects))
+    assert result["subjects"] == after
+
+
+def service(namespace: str) -> Object:
+    return {"service": {"name": "s", "namespace": namespace, "port": 443}}
+
+
+def webhooks(kind: str, version: str, namespace: str, inject: str) -> Object:
+    api = f"admissionregistration.k8s.io/{version}"
+    hooks = [{"clientConfig": service(namespace)}, {"clientConfig": {"url": "https://x"}}, {"name": "odd"}, "odd"]
+    return made(kind, api=api, webhooks=hooks, annotations={INJECT: inject, "a": "b"})
+
+
+def conversion(version: str, namespace: str, inject: str) -> Object:
+    client = service(namespace)
+    hook = {"webhookClientConfig": client} if version == "v1beta1" else {"webhook": {"clientConfig": client}}
+    api, spec = f"apiextensions.k8s.io/{version}", {"conversion": {"strategy": "Webhook", **hook}}
+    return made("CustomResourceDefinition", api=api, spec=spec, annotations={INJECT: inject})
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_nf5_webhooks_and_conversions(version: str) -> None:
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        assert moved(webhooks(kind, version, "from", "from/c")) == [webhooks(kind, version, "to", "to/c")]
+    assert moved(conversion(version, "from", "from/c")) == [conversion(version, "to", "to/c")]
+
+
+def test_nf5_a_service_without_namespace_gets_one() -> None:
+    hooks = webhooks("ValidatingWebhookConfiguration", "v1", "to", "to/c")
+    bare = deepcopy(hooks)
+    del bare["webhooks"][0]["clientConfig"]["service"]["namespace"]
+    assert moved(bare) == [hooks]
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        webhooks("ValidatingWebhookConfiguration", "v1beta2", "from", "from/c"),
+        webhooks("MutatingWebhookConfiguration", "v1alpha1", "from", "from/c"),
+        conversion("v1beta2", "from", "from/c"),
+    ],
+    ids=lambda obj: obj["kind"],
+)
+def test_nf5_other_versions(obj: Object) -> None:
+    with pytest.raises(ComponentsError, match=f"{obj['kind']} it is of .*supported are v1 and v1beta1"):
+        moved(obj)
+
+
+@pytest.mark.parametrize("value", ["c", "", "a/b/c"])
+def test_nf5_annotations_that_name_nothing(value: str) -> None:
+    for obj in (webhooks("MutatingWebhookConfiguration", "v1", "from", value), conversion("v1", "from", value)):
+        with pytest.raises(ComponentsError, match=f"{obj['kind']} it: annotation {INJECT} is '{value}'"):
+            moved(obj)
+
+
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        ("webhook.from.svc", "webhook.to.svc"),
+        ("webhook.from.svc.cluster.local", "webhook.to.svc.cluster.local"),
+        ("webhook.elsewhere.svc", "webhook.elsewhere.svc"),
+        ("a.from.b.from.c", "a.to.b.from.c"),
+        ("from.svc", "from.svc"),
+        ("webhook.from", "webhook.from"),
+    ],
+)
+def test_nf6_names_of_certificates(name: str, after: str) -> None:
+    def certificate(namespace: str, name: str) -> Object:
+        return made("Certificate", api="cert-manager.io/v1", namespace=namespace, spec={"dnsNames": [name]})
+
+    namespace = made("Namespace", "another")
+    assert moved(namespace, certificate("from", name))[1] == certificate("to", after)
+
+
+@pytest.mark.parametrize("spec", [None, {"dnsNames": "x"}, {"dnsNames": None}], ids=str)
+def test_nf6_odd_certificates(spec: object) -> None:
+    (result,) = moved(made("Certificate", api="cert-manager.io/v1", namespace="from", spec=spec))
+    assert result["spec"] == spec
+
+
+# -- labels and order ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [None, {}, {"a": "b"}, {"a": "b", "cluster.x-k8s.io/provider": "other"}], ids=str)
+def test_nf7_labels(labels: dict[str, str] | None) -> None:
+    obj = made("Pod")
+    obj["metadata"]["labels"] = labels
+    (result,) = labelled([obj], "infrastructure-x")
+    assert obj["metadata"]["labels"] is labels
+    assert result["metadata"]["labels"] == {
+        **(labels or {}),
+        "clusterctl.cluster.x-k8s.io": "",
+        "cluster.x-k8s.io/provider": "infrastructure-x",
+    }
+
+
+def test_the_namespace_comes_first_then_certificates() -> None:
+    objects = [
+        made("Pod", "b"),
+        made("Certificate", "c", "cert-manager.io/v1"),
+        made("Pod", "a"),
+        made("Issuer", "i", "cert-manager.io/v1"),
+        made("Namespace", "n"),
+        made("Certificate", "d", "other.io/v1"),
+    ]
+    assert [obj["metadata"]["name"] for obj in ordered(objects)] == ["n", "i", "c", "b", "a", "d"]
