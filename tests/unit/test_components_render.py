@@ -1,0 +1,166 @@
+"""A provider's objects from its components: each step in its turn, and whose errors are whose."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
+from shared.components.errors import ComponentsError
+from shared.components.render import generated, render
+from shared.kube import Object, dig
+from tests.support.providers_made import provider
+
+COMPONENTS = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: x-system}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: x-system}
+data: {region: "${REGION:=here}", project: "${PROJECT}"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: x-controller-manager, namespace: x-system}
+spec:
+  replicas: 1
+  template:
+    spec:
+      containers:
+      - {name: manager, image: "reg.example/x/manager:v1", args: ["--v=1"]}
+"""
+VALUES = {"PROJECT": "p"}
+
+
+@pytest.fixture(autouse=True)
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the mounted configuration is; it is not there."""
+    path = tmp_path / "clusterctl.yaml"
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(path))
+    return path
+
+
+def x(kind: ProviderKind = INFRASTRUCTURE, name: str = "x", **spec: object) -> Object:
+    return provider(kind, name, "to", **spec)
+
+
+def of(objects: list[Object], kind: str) -> Object:
+    (found,) = [obj for obj in objects if obj["kind"] == kind]
+    return found
+
+
+def image(objects: list[Object]) -> str:
+    (container,) = dig(of(objects, "Deployment"), "spec.template.spec.containers")
+    return str(container["image"])
+
+
+def test_what_clusterctl_generates_without_the_namespace_that_is_there_already() -> None:
+    plain = generated(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
+    assert [obj["kind"] for obj in plain] == ["Namespace", "ConfigMap", "Deployment"]
+    assert plain[0]["metadata"]["name"] == "to"
+    rendered = render(COMPONENTS, provider=x(), values=VALUES)
+    assert rendered.objects == plain[1:]
+    assert rendered.variables == {"REGION": "here", "PROJECT": None}
+    assert rendered == render(COMPONENTS, provider=x(), values=VALUES)
+
+
+def test_a_namespace_where_components_bring_none() -> None:
+    components = COMPONENTS.partition("---")[2]
+    whole = generated(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
+    assert generated(components, VALUES, namespace="to", label="infrastructure-x") == whole
+
+
+@pytest.mark.parametrize(
+    ("provider", "label"), [(x(), "infrastructure-x"), (x(CORE, "cluster-api"), "cluster-api")], ids=["x", "core"]
+)
+def test_everything_is_in_the_namespace_of_the_provider_and_has_its_label(provider: Object, label: str) -> None:
+    before = deepcopy(provider)
+    for obj in render(COMPONENTS, provider=provider, values=VALUES).objects:
+        assert obj["metadata"]["namespace"] == "to"
+        assert obj["metadata"]["labels"]["cluster.x-k8s.io/provider"] == label
+    assert provider == before
+
+
+def test_additional_manifests_are_components_too() -> None:
+    more = (
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: more}\nstringData: {project: '${PROJECT}', also: '${ALSO:=a}'}"
+    )
+    rendered = render(COMPONENTS, provider=x(), values=VALUES, additional=more)
+    secret = of(rendered.objects, "Secret")
+    assert secret["stringData"] == {"project": "p", "also": "a"}
+    assert secret["metadata"]["namespace"] == "to"
+    assert set(rendered.variables) == {"REGION", "PROJECT", "ALSO"}
+
+
+def test_additional_manifests_take_the_place_of_components() -> None:
+    more = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mine: 'yes'}"
+    rendered = render(COMPONENTS, provider=x(), values=VALUES, additional=more)
+    assert [obj["kind"] for obj in rendered.objects] == ["ConfigMap", "Deployment"]
+    assert rendered.objects[0]["data"] == {"mine": "yes"}
+
+
+REPLICAS = {"target": {"kind": "Deployment"}, "patch": "[{op: test, path: /spec/replicas, value: 3}]"}
+
+
+def test_patches_see_what_customization_made() -> None:
+    made = render(COMPONENTS, provider=x(deployment={"replicas": 3}, patches=[REPLICAS]), values=VALUES)
+    assert of(made.objects, "Deployment")["spec"]["replicas"] == 3
+
+
+def test_customization_sees_the_images_of_the_secret() -> None:
+    values = {**VALUES, "images": "{all: {repository: r.io}, infrastructure-x/manager: {tag: v2}}"}
+    assert image(render(COMPONENTS, provider=x(), values=values).objects) == "r.io/manager:v2"
+    custom = x(deployment={"containers": [{"name": "manager", "imageUrl": "s.io/other:v3"}]})
+    assert image(render(COMPONENTS, provider=custom, values=values).objects) == "s.io/other:v3"
+
+
+def test_images_of_the_mounted_configuration_come_last(configuration: Path) -> None:
+    configuration.write_text("images: {all: {repository: last.io}, infrastructure-y: {tag: v9}}")
+    values = {**VALUES, "images": "{all: {repository: r.io, tag: v2}}"}
+    assert image(render(COMPONENTS, provider=x(), values=values).objects) == "last.io/manager:v2"
+    custom = x(deployment={"containers": [{"name": "manager", "imageUrl": "other:v3"}]})
+    assert image(render(COMPONENTS, provider=custom, values=values).objects) == "last.io/other:v3"
+
+
+@pytest.mark.parametrize(
+    ("components", "values", "spec", "reason", "message"),
+    [
+        ("${A} ${B:=}", {}, {}, "ComponentsFetchError", r"variables \[A, B\] is not set"),
+        ("${A", {}, {}, "ComponentsFetchError", "line 1 of the components: missing closing brace"),
+        ("a: [", {}, {}, "ComponentsFetchError", "document 1 is not YAML"),
+        (
+            COMPONENTS,
+            {"PROJECT": 'p"}\n---\nx'},
+            {},
+            "ComponentsFetchError",
+            "document 2 is not YAML|document 3 is a str",
+        ),
+        (COMPONENTS, {**VALUES, "images": "[]"}, {}, "ComponentsImageOverrideError", "images of the config Secret"),
+        (
+            COMPONENTS,
+            VALUES,
+            {"deployment": {"containers": [{"name": "none"}]}},
+            "ComponentsCustomizationError",
+            "no container 'none'",
+        ),
+        (COMPONENTS, VALUES, {"patches": [REPLICAS]}, "ComponentsPatchError", "Deployment.*another value"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_errors_have_the_reason_of_their_step(
+    components: str, values: dict[str, str], spec: Object, reason: str, message: str
+) -> None:
+    with pytest.raises(ComponentsError, match=message) as caught:
+        render(components, provider=x(**spec), values=values)
+    assert caught.value.reason == reason
+
+
+def test_the_mounted_configuration_is_named_in_errors(configuration: Path) -> None:
+    configuration.write_text("images: {all: r.io}")
+    with pytest.raises(ComponentsError, match="images of the configuration: all") as caught:
+        render(COMPONENTS, provider=x(), values=VALUES)
+    assert caught.value.reason == "ComponentsImageOverrideError"
