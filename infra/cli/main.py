@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-import yaml
 from rich.markup import escape
 
-from . import clusters, release
+from . import clusters, provider, release
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir
 from .output import Timeline, WaitTimeout, err, out
@@ -136,11 +135,12 @@ def render(
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
 
+    from .manifests import dump
     from .render import render as render_files
 
     with failures(ChartError, InvalidName, InvalidRelease, OSError, ValueError, KeyError):
         objects = render_files(release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version)
-        sys.stdout.write(yaml.safe_dump_all(objects, sort_keys=False))
+        sys.stdout.write(dump(objects))
 
 
 @app.command()
@@ -239,6 +239,7 @@ def doctor() -> None:
 
 clusters.register(app)
 app.add_typer(release.app)
+app.add_typer(provider.app)
 
 
 def _demo_releases() -> Path:

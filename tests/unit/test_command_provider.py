@@ -1,0 +1,183 @@
+"""`provider render`: files in, manifests out, and what is said when a file does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.cli import manifests
+from infra.cli.main import app
+from shared.charts import yamls
+from shared.kube import Object
+
+PROVIDER = """
+apiVersion: operator.cluster.x-k8s.io/v1alpha2
+kind: InfrastructureProvider
+metadata: {name: x, namespace: to}
+spec:
+  version: v1.2.3
+  configSecret: {name: settings}
+  additionalManifests: {name: more}
+  deployment: {replicas: 3}
+"""
+COMPONENTS = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: from}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config}
+data: {region: "${REGION}", zone: "${ZONE:=y}"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager}
+spec: {template: {spec: {containers: []}}}
+"""
+METADATA = """
+apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
+kind: Metadata
+releaseSeries: [{major: 1, minor: 2, contract: v1beta2}, {major: 0, minor: 1, contract: v1alpha3}]
+"""
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: settings}\n"
+MORE = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\ndata: {manifests: "%s"}\n'
+FILES = {
+    "provider": PROVIDER,
+    "components": COMPONENTS,
+    "metadata": METADATA,
+    "secret": SECRET + "data: {REGION: bm9ydGg=}",
+    "additional": MORE % r"apiVersion: v1\nkind: Pod\nmetadata: {name: p}",
+}
+
+
+class Outcome(NamedTuple):
+    code: int
+    objects: list[Object]
+    said: str
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "none"))
+
+
+def run(folder: Path, **files: str | None) -> Outcome:
+    """With the files above, others in their place, None for none."""
+    arguments = ["provider", "render"]
+    for name, text in {**FILES, **files}.items():
+        if text is not None:
+            (folder / name).write_bytes(text.encode("latin-1"))
+            arguments += [f"--{name}", str(folder / name)]
+    result = CliRunner().invoke(app, arguments)
+    return Outcome(result.exit_code, list(yamls.load_all(result.stdout)), " ".join(result.stderr.split()))
+
+
+def test_all_that_a_provider_consists_of(tmp_path: Path) -> None:
+    code, objects, said = run(tmp_path)
+    assert (code, said) == (0, "")
+    config, deployment, pod = objects
+    assert config["data"] == {"region": "north", "zone": "y"}
+    assert deployment["spec"]["replicas"] == 3
+    assert pod["metadata"]["name"] == "p"
+    assert {obj["metadata"]["namespace"] for obj in objects} == {"to"}
+
+
+def test_text_of_a_secret_beats_its_data(tmp_path: Path) -> None:
+    _, (config, *_), _ = run(tmp_path, secret=SECRET + "data: {REGION: bm9ydGg=}\nstringData: {REGION: south, ZONE: 7}")
+    assert config["data"] == {"region": "south", "zone": "7"}
+
+
+def test_a_provider_among_other_objects_without_namespace(tmp_path: Path) -> None:
+    both = f"{SECRET}---{PROVIDER.replace(', namespace: to', '')}"
+    code, objects, _ = run(tmp_path, provider=both)
+    assert code == 0
+    assert {obj["metadata"]["namespace"] for obj in objects} == {"default"}
+
+
+def test_without_version_the_metadata_says_nothing(tmp_path: Path) -> None:
+    code, _, said = run(tmp_path, provider=PROVIDER.replace("version: v1.2.3", ""))
+    assert code == 0
+    assert "note: spec.version is not set" in said
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"secret": None},
+            "note: without Secret to/settings; --secret names the file .* variables [REGION] is not set",
+        ),
+        ({"secret": SECRET.replace("settings", "x")}, "Secret to/settings is not in it"),
+        ({"secret": SECRET.replace("}", ", namespace: elsewhere}")}, "Secret to/settings is not in it"),
+        ({"secret": SECRET + "data: {"}, "secret: not YAML"),
+        ({"additional": SECRET}, "ConfigMap to/more is not in it"),
+        ({"additional": MORE % "x"}, "document 4 is a str, not an object"),
+        ({"provider": SECRET}, "no provider of operator.cluster.x-k8s.io in it: CoreProvider"),
+        ({"provider": PROVIDER.replace("operator.", "")}, "no provider of operator.cluster.x-k8s.io in it"),
+        ({"provider": PROVIDER.replace("v1.2.3", "v1.3.0")}, "version v1.3.0 does not match any release series"),
+        ({"provider": PROVIDER.replace("v1.2.3", "v0.1.0")}, "of contract v1alpha3"),
+        ({"provider": PROVIDER.replace("v1.2.3", "newest")}, "newest"),
+        ({"metadata": "kind: x"}, "metadata.yaml is"),
+        ({"components": "\xff"}, "components: not UTF-8 text"),
+        ({"components": "${"}, "line 1 of the components"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit(tmp_path: Path, files: dict[str, str | None], message: str) -> None:
+    code, objects, said = run(tmp_path, **files)
+    assert (code, objects) == (1, [])
+    for part in message.split(" .* "):
+        assert part in said
+
+
+def test_without_more_manifests(tmp_path: Path) -> None:
+    code, objects, said = run(tmp_path, additional=None)
+    assert (code, len(objects)) == (0, 2)
+    assert "note: without ConfigMap to/more; --additional names the file" in said
+
+
+TEXTS = [
+    "y",
+    "N",
+    "yes",
+    "on",
+    "~",
+    "null",
+    "=",
+    "<<",
+    "1e3",
+    "+.5E+3",
+    "-.5",
+    "1.",
+    "0o17",
+    "-0o7",
+    "012",
+    "0x1F",
+    "1_000",
+    "1_0e1",
+    "1:30",
+    "2026-01-01",
+    ".inf",
+    "1e",
+    ".",
+]
+
+
+@pytest.mark.parametrize("text", ["", " a\nb: c\n", "ä\u2028\t\x7f", "!x", "- a", "{", "#", *TEXTS])
+def test_texts_come_back_from_manifests_as_texts(text: str) -> None:
+    objects: list[Object] = [{"kind": text, text: [text, {"a": text}]}, {}]
+    assert list(yamls.load_all(manifests.dump(objects))) == objects
+
+
+@pytest.mark.parametrize("value", [0, -7, 2**63, 1.5, 1e300, True, False, None, [], {}], ids=str)
+def test_values_come_back_from_manifests(value: object) -> None:
+    assert list(yamls.load_all(manifests.dump([{"b": value, "a": [value]}]))) == [{"b": value, "a": [value]}]
+
+
+def test_manifests_have_no_anchors() -> None:
+    shared = {"a": "b"}
+    assert manifests.dump([{"one": shared, "other": shared}]) == "one:\n  a: b\nother:\n  a: b\n"
