@@ -139,7 +139,7 @@ def _roll_out(
 
 def _remember(provider: Object, digest: str) -> list[Effect]:
     """What the gate goes by: reached only once everything before it has succeeded."""
-    if dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest:
+    if _remembered(provider, digest):
         return []
     patch: Object = {"metadata": {"annotations": {contract.HASH_ANNOTATION: digest}}}
     return [Patch(contract.kind_of(provider).resource, provider, patch)]
@@ -151,12 +151,17 @@ def _kept(secret: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": secret["type"], "data": secret["data"]}
 
 
+def _remembered(provider: Object, digest: str) -> bool:
+    return bool(dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest)
+
+
 def _plan(
     observed: Observed, provider: Object, policy: Policy, wanted: Sequence[Object], state: State
 ) -> tuple[Plan, bool]:
     """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
     known = observed.known
-    resumed = dig(provider, "status.target.inputs") == observed.digest
+    # One that was through is looked at anew: its objects may have been changed by others since.
+    resumed = dig(provider, "status.target.inputs") == observed.digest and not _remembered(provider, observed.digest)
     whole = inventory.plan(wanted, known, resumed=resumed)
     if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in LATE for step in whole.steps):
         return whole, True

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ..charts.manifests import hooks_of
 from ..clients import Workload
 from ..effects import MANAGER
-from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, dig, key_of
+from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, deleting, dig, key_of
 from ..kube.crds import CRD, await_established
 from .fields import without
 from .inventory import is_owned
@@ -58,6 +58,10 @@ def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -
         if error.status != 422 or not _IMMUTABLE.search(str(error)):
             raise
         applied = Applied(_make_anew(workload, resource, obj, policy, error))
+    if deleting(applied.live):
+        # What is on its way out takes every change with it.
+        _await_gone(workload, resource, obj, "is being deleted")
+        applied = replace(applied, live=_served(workload, resource, obj, force=True))
     if resource.kind == CRD.kind and resource.group == CRD.group:
         return replace(applied, live=await_established(workload.client, obj["metadata"]["name"]))
     return applied
@@ -124,12 +128,17 @@ def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Poli
         if not is_owned(live):
             raise Refused(f"{refusal.detail}; and it is not ours to delete", status=refusal.status, body=refusal.body)
         workload.client.delete(resource, key, uid=live["metadata"]["uid"])
+    _await_gone(workload, resource, obj, "is being deleted to be made anew")
+    return _served(workload, resource, obj, force=True)
+
+
+def _await_gone(workload: Workload, resource: Resource, obj: Object, state: str) -> None:
+    key = key_of(obj) if resource.namespaced else Key("", obj["metadata"]["name"])
     deadline = time.monotonic() + _SETTLES_WITHIN
     while workload.client.find(resource, key) is not None:
         if time.monotonic() > deadline:
-            raise TimeoutError("is being deleted to be made anew; its finalizers hold it")
+            raise TimeoutError(f"{state}; its finalizers hold it")
         time.sleep(0.1)
-    return _served(workload, resource, obj, force=True)
 
 
 def _poll(attempt: Callable[[], Object], failure: NotFound) -> Object:

@@ -61,7 +61,7 @@ def prune(workload: Workload, entry: Entry, policy: Policy) -> Entry | None:
             if others:
                 return replace(entry, status=KEPT, error=others)
         workload.client.delete(resource, key, uid=live["metadata"]["uid"])
-        if is_custom(entry):
+        if is_custom(entry) or resource.kind == CRD.kind:
             return _gone(workload, resource, key, failed)
     except Conflict:
         return replace(entry, error="")  # replaced between the look and the deletion: not ours

@@ -157,7 +157,7 @@ class Rollout:
                 raise live
             match step.action:
                 case "keep":
-                    return look_again(self.workload, entry, judge) if entry.waiting else entry
+                    return self._keep(step, entry, outcome, judge) if entry.waiting else entry
                 case "verify":
                     return self._verify(step, entry, live, outcome, judge)
                 case "apply":
@@ -169,6 +169,14 @@ class Rollout:
             return replace(entry, status=NOT_SYNCED, error=told(entry, error))
         except (ApiError, TimeoutError) as error:
             return replace(entry, status=NOT_SYNCED, error=told(entry, error))
+
+    def _keep(self, step: Step, entry: Entry, outcome: Outcome, judge: Callable[[Object], str]) -> Entry:
+        """Applied before and not ready then; by now it may be, or somebody may have taken it away."""
+        resource = self.resources[step.obj["apiVersion"], step.obj["kind"]]
+        live = self.workload.client.find(resource, Key(entry.namespace, entry.name))
+        if live is None:
+            return self._apply(step, entry, step.obj, outcome, judge)[0]
+        return replace(entry, waiting=judge(live))
 
     def _verify(
         self, step: Step, entry: Entry, live: Object | None, outcome: Outcome, judge: Callable[[Object], str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +16,12 @@ import pytest
 from functions import catalog
 from infra import control_plane
 from infra.local import crds
-from shared.api.conditions import get_condition
-from shared.api.provider import GROUP, KINDS, ProviderKind
-from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, SECRET
+from shared.api.conditions import get_condition, is_true
+from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL, ProviderKind
+from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT, SECRET
 from shared.clients import Clients
-from shared.event import Event, change_event
-from shared.kube import Client, Key, Object, Resource, connect, dig, key_of
+from shared.event import Change, Event, change_event
+from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.site import Asked, Site, Told
@@ -40,6 +41,11 @@ class Providers:
     namespaces: set[str] = field(default_factory=set)
     answers: list[tuple[str, Answer]] = field(default_factory=list)
 
+    @property
+    def requests(self) -> int:
+        """How many the functions have sent so far."""
+        return self.clients.management.requests
+
     # -- what users do -----------------------------------------------------------------------------------------
 
     def namespace(self, name: str) -> str:
@@ -51,11 +57,10 @@ class Providers:
     def apply(
         self, kind: ProviderKind, name: str, namespace: str, annotations: Mapping[str, str] | None = None, **spec: Any
     ) -> Object:
-        """`wait: false`, since no controller makes Deployments available here, unless said otherwise."""
         metadata = {
             "name": name,
             "namespace": self.namespace(namespace),
-            "annotations": {"capi-functions.dev/wait": "false", **(annotations or {})},
+            "annotations": dict(annotations or {}),
         }
         body: Object = {"apiVersion": kind.resource.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
         return self.client.apply(kind.resource, body, manager="user")
@@ -84,6 +89,11 @@ class Providers:
             return Answer(204, "gone")
         return self.send(change_event(found, "update", source="/test", reference=True, resync=resync))
 
+    def tell(self, obj: Object, resource: Resource, change: Change = "update") -> Answer:
+        """An event about an object that a provider has brought."""
+        whole = {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
+        return self.send(change_event(whole, change, source="/test"))
+
     def send(self, event: Event) -> Answer:
         last, todo = Answer(204), deque([event])
         for _ in range(20):
@@ -100,6 +110,20 @@ class Providers:
                     todo.append(last.reply)
         return last
 
+    def until_ready(self, kind: ProviderKind, name: str, namespace: str) -> Object:
+        """Events about the provider and its Deployments, until it is ready as it stands now."""
+        deadline = time.monotonic() + 60
+        while True:
+            self.settle(kind, name, namespace)
+            for deployment in list(self.client.list(DEPLOYMENT, namespace, selector=PROVIDER_LABEL)):
+                self.tell(deployment, DEPLOYMENT)
+            provider = self.get(kind, name, namespace)
+            observed = dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
+            if observed and is_true(dig(provider, "status.conditions"), "Ready"):
+                return provider
+            assert time.monotonic() < deadline, f"{dig(provider, 'status.conditions')} {self.answers[-4:]}"
+            time.sleep(0.1)
+
     # -- what is there then ------------------------------------------------------------------------------------
 
     def get(self, kind: ProviderKind, name: str, namespace: str) -> Object:
@@ -110,6 +134,25 @@ class Providers:
         found = get_condition(dig(provider, "status.conditions"), type_)
         assert found is not None, f"no {type_}: {dig(provider, 'status.conditions')} {self.answers[-4:]}"
         return found
+
+    def versions(self) -> dict[str, str]:
+        """The resourceVersion of everything that any provider has brought, and of the providers."""
+        found = {}
+        for resource in {*self.clients.discovery.served().values()}:
+            try:
+                selector = "" if resource.group == GROUP else PROVIDER_LABEL
+                for obj in self.client.list(resource, selector=selector):
+                    found[f"{resource.kind} {key_of(obj)}"] = obj["metadata"]["resourceVersion"]
+            except ApiError:
+                continue  # cannot be listed
+        return found
+
+    def without_webhooks(self, label: str) -> None:
+        """What answers them does not run here, and their kinds could not be used."""
+        for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            resource = Resource("admissionregistration.k8s.io", "v1", "Webhook", kind, namespaced=False)
+            for obj in list(self.client.list(resource, selector=f"{PROVIDER_LABEL}={label}")):
+                self.client.delete(resource, key_of(obj))
 
     def remove_all(self) -> None:
         """Every provider, by force, with all that it brought; then the namespaces."""
@@ -133,7 +176,7 @@ def _resource(provider: Object) -> Resource:
 def provider_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A control plane that serves providers and nothing of Cluster API, whose kinds they bring themselves."""
     folder = tmp_path_factory.mktemp("provider-plane") / "management"
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
     client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
     groups = (GROUP, CLUSTERCTL_PROVIDER.group)
     crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") in groups])
@@ -159,7 +202,9 @@ def providers(
     with Site(answer) as site:
         monkeypatch.setenv("GITHUB_URL", site.url)
         monkeypatch.setenv("GITHUB_API_URL", site.url)
-        world = Providers(client, Clients(client), site, releases)
+        theirs = connect.from_kubeconfig(str(control_plane.kubeconfig(provider_plane)))
+        world = Providers(client, Clients(theirs), site, releases)
         yield world
         world.remove_all()
-    client.close()
+    for each in (client, theirs):
+        each.close()

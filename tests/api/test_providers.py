@@ -1,0 +1,222 @@
+"""The life of real providers on a real API server: installed, left alone, upgraded, reconfigured, deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, PROVIDER_LABEL, ProviderKind
+from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT, SECRET
+from shared.kube import Key, Object, Resource, dig
+from shared.kube.crds import CRD
+from tests.support.provider_world import Providers
+from tests.support.providers import CURRENT, PREVIOUS, components
+
+FOUR = (
+    (CORE, "cluster-api", "capi-system", "core-components.yaml"),
+    (BOOTSTRAP, "kubeadm", "capi-kubeadm-bootstrap-system", "bootstrap-components.yaml"),
+    (CONTROL_PLANE, "kubeadm", "capi-kubeadm-control-plane-system", "control-plane-components.yaml"),
+    (INFRASTRUCTURE, "docker", "capd-system", "infrastructure-components-development.yaml"),
+)
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+CORE_KEY = (CORE, "cluster-api", "capi-system")
+
+
+def bring(providers: Providers, version: str) -> None:
+    """All four at this version, one after the other."""
+    providers.releases.append(components(version))
+    for kind, name, namespace, file in FOUR:
+        providers.apply(kind, name, namespace, version=version, fetchConfig={"url": providers.url(file)})
+        providers.until_ready(kind, name, namespace)
+
+
+def of_provider(providers: Providers, resource: Resource, label: str) -> list[str]:
+    found = providers.client.list(resource, selector=f"{PROVIDER_LABEL}={label}")
+    return sorted(obj["metadata"]["name"] for obj in found)
+
+
+def test_the_four(providers: Providers) -> None:
+    before = providers.requests
+    bring(providers, PREVIOUS)
+    print("install of the four:", providers.requests - before, "requests")
+    for kind, name, namespace, _ in FOUR:
+        provider = providers.get(kind, name, namespace)
+        assert (dig(provider, "status.installedVersion"), dig(provider, "status.contract")) == (PREVIOUS, "v1beta2")
+        assert dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
+        listed = providers.client.get(CLUSTERCTL_PROVIDER, Key(namespace, kind.label(name)))
+        assert (listed["providerName"], listed["type"], listed["version"]) == (name, kind.kind, PREVIOUS)
+
+    # Nothing new: two reads at most, and no write.
+    for kind, name, namespace, _ in FOUR:
+        versions, before = providers.versions(), providers.requests
+        providers.settle(kind, name, namespace)
+        assert providers.requests - before <= 2
+        assert providers.versions() == versions
+
+    # A look at everything writes nothing either.
+    versions, before = providers.versions(), providers.requests
+    for kind, name, namespace, _ in FOUR:
+        providers.settle(kind, name, namespace, resync=True)
+    print("resync of the four:", providers.requests - before, "requests")
+    assert providers.versions() == versions
+
+    before = providers.requests
+    bring(providers, CURRENT)
+    print("upgrade of the four:", providers.requests - before, "requests")
+    for kind, name, namespace, _ in FOUR:
+        provider = providers.get(kind, name, namespace)
+        assert dig(provider, "status.installedVersion") == CURRENT
+        assert providers.condition(provider, "ProviderUpgraded")["status"] == "True"
+        [deployment] = providers.client.list(DEPLOYMENT, namespace)
+        images = [container["image"] for container in dig(deployment, "spec.template.spec.containers")]
+        assert all(image.endswith(CURRENT) for image in images), images
+        listed = providers.client.get(CLUSTERCTL_PROVIDER, Key(namespace, kind.label(name)))
+        assert listed["version"] == CURRENT
+
+    before = providers.requests
+    for kind, name, namespace, _ in reversed(FOUR):
+        providers.client.delete(kind.resource, Key(namespace, name))
+        providers.settle(kind, name, namespace)
+        assert providers.client.find(kind.resource, Key(namespace, name)) is None
+        label = kind.label(name)
+        for resource in (CRD, CLUSTER_ROLES, DEPLOYMENT, SECRET, CLUSTERCTL_PROVIDER):
+            assert of_provider(providers, resource, label) == [], f"{resource.kind} of {label}"
+    print("delete of the four:", providers.requests - before, "requests")
+
+
+def one(providers: Providers, version: str = CURRENT, **spec: object) -> Object:
+    """The core provider alone."""
+    if components(version) not in providers.releases:
+        providers.releases.append(components(version))
+    url = providers.url("core-components.yaml")
+    providers.apply(*CORE_KEY, version=version, **{"fetchConfig": {"url": url}, **spec})
+    return providers.until_ready(*CORE_KEY)
+
+
+def manager(providers: Providers) -> Object:
+    return providers.client.get(DEPLOYMENT, Key("capi-system", "capi-controller-manager"))
+
+
+def test_flags_of_the_manager_change_and_go(providers: Providers) -> None:
+    one(providers, manager={"verbosity": 5}, deployment={"replicas": 2, "nodeSelector": {"kubernetes.io/os": "linux"}})
+    deployment = manager(providers)
+    assert "--v=5" in dig(deployment, "spec.template.spec.containers")[0]["args"]
+    assert dig(deployment, "spec.replicas") == 2
+    assert dig(deployment, "spec.template.spec.nodeSelector") == {"kubernetes.io/os": "linux"}
+    one(providers)
+    deployment = manager(providers)
+    assert "--v=5" not in dig(deployment, "spec.template.spec.containers")[0]["args"]
+    assert dig(deployment, "spec.replicas") == 1
+    assert dig(deployment, "spec.template.spec.nodeSelector") is None
+
+
+def test_a_rotated_secret_rolls_out(providers: Providers) -> None:
+    providers.secret("variables", "capi-system", CAPI_DIAGNOSTICS_ADDRESS=":1111")
+    one(providers, configSecret={"name": "variables"})
+    assert "--diagnostics-address=:1111" in dig(manager(providers), "spec.template.spec.containers")[0]["args"]
+    before = dig(providers.get(*CORE_KEY), "metadata.annotations")
+    providers.secret("variables", "capi-system", CAPI_DIAGNOSTICS_ADDRESS=":2222")
+    providers.until_ready(*CORE_KEY)
+    assert "--diagnostics-address=:2222" in dig(manager(providers), "spec.template.spec.containers")[0]["args"]
+    assert dig(providers.get(*CORE_KEY), "metadata.annotations") != before  # HC9
+
+
+def test_what_somebody_took_away_comes_back(providers: Providers) -> None:
+    one(providers)
+    deployment = manager(providers)
+    providers.client.delete(DEPLOYMENT, Key("capi-system", "capi-controller-manager"))
+    providers.tell(deployment, DEPLOYMENT, "delete")
+    assert manager(providers)["metadata"]["uid"] != deployment["metadata"]["uid"]
+
+
+def test_by_hand_changed_is_mended_at_the_next_look_at_everything(providers: Providers) -> None:
+    one(providers)
+    key = Key("capi-system", "capi-controller-manager")
+    providers.client.patch(DEPLOYMENT, key, {"spec": {"replicas": 7}})
+    providers.settle(*CORE_KEY, resync=True)
+    assert dig(manager(providers), "spec.replicas") == 1
+
+
+def test_certificates_are_ours_without_cert_manager(providers: Providers) -> None:
+    core = one(providers)
+    secret = providers.client.get(SECRET, Key("capi-system", "capi-webhook-service-cert"))
+    crd = providers.client.get(CRD, Key("", "clusters.cluster.x-k8s.io"))
+    authority = dig(crd, "spec.conversion.webhook.clientConfig.caBundle")
+    assert authority == secret["data"]["ca.crt"]
+    assert dig(core, "status.target.renewAt")
+
+
+@pytest.mark.parametrize(("forced", "gone"), [(False, False), (True, True)])
+def test_not_deleted_while_its_objects_are_alive(providers: Providers, forced: bool, gone: bool) -> None:
+    one(providers)
+    classes = Resource("cluster.x-k8s.io", "v1beta2", "MachineDrainRule", "machinedrainrules")
+    body = {
+        "apiVersion": classes.api_version,
+        "kind": classes.kind,
+        "metadata": {"name": "mine", "namespace": "capi-system"},
+        "spec": {"drain": {"behavior": "Skip"}},
+    }
+    providers.without_webhooks("cluster-api")
+    providers.client.create(classes, body)
+    if forced:
+        annotations = {"metadata": {"annotations": {"capi-functions.dev/force-delete": "true"}}}
+        providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), annotations)
+    providers.client.delete(CORE.resource, Key("capi-system", "cluster-api"))
+    providers.settle(*CORE_KEY)
+    found = providers.client.find(CORE.resource, Key("capi-system", "cluster-api"))
+    assert (found is None) is gone
+    if found is not None:
+        condition = providers.condition(found, "Deleting")
+        assert condition["reason"] == "CustomResourcesExist"
+        assert "1 MachineDrainRule" in condition["message"]
+        assert "force-delete" in condition["message"]
+
+
+def refused(providers: Providers, kind: ProviderKind, name: str, namespace: str, type_: str) -> tuple[str, str]:
+    providers.settle(kind, name, namespace)
+    condition = providers.condition(providers.get(kind, name, namespace), type_)
+    assert condition["status"] == "False", condition
+    return condition["reason"], condition["message"]
+
+
+def test_core_first(providers: Providers) -> None:
+    kind, name, namespace, file = FOUR[3]
+    providers.apply(kind, name, namespace, version=CURRENT, fetchConfig={"url": providers.url(file)})
+    reason, _ = refused(providers, kind, name, namespace, "PreflightCheckPassed")
+    assert reason == "WaitingForCoreProviderReady"
+
+
+def test_a_version_that_is_not_there(providers: Providers) -> None:
+    one(providers, version=CURRENT)
+    before = manager(providers)["metadata"]["resourceVersion"]
+    url = providers.url("core-components.yaml")
+    providers.apply(*CORE_KEY, version="v1.14.99", fetchConfig={"url": url})
+    reason, message = refused(providers, *CORE_KEY, "ProviderInstalled")
+    assert reason == "ComponentsFetchError"
+    assert "v1.14.99" in message
+    assert manager(providers)["metadata"]["resourceVersion"] == before
+    assert dig(providers.get(*CORE_KEY), "status.installedVersion") == CURRENT
+
+
+def test_no_way_down(providers: Providers) -> None:
+    one(providers, version=CURRENT)
+    providers.apply(*CORE_KEY, version=PREVIOUS, fetchConfig={"url": providers.url("core-components.yaml")})
+    reason, message = refused(providers, *CORE_KEY, "PreflightCheckPassed")
+    assert reason == "UnsupportedProviderDowngradeReason"
+    assert CURRENT in message
+    assert PREVIOUS in message
+
+
+def test_missing_variables_are_named(providers: Providers) -> None:
+    providers.secret("variables", "capi-system", OTHER="x")
+    providers.config_map("more", "capi-system", manifests="# ${MY_TOKEN} ${MY_OTHER:=x}")
+    providers.releases.append(components(CURRENT))
+    references = {"configSecret": {"name": "variables"}, "additionalManifests": {"name": "more"}}
+    config = {"url": providers.url("core-components.yaml")}
+    providers.apply(*CORE_KEY, version=CURRENT, fetchConfig=config, **references)
+    reason, message = refused(providers, *CORE_KEY, "ProviderInstalled")
+    assert reason == "ComponentsFetchError"
+    assert "[MY_TOKEN]" in message
+    providers.secret("variables", "capi-system", MY_TOKEN="hunter2")
+    core = providers.until_ready(*CORE_KEY)
+    assert dig(core, "status.installedVersion") == CURRENT
+    assert "hunter2" not in str(core)
