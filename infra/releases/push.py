@@ -40,6 +40,8 @@ def publish(release: Release, files: Files, url: str, access: Access | None = No
     `OSError`.
     """
     target = _target(url, access)
+    if isinstance(target, FolderSource):
+        target.root.mkdir(parents=True, exist_ok=True)
     there = _published(target, release.name.tag)
     if there == files:
         return "unchanged"
@@ -79,7 +81,6 @@ def _difference(there: Files, here: Files) -> str:
 
 
 def _to_folder(target: FolderSource, name: ReleaseName, files: Files) -> None:
-    target.root.mkdir(parents=True, exist_ok=True)
     place = target.root / name.tag
     # Names with a dot in front are no releases, and a rename within a folder is at once.
     with tempfile.TemporaryDirectory(prefix=f".{name.tag}-", dir=target.root) as scratch:
