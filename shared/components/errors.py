@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+MOST = 4_000
+"""Characters of a message: names in components can be of any length, conditions cannot."""
+
 
 class ComponentsError(ValueError):
     """The message names the field, variable or object at fault. `reason` is that of condition ProviderInstalled."""
 
     reason = "ComponentsFetchError"
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if len(message) <= MOST else f"{message[: MOST - 1]}…"
 
 
 class UnknownProvider(ComponentsError):

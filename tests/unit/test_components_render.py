@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
-from shared.components.errors import ComponentsError
+from shared.components.errors import MOST, ComponentsError
 from shared.components.render import generated, render
 from shared.kube import Object, dig
 from tests.support.providers_made import provider
@@ -164,3 +164,14 @@ def test_the_mounted_configuration_is_named_in_errors(configuration: Path) -> No
     with pytest.raises(ComponentsError, match="images of the configuration: all") as caught:
         render(COMPONENTS, provider=x(), values=VALUES)
     assert caught.value.reason == "ComponentsImageOverrideError"
+
+
+@pytest.mark.parametrize(
+    "components",
+    ["${" + "A" * 100_000 + "}", "apiVersion: v1\nkind: Pod\nmetadata: {labels: [], name: " + "a" * 100_000 + "}"],
+    ids=["variable", "object"],
+)
+def test_messages_fit_into_conditions(components: str) -> None:
+    with pytest.raises(ComponentsError) as caught:
+        render(components, provider=x(), values={})
+    assert len(str(caught.value)) == MOST
