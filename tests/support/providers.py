@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ CURRENT, PREVIOUS = "v1.14.0", "v1.13.4"
 DOWNLOADS = Path("kubernetes-sigs/cluster-api/releases/download")
 
 _CORE = "sigs.k8s.io/cluster-api"
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STAGING = re.compile(r"gcr\.io/k8s-staging-cluster-api/(?!capd-)([a-z-]+)")
 
 
@@ -117,6 +119,34 @@ def repository(folder: Path, *versions: str) -> Path:
     ]
     configuration.write_text(json.dumps({"providers": providers}))
     return configuration
+
+
+def generate(
+    configuration: Path, provider: Provider, version: str, namespace: str, variables: Mapping[str, str] | None = None
+) -> str:
+    """What clusterctl generates of a provider in a repository; see there for `configuration`."""
+    kind = f"--{_WORD.sub('-', provider.type.removesuffix('Provider')).lower()}"
+    arguments = [kind, f"{provider.name}:{version}", "--target-namespace", namespace, "--config", str(configuration)]
+    return _printed(["generate", "provider", *arguments], variables or {}, configuration.parent)
+
+
+def substituted(text: str, variables: Mapping[str, str], home: Path) -> str:
+    """What clusterctl makes of a text in YAML. Raises `CalledProcessError` where it refuses to."""
+    return _printed(["generate", "yaml"], variables, home, text)
+
+
+def _printed(arguments: Sequence[str], variables: Mapping[str, str], home: Path, text: str = "") -> str:
+    """By a clusterctl that looks for no newer version of itself, nor for settings of who runs it."""
+    folders = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    return subprocess.run(
+        [str(clusterctl()), *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**variables, **folders, "CLUSTERCTL_DISABLE_VERSIONCHECK": "true"},
+        timeout=60,
+    ).stdout
 
 
 def _module(version: str) -> Module:
