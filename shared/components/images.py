@@ -85,7 +85,7 @@ def replaced(image: str, overrides: Overrides, label: str) -> str:
     if not said:
         return image
     if found is None:
-        raise ImageError(f"{image!r} is no image, and cannot be taken from elsewhere")
+        raise ImageError(f"{image[:255]!r} is no image, and cannot be taken from elsewhere")
     repository, name, tag = (said.get(field) or found[field] for field in _FIELDS)
     return f"{repository.removesuffix('/')}/{name}{f':{tag}' if tag else ''}{found['digest'] or ''}"
 
