@@ -279,6 +279,7 @@ def fleet(rows: list[str]) -> Iterator[tuple[Fleet, str, str]]:
 
 def run() -> None:
     rows: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that nothing is left running
     print(f"{CLUSTERS} clusters x 15 objects")
     _life(rows)
     _killed(rows)
