@@ -5,6 +5,7 @@ The rules are clusterctl's, so that what it would generate is what comes out her
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -31,6 +32,8 @@ _CLUSTER_SCOPED = frozenset(
     )
 )
 _MOST_OBJECTS = 5_000
+_CITED = re.compile(r"(tag |key b?|: )['\"].*['\"]")
+"""Parts of the text in messages about it."""
 
 
 def parse(text: str) -> list[Object]:
@@ -44,9 +47,9 @@ def parse(text: str) -> list[Object]:
             if len(objects) > _MOST_OBJECTS:
                 raise ComponentsError(f"components: more than {_MOST_OBJECTS} objects")
     except (yamls.YAMLError, RecursionError) as error:
-        raise ComponentsError(
-            f"components: document {number + 1} is not YAML: {' '.join(str(error).split())}"
-        ) from error
+        # A variable may be what is wrong there, and a secret.
+        told = _CITED.sub(r"\1…", " ".join(str(error).split()))
+        raise ComponentsError(f"components: document {number + 1} is not YAML: {told}") from None
     return objects
 
 

@@ -175,3 +175,27 @@ def test_messages_fit_into_conditions(components: str) -> None:
     with pytest.raises(ComponentsError) as caught:
         render(components, provider=x(), values={})
     assert len(str(caught.value)) == MOST
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        "a: ${S}",
+        "a: !!int '${S}'",
+        "a: !!float ${S}",
+        "? !!binary ${S}\n: x",
+        "a: x${S}: x: y",
+        "a: {<<: x${S}}",
+        "x${S}",
+    ],
+)
+@pytest.mark.parametrize(
+    "secret", ["!hunter2", "*hunter2", "!hun'ter2", '!hunt"er2', "aHVudGVyMg==", "@hunter2", "{hunter2"]
+)
+def test_errors_do_not_cite_secrets(components: str, secret: str) -> None:
+    with pytest.raises(ComponentsError) as caught:
+        render(components, provider=x(), values={"S": secret})
+    told = str(caught.value).lower()
+    assert "document 1" in told
+    assert not [part for part in ("hun", "ter2", "er2", "ahvu") if part in told]
+    assert caught.value.__cause__ is None
