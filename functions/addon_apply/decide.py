@@ -21,6 +21,7 @@ from shared.clients import Clients, Found
 from shared.effects import Delete, Effect, Patch, RemoveFinalizer, add_finalizer
 from shared.event import Event, own_event
 from shared.kube import Object, deleting, dig
+from shared.releases.naming import ReleaseName
 from shared.releases.stages import UPGRADED
 from shared.runtime import Decision, changes
 from shared.runtime.verdict import Verdict
@@ -207,8 +208,14 @@ def _bring_to(verdict: Verdict, observed: Observed, reach: Reached, assets: Asse
 
 
 def _unchanged(addon: Object, goal: Target) -> bool:
+    """Versions are compared within one stack: each counts its own."""
+    applied = ReleaseName.from_class_name(dig(addon, "spec.clusterStack", ""))
+    wanted = ReleaseName.from_class_name(goal.class_name)
     return (
-        dig(addon, "spec.version") == goal.version
+        applied is not None
+        and wanted is not None
+        and applied.stack == wanted.stack
+        and dig(addon, "spec.version") == goal.version
         and dig(addon, "status.ready") is True
         and dig(addon, "status.kubernetesVersion", "") == goal.told
         and dig(addon, "spec.hook") != UPGRADED

@@ -6,12 +6,13 @@ from functools import partial
 
 from shared.api import cluster as contract
 from shared.api.names import ADDON_FINALIZER
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, SECRET
 from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Object, deleting, dig
 from shared.runtime import Answer, Function
 from shared.runtime.flights import Flights
+from shared.workload.policy import Policy, PolicyError
 
 from . import history
 from .decide import decide
@@ -31,9 +32,18 @@ def settled(addon: Object, event: Event) -> bool:
         cluster = event.object
         if cluster is None or event.change == "delete" or contract.is_paused(cluster):
             return False
-        return at_rest(addon, cluster) and not is_anothers(addon, cluster)
+        return at_rest(addon, cluster) and not is_anothers(addon, cluster) and _is_sound(cluster, addon)
     # Any other event leaves the wanted class as it is, and a Cluster that changed sends one of its own.
-    return _at_rest(addon)
+    return event.kind != SECRET.kind and _at_rest(addon) and _is_sound(addon)
+
+
+def _is_sound(*annotated: Object) -> bool:
+    """Whether the policy says something: if not, people should hear of it, whatever else is well."""
+    try:
+        Policy.of(*annotated)
+    except PolicyError:
+        return False
+    return True
 
 
 def _at_rest(addon: Object) -> bool:
@@ -47,6 +57,7 @@ def _at_rest(addon: Object) -> bool:
 
 
 def handle(clients: Clients, event: Event) -> Answer:
-    look = partial(observe, resync=event.resync)
+    # Another kubeconfig may lead nowhere, or to another cluster.
+    look = partial(observe, resync=event.resync, doubt=event.kind == SECRET.kind)
     with _FLIGHTS.alone((id(clients), TRIGGERS.key(event))):
         return Function(TRIGGERS, look, decide, settled, report, overtaken).handle(clients, event)

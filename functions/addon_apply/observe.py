@@ -68,7 +68,8 @@ class Observed:
     infrastructure: Found = _NOTHING
 
 
-def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = False) -> Observed:
+def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = False, doubt: bool = False) -> Observed:
+    """With `resync` drift is looked for, with `doubt` only whether the cluster answers still."""
     if addon is None:
         return Observed(None)
     reference = dig(addon, "spec.clusterRef", {})
@@ -84,7 +85,7 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
     release = ReleaseName.from_class_name(contract.class_name(cluster) or "")
     observed = Observed(addon, cluster, policy, release)
     done = at_rest(addon, cluster)
-    if release is None or (done and not (resync and _may_differ(addon, policy))):
+    if release is None or (done and not doubt and not (resync and _may_differ(addon, policy))):
         return replace(observed, settled=done)
     return _further(clients, observed, release, done=done)
 

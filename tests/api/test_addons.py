@@ -255,6 +255,51 @@ def test_broken_upgrade_prunes_nothing(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
+@pytest.mark.parametrize("stack", ["test-other-1-36", "test-stack-1-37"])
+def test_another_stack_counts_its_versions_by_itself(world: World, stack: str) -> None:
+    """Both have addons of version v1, and both are in storage: that they are called the same means nothing."""
+    first = write_release(world.releases, "v1", [world.map("old")])
+    second = write_release(world.releases, "v1", [world.map("new")], stack=stack)
+    for tag in (first, second):
+        world.call("release_assets", own_event("release.wanted", source="/test", subject=tag, data={"release": tag}))
+    world.secret()
+    for class_name, names in ((first, ["old"]), (second, ["new"])):
+        world.cluster(class_name)
+        world.settle()
+        assert dig(world.addon(), "spec.clusterStack") == class_name
+        assert world.names() == names
+
+
+def test_a_wrong_annotation_is_told_of_applied_addons_too(world: World) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.secret()
+    world.cluster(name)
+    world.settle()
+    world.cluster(name, policy={"conflicts": "fial"})
+    world.settle()
+    found = world.condition("ClusterAddonConfigValidated")
+    assert (found["status"], found["reason"]) == ("False", "InvalidAnnotation")
+    assert "conflicts is 'fial'" in found["message"]
+    world.cluster(name)
+    world.settle()
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_a_kubeconfig_that_is_damaged_later_is_told(world: World) -> None:
+    world.secret()
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.settle()
+    world.secret(b"no kubeconfig")
+    secret = world.client.get(SECRET, Key(world.namespace, "demo-kubeconfig"))
+    world.call("addon_apply", change_event(secret, "update", source="/test", reference=True))
+    found = world.condition("ClusterReady")
+    assert (found["status"], found["reason"]) == ("False", "ControlPlaneNotReady")
+    assert "demo-kubeconfig" in found["message"]
+    world.secret()
+    world.call("addon_apply", change_event(secret, "update", source="/test", reference=True))
+    assert dig(world.addon(), "status.ready") is True
+
+
 def test_partial_failure(world: World) -> None:
     bad = {**world.map("bad"), "data": {"k": 1}}
     world.cluster(write_release(world.releases, "v1", [world.map("old")]))

@@ -40,9 +40,10 @@ def write_release(
     values: str = "",
     addon_chart: bytes | None = None,
     class_templates: Mapping[str, str] | None = None,
+    stack: str = STACK,
 ) -> str:
     """A release folder below `root`; returns the class name that asks for it."""
-    tag = f"{STACK}-{version}"
+    tag = f"{stack}-{version}"
     addon = addon_version or version
     folder = root / tag.replace(".", "-")
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,8 +52,8 @@ def write_release(
     (folder / "metadata.yaml").write_text(yaml.safe_dump(metadata))
     rendered = templates or {"all.yaml": yaml.safe_dump_all(objects or [])}
     data = addon_chart if addon_chart is not None else chart("addons", rendered)
-    (folder / f"{STACK}-cluster-addon-{addon}.tgz").write_bytes(data)
-    (folder / f"{STACK}-cluster-class-{version}.tgz").write_bytes(chart("class", class_templates or {"none.yaml": ""}))
+    (folder / f"{stack}-cluster-addon-{addon}.tgz").write_bytes(data)
+    (folder / f"{stack}-cluster-class-{version}.tgz").write_bytes(chart("class", class_templates or {"none.yaml": ""}))
     if values:
         (folder / "cluster-addon-values.yaml").write_text(values)
     return tag
