@@ -130,7 +130,7 @@ def _part(expression: Expression, value: str, arguments: Sequence[str]) -> str:
     if start < -len(data):
         return value
     if length and length[0] < 0:
-        raise SubstitutionError(f"variable {expression.name}: {length[0]} is no length of a part")
+        raise SubstitutionError(f"variable {expression.name}: a part of it cannot have a negative length")
     data = data[start:]
     return (data[: length[0]] if length else data).decode(errors="replace")
 

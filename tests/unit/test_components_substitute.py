@@ -142,6 +142,12 @@ def test_es6_all_missing_variables_are_named_at_once() -> None:
     assert missing("${B} ${A} ${C=}", {"B": ""}) == ["A", "C"]
 
 
+def test_a_negative_length_is_told_without_the_value() -> None:
+    with pytest.raises(SubstitutionError, match="variable A: a part of it cannot have a negative length") as error:
+        substitute("${A:1:${B}}", {"A": "abc", "B": "-7351"})
+    assert "7351" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("pattern", "text", "lengths"),
     [
