@@ -80,7 +80,6 @@ def test_mp5_core_that_works_now() -> None:
         ({"key": "a", "operator": "Exists"}, {}, False, "a"),
         ({"key": "a", "operator": "DoesNotExist"}, {"a": ""}, False, "!a"),
         ({"key": "a", "operator": "DoesNotExist"}, {}, True, "!a"),
-        ({"key": "a", "operator": "Like"}, {"a": ""}, False, ""),
     ],
 )
 def test_selectors(expression: Object, labels: dict[str, str], holds: bool, text: str) -> None:
