@@ -29,8 +29,8 @@ SETTINGS = {
 }
 """Who needs settings from outside: each name is a ConfigMap and a Secret, both optional. `-storage` holds the S3
 settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE),
-`-providers` where providers do (GITHUB_TOKEN, GITHUB_URL, GITHUB_API_URL, CLUSTERCTL_CONFIG) and `-hooks` how long hooks wait
-(HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
+`-providers` where providers do (GITHUB_TOKEN, GITHUB_URL, GITHUB_API_URL, CLUSTERCTL_CONFIG) and `-hooks` how long
+hooks wait (HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
 
 
 def labels(name: str) -> dict[str, str]:
