@@ -23,6 +23,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if not observed.installed:
         return Decision(message="not installed yet")
     state = State(provider, now)
+    if not observed.awaited:
+        state.true(AVAILABLE, "NotAwaited", "its workloads are not looked at, as its annotation wants it")
+        return Decision(status=state.status(), message="nothing is waited for")
     for reason, problems in (
         ("WorkloadsMissing", observed.missing),
         ("WorkloadsUnavailable", observed.unavailable),

@@ -12,8 +12,10 @@ from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
 from shared.workload import inventory
 from shared.workload.inventory import Entry
+from shared.workload.policy import PREFIX
 from shared.workload.readiness import unready
 
+WAIT = ("metadata", "annotations", f"{PREFIX}wait")
 WORKLOADS = (DEPLOYMENT, DAEMON_SET)
 WEBHOOKS = tuple(
     Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
@@ -30,6 +32,8 @@ class Observed:
 
     provider: Object | None
     installed: bool = False
+    awaited: bool = True
+    """Whether what it runs is to be looked at."""
     missing: Sequence[str] = ()
     """Workloads that somebody has taken away."""
     unavailable: Sequence[str] = ()
@@ -45,11 +49,13 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
     entries = inventory.load(dig(provider, "status.resources"))
     if not contract.installed_version(provider):
         return Observed(provider)
+    if dig(provider, WAIT) == "false":
+        return Observed(provider, installed=True, awaited=False)
     missing, unavailable = _workloads(clients, provider, entries)
-    observed = Observed(provider, True, missing, unavailable)
     if missing or unavailable:
-        return observed
-    return Observed(provider, True, (), (), _webhooks(clients, provider, entries), _unserved(clients, entries))
+        return Observed(provider, installed=True, missing=missing, unavailable=unavailable)
+    unanswered, unserved = _webhooks(clients, provider, entries), _unserved(clients, entries)
+    return Observed(provider, installed=True, unanswered=unanswered, unserved=unserved)
 
 
 def _workloads(clients: Clients, provider: Object, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:

@@ -109,6 +109,17 @@ def test_flags_of_the_manager_change_and_go(providers: Providers) -> None:
     assert dig(deployment, "spec.template.spec.nodeSelector") is None
 
 
+def test_not_waited_for_where_nobody_runs_workloads(providers: Providers) -> None:
+    providers.releases.append(components(CURRENT))
+    config = {"url": providers.url("core-components.yaml")}
+    nowhere = {"nodeSelector": {"no": "node"}}
+    annotations = {"capi-functions.dev/wait": "false"}
+    providers.apply(*CORE_KEY, annotations, version=CURRENT, fetchConfig=config, deployment=nowhere)
+    core = providers.until_ready(*CORE_KEY)
+    assert providers.condition(core, "ComponentsAvailable")["reason"] == "NotAwaited"
+    assert dig(manager(providers), "status.availableReplicas", 0) == 0
+
+
 def test_a_rotated_secret_rolls_out(providers: Providers) -> None:
     providers.secret("variables", "capi-system", CAPI_DIAGNOSTICS_ADDRESS=":1111")
     one(providers, configSecret={"name": "variables"})
