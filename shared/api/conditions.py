@@ -28,6 +28,16 @@ def is_true(conditions: Conditions, type: str) -> bool:
     return (get_condition(conditions, type) or {}).get("status") == "True"
 
 
+def seconds_since(conditions: Conditions, type: str, now: datetime) -> float:
+    """Since the condition became what it is; 0 where there is none, or no one can tell."""
+    try:
+        return (
+            now - datetime.fromisoformat((get_condition(conditions, type) or {})["lastTransitionTime"])
+        ).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return 0.0
+
+
 def remove_condition(conditions: Conditions, type: str) -> list[Object]:
     return [condition for condition in _listed(conditions) if condition.get("type") != type]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from shared.api.conditions import READY, get_condition, is_true, remove_condition, set_condition
+from shared.api.conditions import READY, get_condition, is_true, remove_condition, seconds_since, set_condition
 from shared.kube import Object, dig
 from shared.runtime import Notice
 
@@ -49,11 +49,7 @@ class State:
 
     def since(self, type_: str) -> float:
         """Seconds since the condition became what it is; 0 where there is none."""
-        condition = get_condition(self.conditions, type_) or {}
-        try:
-            return (self.now - datetime.fromisoformat(condition["lastTransitionTime"])).total_seconds()
-        except (KeyError, ValueError):
-            return 0.0
+        return seconds_since(self.conditions, type_, self.now)
 
     def status(self, **fields: Any) -> Object:
         """The patch: all conditions, `Ready` among them, and these fields."""

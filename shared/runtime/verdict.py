@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..api.conditions import get_condition, remove_condition, set_condition, summary
+from ..api.conditions import get_condition, remove_condition, seconds_since, set_condition, summary
 from ..kube import Object, dig
 from .notice import Notice
 
@@ -41,11 +41,7 @@ class Verdict:
 
     def since(self, type_: str) -> float:
         """Seconds since the condition became what it is; 0 where it is new."""
-        condition = get_condition(self.conditions, type_) or {}
-        try:
-            return (self.now - datetime.fromisoformat(condition["lastTransitionTime"])).total_seconds()
-        except (KeyError, ValueError):
-            return 0.0
+        return seconds_since(self.conditions, type_, self.now)
 
     def status(self, **fields: object) -> Object:
         return {"conditions": summary(self.conditions, now=self.now), **fields}
