@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from . import clusters, provider, release
+from . import clusters, provider, provider_commands, release
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir
 from .output import Timeline, WaitTimeout, err, out
@@ -239,6 +239,7 @@ def doctor() -> None:
 
 clusters.register(app)
 app.add_typer(release.app)
+provider_commands.register(provider.app)
 app.add_typer(provider.app)
 
 

@@ -1,0 +1,91 @@
+"""`provider init`: has providers installed, and tells how that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from shared.components import catalog
+from shared.components.errors import ComponentsError
+from shared.kube import Client, Conflict, Key, Object, key_of
+
+from .output import wait_for
+from .provider_requests import NAMESPACE, Wanted, namespaces
+from .provider_standing import providers, standing
+
+Tell = Callable[[str], None]
+
+
+def create(client: Client, wanted: Sequence[Wanted], secret: Key | None, tell: Tell) -> list[Wanted]:
+    """What is there already is left alone. The result is what there is of it then."""
+    present = providers(client)
+    asked: list[Wanted] = []
+    missing: list[Wanted] = []
+    for one in wanted:
+        there = _there(one, present)
+        if there is None:
+            missing.append(one)
+        else:
+            key = key_of(there)
+            tell(f"{there['kind']} {key} is there already: left alone")
+            one = Wanted(one.kind, key.name, key.namespace)
+        asked.append(one)
+    for namespace in namespaces(missing):
+        if _created(client, namespace):
+            tell(f"Namespace {namespace['metadata']['name']} created")
+    for one in missing:
+        client.create(one.kind.resource, one.dump(secret))
+        tell(f"{one} created, of {one.version or 'the newest version'}")
+    return asked
+
+
+def _there(one: Wanted, present: Sequence[Object]) -> Object | None:
+    """The same provider, wherever it is; for one that is only implied, and for the core one, any of the kind."""
+    same = [provider for provider in present if provider["kind"] == one.kind.kind]
+    if not (one.implied or one.kind.is_core):
+        same = [provider for provider in same if key_of(provider).name == one.name]
+    return same[0] if same else None
+
+
+def _created(client: Client, namespace: Object) -> bool:
+    if client.find(NAMESPACE, key_of(namespace)) is not None:
+        return False
+    try:
+        client.create(NAMESPACE, namespace)
+    except Conflict as error:
+        if not error.already_exists:
+            raise
+        return False
+    return True
+
+
+def unknown(wanted: Sequence[Wanted]) -> list[str]:
+    """What is to be said of providers that nobody here knows a source of."""
+    notes = []
+    for one in wanted:
+        try:
+            catalog.lookup(one.kind, one.name)
+        except ComponentsError as error:
+            notes.append(f"{error}; the functions' own configuration may know it")
+    return notes
+
+
+def wait(client: Client, wanted: Sequence[Wanted], *, within: float, tell: Tell, pause: float = 0.5) -> None:
+    """Until all are ready, with news of each. Raises `WaitTimeout` with what keeps them."""
+    heard: dict[Wanted, str] = {}
+
+    def ready() -> bool:
+        through = True
+        for one in wanted:
+            provider = client.find(one.kind.resource, one.key)
+            stands = standing(provider) if provider else None
+            done = stands is not None and stands.ready == "True"
+            news = "is gone" if stands is None else f"{stands.installed} is ready" if done else stands.why
+            if heard.get(one) != news:
+                tell(f"{one}: {news}")
+            heard[one], through = news, through and done
+        return through
+
+    def kept() -> str:
+        return "; ".join(f"{one}: {news}" for one, news in heard.items() if not news.endswith(" is ready"))
+
+    wait_for("that all providers are ready", ready, within=within, hear=kept, pause=pause)

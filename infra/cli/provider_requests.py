@@ -1,0 +1,121 @@
+"""What providers the command line asks for, as `name[:namespace[:version]]`, and the objects that ask for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, KINDS, ProviderKind
+from shared.components import versions
+from shared.kube import Key, Object, Resource
+
+from .failures import Failure
+
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+
+_KUBEADM = "kubeadm"
+_FORM = "name[:namespace[:version]] or name:version"
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_NAMESPACE = re.compile(_LABEL)
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One provider; without a version the newest. `implied`: asked for by another one."""
+
+    kind: ProviderKind
+    name: str
+    namespace: str
+    version: str = ""
+    implied: bool = False
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind} {self.key}"
+
+    def dump(self, secret: Key | None = None) -> Object:
+        spec: Object = {"version": self.version} if self.version else {}
+        if secret is not None:
+            spec["configSecret"] = {"name": secret.name, "namespace": secret.namespace or self.namespace}
+        metadata = {"name": self.name, "namespace": self.namespace}
+        return {
+            "apiVersion": self.kind.resource.api_version,
+            "kind": self.kind.kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
+
+
+def kind_named(text: str) -> ProviderKind:
+    """By kind, plural or short name, or by its word, such as `infrastructure`. Raises `Failure`."""
+    word = text.lower()
+    for kind in KINDS:
+        if word in (kind.kind.lower(), kind.resource.plural, kind.short_name, kind.word, kind.prefix):
+            return kind
+    raise Failure(f"{text!r} is no kind of provider: it may be {', '.join(kind.prefix for kind in KINDS)}")
+
+
+def parse(kind: ProviderKind, text: str) -> Wanted:
+    """Raises `Failure`."""
+    parts = text.split(":")
+    if not 1 <= len(parts) <= 3 or not parts[0] or not parts[-1]:
+        raise Failure(f"--{kind.prefix} {text!r}: want {_FORM}")
+    if len(parts) == 2 and versions.try_parse(parts[1]):
+        parts.insert(1, "")
+    name, namespace, version = (*parts, "", "")[:3]
+    namespace = namespace or default_namespace(kind, name)
+    if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
+        raise Failure(f"--{kind.prefix} {text!r}: names have lower-case letters, digits and dashes; want {_FORM}")
+    if version and versions.try_parse(version) is None:
+        raise Failure(f"--{kind.prefix} {text!r}: {version!r} is no version such as v1.2.3; want {_FORM}")
+    if kind.is_core and name != CORE_NAME:
+        raise Failure(f"--{kind.prefix} {text!r}: the core provider is called {CORE_NAME}")
+    return Wanted(kind, name, namespace, version)
+
+
+def default_namespace(kind: ProviderKind, name: str) -> str:
+    """As the charts and the releases of Cluster API have it."""
+    if kind.is_core:
+        return "capi-system"
+    prefix = "capi-" if name == _KUBEADM and kind in (BOOTSTRAP, CONTROL_PLANE) else ""
+    return f"{prefix}{name}-{kind.prefix}-system"
+
+
+def secret_named(text: str) -> Key | None:
+    """`name[:namespace]`; without a namespace that of each provider. Raises `Failure`."""
+    if not text:
+        return None
+    name, colon, namespace = text.partition(":")
+    if not _NAME.fullmatch(name) or (colon and not _NAMESPACE.fullmatch(namespace)):
+        raise Failure(f"--config-secret {text!r}: want name[:namespace]")
+    return Key(namespace, name)
+
+
+def complete(asked: Sequence[Wanted]) -> list[Wanted]:
+    """With what these need, in the order of installation. Raises `Failure` where one is asked for twice."""
+    places = [(one.kind, one.name) for one in asked]
+    if twice := next((one for one in asked if places.count((one.kind, one.name)) > 1), None):
+        raise Failure(f"{twice.kind.kind} {twice.name} is asked for twice; there can be one of a name")
+    kinds = {one.kind for one in asked}
+    needed = [(CORE, CORE_NAME)] if asked else []
+    if INFRASTRUCTURE in kinds:
+        needed += [(BOOTSTRAP, _KUBEADM), (CONTROL_PLANE, _KUBEADM)]
+    implied = [
+        Wanted(kind, name, default_namespace(kind, name), implied=True) for kind, name in needed if kind not in kinds
+    ]
+    return sorted([*asked, *implied], key=lambda one: KINDS.index(one.kind))
+
+
+def namespaces(wanted: Iterable[Wanted]) -> list[Object]:
+    names = dict.fromkeys(one.namespace for one in wanted)
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
+
+
+def manifests(wanted: Sequence[Wanted], secret: Key | None) -> list[Object]:
+    """All that is to be applied, the namespaces first."""
+    return [*namespaces(wanted), *(one.dump(secret) for one in wanted)]

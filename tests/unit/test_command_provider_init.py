@@ -1,0 +1,227 @@
+"""`provider init`: what is asked for in a few words, and the manifests that come of it without any cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.cli.failures import Failure
+from infra.cli.main import app
+from infra.cli.provider_requests import Wanted, complete, default_namespace, kind_named, parse, secret_named
+from infra.cli.provider_standing import standing, table
+from shared.api.conditions import READY
+from shared.api.provider import (
+    ADDON,
+    BOOTSTRAP,
+    CONTROL_PLANE,
+    CORE,
+    INFRASTRUCTURE,
+    IPAM,
+    KINDS,
+    RUNTIME_EXTENSION,
+    ProviderKind,
+)
+from shared.charts import yamls
+from shared.kube import Key, Object
+from tests.support.providers_made import provider
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "namespace", "version"),
+    [
+        (CORE, "cluster-api", "capi-system", ""),
+        (CORE, "cluster-api:capi:v1.14.0", "capi", "v1.14.0"),
+        (BOOTSTRAP, "kubeadm", "capi-kubeadm-bootstrap-system", ""),
+        (CONTROL_PLANE, "kubeadm", "capi-kubeadm-control-plane-system", ""),
+        (BOOTSTRAP, "rke2", "rke2-bootstrap-system", ""),
+        (INFRASTRUCTURE, "docker", "docker-infrastructure-system", ""),
+        (INFRASTRUCTURE, "docker:capd-system", "capd-system", ""),
+        (INFRASTRUCTURE, "docker:v1.14.0", "docker-infrastructure-system", "v1.14.0"),
+        (INFRASTRUCTURE, "docker:1.14.0-rc.1", "docker-infrastructure-system", "1.14.0-rc.1"),
+        (INFRASTRUCTURE, "docker::v1.14.0", "docker-infrastructure-system", "v1.14.0"),
+        (INFRASTRUCTURE, "docker:v1", "v1", ""),
+        (IPAM, "in-cluster", "in-cluster-ipam-system", ""),
+        (RUNTIME_EXTENSION, "nutanix", "nutanix-runtime-extension-system", ""),
+        (ADDON, "helm:caaph-system:v0.4.0-alpha.1", "caaph-system", "v0.4.0-alpha.1"),
+    ],
+)
+def test_name_namespace_and_version(kind: ProviderKind, text: str, namespace: str, version: str) -> None:
+    assert parse(kind, text) == Wanted(kind, text.split(":")[0], namespace, version)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "a:", ":a", "a:b:", "a:b:c:d", "a:b:c", "A", "a_b", "a:B", "a b", "-a", "a\n"]
+)
+def test_what_names_no_provider(text: str) -> None:
+    with pytest.raises(Failure, match="--infrastructure "):
+        parse(INFRASTRUCTURE, text)
+
+
+def test_the_core_provider_has_one_name() -> None:
+    with pytest.raises(Failure, match="is called cluster-api"):
+        parse(CORE, "capi")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"), [("", None), ("variables", Key("", "variables")), ("variables:vault", Key("vault", "variables"))]
+)
+def test_a_secret(text: str, key: Key | None) -> None:
+    assert secret_named(text) == key
+
+
+@pytest.mark.parametrize("text", [":", "a:", ":a", "a:b:c", "A"])
+def test_what_names_no_secret(text: str) -> None:
+    with pytest.raises(Failure, match="want name"):
+        secret_named(text)
+
+
+def wanted(*places: tuple[ProviderKind, str]) -> list[Wanted]:
+    return [Wanted(kind, name, default_namespace(kind, name)) for kind, name in places]
+
+
+KUBEADM = [(BOOTSTRAP, "kubeadm"), (CONTROL_PLANE, "kubeadm")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "implied"),
+    [
+        ([], []),
+        ([(CORE, "cluster-api")], []),
+        ([(INFRASTRUCTURE, "docker")], [(CORE, "cluster-api"), *KUBEADM]),
+        ([(INFRASTRUCTURE, "aws"), (INFRASTRUCTURE, "docker")], [(CORE, "cluster-api"), *KUBEADM]),
+        ([(INFRASTRUCTURE, "docker"), (BOOTSTRAP, "rke2")], [(CORE, "cluster-api"), KUBEADM[1]]),
+        ([(INFRASTRUCTURE, "docker"), (CONTROL_PLANE, "rke2")], [(CORE, "cluster-api"), KUBEADM[0]]),
+        ([(BOOTSTRAP, "kubeadm")], [(CORE, "cluster-api")]),
+        ([(IPAM, "in-cluster")], [(CORE, "cluster-api")]),
+        ([(ADDON, "helm"), (CORE, "cluster-api")], []),
+        ([(kind, "cluster-api" if kind.is_core else "x") for kind in KINDS], []),
+    ],
+)
+def test_what_comes_by_itself(asked: list[tuple[ProviderKind, str]], implied: list[tuple[ProviderKind, str]]) -> None:
+    found = complete(wanted(*asked))
+    assert [(one.kind, one.name) for one in found if one.implied] == implied
+    assert sorted((one.kind.word, one.name) for one in found if not one.implied) == sorted(
+        (kind.word, name) for kind, name in asked
+    )
+    assert [KINDS.index(one.kind) for one in found] == sorted(KINDS.index(one.kind) for one in found)
+
+
+def test_nothing_twice() -> None:
+    with pytest.raises(Failure, match="InfrastructureProvider docker is asked for twice"):
+        complete([parse(INFRASTRUCTURE, "docker"), parse(INFRASTRUCTURE, "docker:elsewhere")])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
+def test_the_words_for_a_kind(kind: ProviderKind) -> None:
+    for text in (kind.kind, kind.kind.lower(), kind.resource.plural, kind.short_name, kind.word, kind.prefix):
+        assert kind_named(text) is kind
+    with pytest.raises(Failure, match="is no kind of provider"):
+        kind_named("node")
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "none"))
+
+
+def run(*arguments: str) -> tuple[int, list[Object], str]:
+    result = CliRunner().invoke(app, ["provider", "init", "--dry-run", *arguments])
+    return result.exit_code, list(yamls.load_all(result.stdout)), " ".join(result.stderr.split())
+
+
+def test_manifests_of_all_kinds() -> None:
+    words = ("--core", "-b", "-c", "-i", "--ipam", "--runtime-extension", "--addon")
+    names = ("cluster-api", "kubeadm", "kubeadm", "docker:capd:v1.14.0", "in-cluster", "nutanix", "helm")
+    arguments = [text for pair in zip(words, names, strict=True) for text in pair]
+    code, objects, said = run(*arguments, "-i", "aws", "--config-secret", "variables")
+    assert (code, said) == (0, "")
+    made = [(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects]
+    assert made[:2] == [("Namespace", "", "capi-system"), ("Namespace", "", "capi-kubeadm-bootstrap-system")]
+    assert made[8:] == [
+        ("CoreProvider", "capi-system", "cluster-api"),
+        ("BootstrapProvider", "capi-kubeadm-bootstrap-system", "kubeadm"),
+        ("ControlPlaneProvider", "capi-kubeadm-control-plane-system", "kubeadm"),
+        ("InfrastructureProvider", "capd", "docker"),
+        ("InfrastructureProvider", "aws-infrastructure-system", "aws"),
+        ("IPAMProvider", "in-cluster-ipam-system", "in-cluster"),
+        ("RuntimeExtensionProvider", "nutanix-runtime-extension-system", "nutanix"),
+        ("AddonProvider", "helm-addon-system", "helm"),
+    ]
+    docker = objects[11]
+    assert docker["spec"] == {"version": "v1.14.0", "configSecret": {"name": "variables", "namespace": "capd"}}
+
+
+def test_a_secret_elsewhere_and_one_namespace_for_all() -> None:
+    code, objects, _ = run("--core", "cluster-api:one", "-b", "rke2:one", "--config-secret", "variables:vault")
+    assert code == 0
+    assert [obj["kind"] for obj in objects] == ["Namespace", "CoreProvider", "BootstrapProvider"]
+    assert objects[1]["spec"] == {"configSecret": {"name": "variables", "namespace": "vault"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "no provider is asked for: name one"),
+        (("-i", "aws:infra:v1.2.3:extra"), "--infrastructure 'aws:infra:v1.2.3:extra': want name[:namespace[:version]]"),
+        (("-b", ""), "--bootstrap '': want"),
+        (
+            ("-i", "docker", "--config-secret", "mine:vault:extra"),
+            "--config-secret 'mine:vault:extra': want name[:namespace]",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_for(arguments: tuple[str, ...], message: str) -> None:
+    code, objects, said = run(*arguments)
+    assert (code, objects) == (1, [])
+    assert f"error: {message}" in said
+
+
+def test_a_provider_that_nobody_knows() -> None:
+    code, objects, said = run("-i", "mine")
+    assert (code, len(objects)) == (0, 8)
+    assert "note: InfrastructureProvider mine is not in the catalog: set spec.fetchConfig" in said
+
+
+# -- how providers stand -------------------------------------------------------------------------------------------
+
+
+def condition(type_: str, status: str, reason: str = "Because", *, generation: int = 1) -> Object:
+    said = {"message": "of\x1b[31m that", "observedGeneration": generation}
+    return {"type": type_, "status": status, "reason": reason, **said}
+
+
+@pytest.mark.parametrize(
+    ("made", "ready", "reason"),
+    [
+        (provider(), "Unknown", "NotLookedAt"),
+        (provider(conditions=[condition(READY, "True", "Ready")]), "True", "Ready"),
+        (provider(conditions=[condition(READY, "False")]), "False", "Because"),
+        (provider(conditions=[condition(READY, "True")], metadata={"generation": 2}), "Unknown", "Changed"),
+        (provider(metadata={"annotations": {"cluster.x-k8s.io/paused": ""}}), "Unknown", "Paused"),
+        (provider(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), "False", "Deleting"),
+        (
+            provider(
+                conditions=[condition("Deleting", "True", "CustomResourcesExist")],
+                metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"},
+            ),
+            "False",
+            "CustomResourcesExist",
+        ),
+    ],
+)
+def test_how_a_provider_stands(made: Object, ready: str, reason: str) -> None:
+    stands = standing(made)
+    assert (stands.ready, stands.reason) == (ready, reason)
+
+
+def test_a_table_of_providers() -> None:
+    ready = provider(installed="v1.2.3", version="v1.2.3", conditions=[condition(READY, "True", "Ready")])
+    heading, first, second = table([standing(ready), standing(provider(conditions=[condition(READY, "False")]))])
+    assert first.split() == ["CoreProvider", "cluster-api", "capi-system", "v1.2.3", "v1.2.3", "-", "True"]
+    assert second.split()[3:] == ["-", "newest", "-", "False", "Because:", "of\\x1b[31m", "that"]
+    assert second.index("Because") == heading.index("REASON")
