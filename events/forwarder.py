@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from shared.event import Event
 from shared.kube import Client, Key
-from shared.triggers import Triggers
+from shared.triggers import Subject, Triggers
 
 from .delivery import Deliver, HttpDelivery
 from .dispatcher import Dispatcher, OnDead, OnDelivery
@@ -37,9 +37,9 @@ OnEvent = Callable[[Event, Collection[str]], None]
 class Everything(Triggers):
     """Takes every event, one after the other for each object and type of event: a broker tells types apart."""
 
-    def key(self, event: Event) -> Key:
+    def subject(self, event: Event) -> Subject:
         about = event.subject if not event.kind else f"{event.group}/{event.kind}/{event.namespace}"
-        return Key(f"{event.type}/{about}", event.name)
+        return Subject(None, Key(f"{event.type}/{about}", event.name))
 
 
 class Forwarder:

@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from helm_python import Chart, HelmError
-
 from .archive import inspect
 from .errors import HelmMissing, RenderError
 from .integers import guarded
@@ -133,6 +131,9 @@ def _is(path: str, file_name: str) -> bool:
 def _in_process(
     chart: bytes, values: Mapping[str, Any], name: str, release_name: str, namespace: str
 ) -> list[Manifest]:
+    # Not before it is needed: what the library starts when it is loaded does not survive the fork of a server.
+    from helm_python import Chart, HelmError
+
     try:
         # Loaded afresh each time: rendering removes disabled subcharts from a loaded chart for good. That is
         # also why the CRDs are read last.

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from helm_python import Chart, HelmError
-
 from . import integers, yamls
 from .archive import pack
 from .errors import ValuesError
@@ -28,6 +26,8 @@ def render_values(template: str, context: Mapping[str, Any], *, name: str) -> di
     nulls print as nothing. If the result is a mapping with a text under `values`, then that text is the
     values document. Raises ValuesError, which names the file `name` and the template's line.
     """
+    from helm_python import Chart, HelmError  # like the engine, not before the fork of a server
+
     try:
         with Chart.load_archive(_chart(template)) as chart:
             text = chart.render(_exact(dict(context)))[_OUTPUT]
