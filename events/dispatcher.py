@@ -86,7 +86,7 @@ class Dispatcher:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, event: Event, functions: Collection[str] | None = None) -> int:
+    def submit(self, event: Event, functions: Collection[str] | None = None, *, first: bool = False) -> int:
         """Queues the event for each function that it concerns (of `functions`, if given); tells how many do."""
         concerned = 0
         for name in self._triggers if functions is None else functions:
@@ -96,7 +96,7 @@ class Dispatcher:
                 log.exception("%s cannot tell whether %s %s concerns it", name, event.kind or event.type, event.key)
                 continue
             if subject is not None:
-                self._queue.add(name, subject, event)
+                self._queue.add(name, subject, event, first=first)
                 concerned += 1
         return concerned
 
@@ -145,7 +145,7 @@ class Dispatcher:
             seconds = time.monotonic() - started
             self._note(answer, started - since)
             if answer.reply is not None:
-                self.submit(answer.reply)
+                self.submit(answer.reply, first=True)
             # Last, so that an entry counts as in flight until all that follows from it is queued.
             try:
                 self._tell(entry, event, answer, seconds)

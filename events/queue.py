@@ -140,10 +140,11 @@ class WorkQueue:
         self.last_activity = clock()
         """When something was last added or finished."""
 
-    def add(self, function: str, key: Hashable, event: Event) -> None:
-        self.add_after(function, key, event, 0.0)
+    def add(self, function: str, key: Hashable, event: Event, *, first: bool = False) -> None:
+        """With `first` it is the next to be delivered: what has begun is finished before something else begins."""
+        self.add_after(function, key, event, 0.0, first=first)
 
-    def add_after(self, function: str, key: Hashable, event: Event, seconds: float) -> None:
+    def add_after(self, function: str, key: Hashable, event: Event, seconds: float, *, first: bool = False) -> None:
         """Delivers the event in `seconds`; where an entry is there already, like `add`."""
         now = self._clock()
         with self._changed:
@@ -151,7 +152,7 @@ class WorkQueue:
             entry = self._entries.get((function, key))
             if entry is None:
                 entry = self._entries[function, key] = Entry(function, key, event, now)
-                self._schedule(entry, seconds, now)
+                self._schedule(entry, seconds, now, first=first)
                 return
             self.coalesced += 1
             if entry.state == "flying":
@@ -228,11 +229,11 @@ class WorkQueue:
 
     # -- under the lock ----------------------------------------------------------------------------------------
 
-    def _schedule(self, entry: Entry, seconds: float, now: float) -> None:
+    def _schedule(self, entry: Entry, seconds: float, now: float, *, first: bool = False) -> None:
         entry.wait, entry.since = max(0.0, seconds), now + max(0.0, seconds)
         if seconds <= 0:
             entry.state = "ready"
-            self._ready.append(entry)
+            (self._ready.appendleft if first else self._ready.append)(entry)
         else:
             entry.state = "waiting"
             self._number += 1

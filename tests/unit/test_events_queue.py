@@ -54,6 +54,13 @@ def test_first_come_first_served(queue: WorkQueue) -> None:
     assert queue.take(0) is None
 
 
+def test_what_has_begun_goes_on_before_anything_else_begins(queue: WorkQueue) -> None:
+    queue.add("f", ONE, event())
+    queue.add("f", TWO, event())
+    queue.add("next", ONE, event(), first=True)
+    assert [entry.function for entry in (take(queue), take(queue), take(queue))] == ["next", "f", "f"]
+
+
 def test_newer_event_takes_the_place_of_the_waiting_one(queue: WorkQueue) -> None:
     queue.add("f", ONE, event(1))
     queue.add("f", TWO, event(5, "two"))
