@@ -16,9 +16,11 @@ from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError, IncompatibleVersion
 from shared.components.repositories import Files, Repository, config_maps
 from shared.effects import MANAGER, Effect, Patch, Results
+from shared.event import change_event
 from shared.kube import Object, deleting, dig
 from shared.providers import phases
-from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State
+from shared.providers.inputs import asked_hash
+from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State, checked
 from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.runtime.flights import Flights
@@ -27,6 +29,8 @@ from .observe import Observed
 
 KEEP = ("metadata", "annotations", "capi-functions.dev/keep-download")
 """`config-map`: what is downloaded is put into a ConfigMap beside the provider, too."""
+
+SOURCE = "/provider_fetch"
 
 # Seconds until the next look.
 SOURCE_RETRY = 60.0
@@ -71,6 +75,8 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return Decision(message="paused")
     if observed.inputs.problem:
         return Decision(message=observed.inputs.problem)  # the preflight says so
+    if not checked(provider):
+        return Decision(message="not checked yet")
     state = State(provider, now)
     if observed.problem is not None:
         return _broken(state, observed.problem)
@@ -101,12 +107,13 @@ def _broken(state: State, error: ComponentsError | SourceError) -> Decision:
 
 
 def _resolved(state: State, provider: Object, version: str) -> Decision:
-    """The newest version is written into the spec: so it stays until somebody clears it again."""
+    """The newest version is written into the spec, and checked there: it stays until somebody clears it again."""
     if message := versions.downgrade(contract.installed_version(provider), version):
         state.false(CHECKED, "UnsupportedProviderDowngradeReason", message)
         return Decision(status=state.status(), notices=tuple(state.notices), message=message)
     resource = contract.kind_of(provider).resource
-    return Decision((Patch(resource, provider, {"spec": {"version": version}}),), proceed=True)
+    again = change_event(provider, "update", source=SOURCE, reference=True)
+    return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=again, message=version)
 
 
 def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *, resync: bool) -> Decision:
@@ -124,7 +131,14 @@ def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *
         status, notices = state.status(), tuple(state.notices)
         return Decision(status=status, notices=notices, requeue=SOURCE_RETRY, message=message)
     before = dig(provider, "status.target", {})
-    target = {"version": version, "source": bundle.source, "digest": bundle.digest, "contract": kept}
+    asked = asked_hash(provider, observed.inputs)
+    target = {
+        "version": version,
+        "source": bundle.source,
+        "digest": bundle.digest,
+        "asked": asked,
+        "contract": kept,
+    }
     effects: tuple[Effect, ...] = ()
     if dig(provider, KEEP) == "config-map" and before.get("digest") != bundle.digest:
         effects = (Keep(_config_map(provider, version, bundle)),)

@@ -18,6 +18,7 @@ from shared.kube import Key, Object, deleting, dig, key_of
 from shared.providers import inputs, peers
 from shared.providers.inputs import Inputs
 from shared.providers.selectors import as_text
+from shared.providers.state import checked
 from shared.releases.sources import SourceError
 
 
@@ -38,6 +39,8 @@ class Observed:
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
     if provider is None or deleting(provider) or cluster.is_paused(provider):
+        return Observed(provider)
+    if not checked(provider):
         return Observed(provider)
     observed = Observed(provider, inputs.read(clients, provider))
     if observed.inputs.problem:

@@ -19,7 +19,7 @@ from shared.effects import Create, Effect, Patch, add_finalizer
 from shared.kube import Object, deleting, dig, owner_reference
 from shared.kube.crds import CRD
 from shared.providers import phases
-from shared.providers.state import INSTALLED, State
+from shared.providers.state import INSTALLED, State, checked
 from shared.runtime import Decision
 from shared.runtime.function import changes
 from shared.workload import inventory
@@ -47,6 +47,8 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return Decision(message="the provider is gone, or going")
     if cluster.is_paused(provider):
         return Decision(message="paused")
+    if not checked(provider):
+        return Decision(message="not checked yet")
     if observed.unchanged:
         return Decision(message="installed as it stands")
     state = State(provider, now)

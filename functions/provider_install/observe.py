@@ -19,6 +19,7 @@ from shared.kube.crds import CRD
 from shared.providers import inputs
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
+from shared.providers.state import checked
 from shared.workload import inventory
 from shared.workload.inventory import Entry
 from shared.workload.policy import Policy, PolicyError
@@ -56,14 +57,14 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
-    if provider is None or deleting(provider) or cluster.is_paused(provider):
+    if provider is None or deleting(provider) or cluster.is_paused(provider) or not checked(provider):
         return Observed(provider)
     read = inputs.read(clients, provider)
     digest = inputs.applied_hash(provider, read, catalog.overrides_text())
     observed = Observed(provider, inputs=read, digest=digest)
     if not resync and inputs.is_installed(provider, digest):
         return replace(observed, unchanged=True)
-    components = fetched(clients, provider)
+    components = fetched(clients, provider, read)
     observed = replace(observed, fetched=components)
     if read.problem or components is None:
         return observed

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.api import provider as contract
 from shared.clients import Clients
 from shared.components.bundles import Bundle
 from shared.kube import Object, dig
+
+from .inputs import Inputs, asked_hash
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,10 @@ class Fetched:
     """The Cluster API contract that this version keeps."""
 
 
-def fetched(clients: Clients, provider: Object) -> Fetched | None:
-    """None where the wanted version was not fetched yet, or is in storage no more. Raises `StorageError`."""
+def fetched(clients: Clients, provider: Object, inputs: Inputs) -> Fetched | None:
+    """None where what is asked for now was not fetched yet, or is in storage no more. Raises `StorageError`."""
     target = dig(provider, "status.target", {})
-    if not target.get("digest") or target.get("version") != contract.version_of(provider):
+    if not target.get("digest") or target.get("asked") != asked_hash(provider, inputs):
         return None
     bundle = clients.components.load(target["digest"])
     return Fetched(bundle, target.get("contract", "")) if bundle else None

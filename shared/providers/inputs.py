@@ -83,10 +83,20 @@ def applied_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
         dig(provider, "spec", {}),
         dict(inputs.variables),
         inputs.additional,
-        [[key_of(found), found.get("data"), found.get("binaryData")] for found in inputs.config_maps],
+        _content(inputs),
         extra,
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def asked_hash(provider: Object, inputs: Inputs) -> str:
+    """SHA-256 of what decides which components are fetched, credentials apart."""
+    parts = [contract.version_of(provider), dig(provider, "spec.fetchConfig"), _content(inputs)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _content(inputs: Inputs) -> list[Any]:
+    return [[key_of(found), found.get("data"), found.get("binaryData")] for found in inputs.config_maps]
 
 
 def is_installed(provider: Object, digest: str) -> bool:

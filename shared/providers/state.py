@@ -22,6 +22,14 @@ _DECISIVE = (CHECKED, INSTALLED, AVAILABLE)
 """What `Ready` depends on; besides, an upgrade that failed."""
 
 
+def checked(provider: Object) -> bool:
+    """Whether the provider passed its checks as it stands. Events that come late are no way around them."""
+    condition = get_condition(dig(provider, "status.conditions"), CHECKED) or {}
+    return condition.get("status") == "True" and condition.get("observedGeneration") == dig(
+        provider, "metadata.generation"
+    )
+
+
 @dataclass
 class State:
     """Starts from what the provider says now."""

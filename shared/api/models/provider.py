@@ -136,6 +136,8 @@ class Target(Model):
     """Where it came from, without credentials."""
     digest: str | None = None
     """Of the files of the release."""
+    asked: str | None = None
+    """The hash of what was asked for when they were fetched: the version, and where it is to come from."""
     contract: str | None = None
     """The Cluster API contract that this version keeps."""
     inputs: str | None = None

@@ -1,0 +1,67 @@
+"""Phases of providers in the wrong order, twice, never, and from two places at once: the end is the same."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from functions import catalog
+from shared.api.provider import CORE
+from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.event import Event
+from shared.kube import Key, dig
+from shared.providers import phases
+from tests.support.provider_releases import CLUSTER_ROLE_BINDING, config_map, publish, whole
+from tests.support.provider_world import Providers
+
+SPACE = "made-up-system"
+CORE_KEY = (CORE, "cluster-api", SPACE)
+
+
+@pytest.fixture(autouse=True)
+def releases(providers: Providers, tmp_path: Path) -> Path:
+    providers.releases.append(tmp_path)
+    return tmp_path
+
+
+def want(providers: Providers, version: str, file: str = "core-components.yaml", **spec: object) -> None:
+    providers.apply(*CORE_KEY, version=version, fetchConfig={"url": providers.url(file)}, **spec)
+
+
+def late(providers: Providers, step: str) -> Event:
+    return phases.next_step(step, providers.get(*CORE_KEY), resync=False)
+
+
+def value(providers: Providers, name: str) -> str:
+    return str(dig(providers.client.get(CONFIG_MAP, Key(SPACE, name)), "data.value"))
+
+
+@pytest.mark.parametrize("step", [phases.CHECKED, phases.FETCHED, phases.INSTALLED])
+def test_late_events_get_nothing_past_the_checks(providers: Providers, releases: Path, step: str) -> None:
+    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")])
+    publish(releases, "v1.2.0", [config_map("one", "v1.2.0")])
+    want(providers, "v1.2.0")
+    providers.until_ready(*CORE_KEY)
+    want(providers, "v1.1.0")
+    for _ in range(2):  # before the checks, and after them
+        providers.send(late(providers, step))
+        assert value(providers, "one") == "v1.2.0"
+        providers.settle(*CORE_KEY)
+    assert providers.condition(providers.get(*CORE_KEY), "PreflightCheckPassed")["status"] == "False"
+
+
+def test_a_workload_that_went_is_no_way_past_the_checks(providers: Providers, releases: Path) -> None:
+    for version in ("v1.1.0", "v1.2.0"):
+        publish(releases, version, whole("made-up", version))
+    want(providers, "v1.2.0")
+    providers.until_ready(*CORE_KEY)
+    want(providers, "v1.1.0")
+    providers.settle(*CORE_KEY)
+    key = Key(SPACE, "made-up-controller-manager")
+    deployment = providers.client.get(DEPLOYMENT, key)
+    providers.client.delete(DEPLOYMENT, key)
+    providers.tell(deployment, DEPLOYMENT, "delete")
+    assert dig(providers.get(*CORE_KEY), "status.installedVersion") == "v1.2.0"
+    assert value(providers, "made-up-settings") == "v1.2.0"
