@@ -136,7 +136,7 @@ def test_the_whole_job_on_the_adapters_events(
     assert {event.source for _, event in ours} == {management.host}
     # Everything that is triggered by a Cluster or by what the functions make for it.
     concerned = {"cluster", "kubeconfig", "addon_create", "addon_apply", "addon_cleanup", "kind_cluster"}
-    assert {name for name, _ in ours} == concerned | {"cluster_stack", "cluster_stack_release"}
+    assert {name for name, _ in ours} == concerned | {"cluster_stack", "cluster_stack_release", "provider_wake"}
     secrets = [event for _, event in ours if event.kind == "Secret"]
     assert secrets
     assert all(event.object is None and "data" not in event.data for event in secrets)

@@ -24,6 +24,8 @@ from infra import control_plane
 from infra.control_plane.binaries import locate
 from infra.local import crds
 from infra.local.functions_server import FunctionsServer
+from shared.api.conditions import is_true
+from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, KIND_CLUSTER, SECRET
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
@@ -48,6 +50,26 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def provider() -> list[Object]:
+    """A core provider of one ConfigMap, and the ConfigMap that its components are in."""
+    made: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made-up"}, "data": {"a": "b"}}
+    series = [{"major": 1, "minor": 1, "contract": "v1beta2"}]
+    told = {"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Metadata", "releaseSeries": series}
+    data = {"metadata": yaml.safe_dump(told), "components": yaml.safe_dump(made)}
+    labels = {"provider": "core"}
+    metadata = {"name": "v1.1.0", "namespace": "default", "labels": labels}
+    wait = {"capi-functions.dev/wait": "false"}
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
+        {
+            "apiVersion": CORE.resource.api_version,
+            "kind": CORE.kind,
+            "metadata": {"name": "cluster-api", "namespace": "default", "annotations": wait},
+            "spec": {"version": "v1.1.0", "fetchConfig": {"selector": {"matchLabels": labels}}},
+        },
+    ]
 
 
 @pytest.fixture
@@ -226,6 +248,27 @@ def test_the_whole_job_through_the_broker(
 
         until(gone, "the Cluster gone", log)
         assert list(client.list(SECRET, "default")) == []
+
+        core_key = Key("default", "cluster-api")
+        for obj in provider():
+            client.create(CONFIG_MAP if obj["kind"] == "ConfigMap" else CORE.resource, obj)
+
+        def installed() -> bool:
+            tick()
+            time.sleep(0.4)
+            return is_true(dig(client.get(CORE.resource, core_key), "status.conditions"), "Ready")
+
+        until(installed, "the provider installed", log)
+        assert client.get(CONFIG_MAP, Key("default", "made-up"))["data"] == {"a": "b"}
+        client.delete(CORE.resource, core_key)
+
+        def removed() -> bool:
+            tick()
+            time.sleep(0.4)
+            return client.find(CORE.resource, core_key) is None
+
+        until(removed, "the provider gone", log)
+        assert client.find(CONFIG_MAP, Key("default", "made-up")) is None
         # Every function was called, through its own Trigger, and none refused what the broker brought.
         lines = log.read_text()
         assert all(f" {name} " in lines for name in catalog.NAMES)
