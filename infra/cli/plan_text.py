@@ -44,28 +44,34 @@ def lines(forecast: Forecast) -> Iterator[str]:
     for part in forecast.parts:
         yield from _part(part)
     yield ""
-    yield "[bold]" + ", ".join(_summary(forecast.counts)) + "[/bold]"
+    yield "[bold]" + ", ".join(summary(forecast.counts)) + "[/bold]"
 
 
-def _summary(counts: dict[str, int]) -> Iterable[str]:
+def summary(counts: dict[str, int]) -> Iterable[str]:
     told = [f"{counts[action]} {words}" for action, words in _WORDS.items() if counts[action]]
     return told or ["no objects at all"]
 
 
 def _part(part: Part) -> Iterator[str]:
-    stage, shown = part.stage, [change for change in part.changes if change.action in _MARKS or change.held]
+    stage, told = part.stage, list(objects(part.changes))
     if stage.name:
         yield ""
         yield f"[bold]stage {escape(plain(stage.name))}[/bold] ({stage.action})"
         for when, condition in (("before", stage.before), ("after", stage.after)):
             if condition:
                 yield "  " + escape(plain(f"waits {when} it until {condition.expression}"))
-        if not shown:
+        if not told:
             yield "  nothing to do"
-    elif shown:
+    elif told:
         yield ""
-    for change in shown:
-        yield from _change(change)
+    yield from told
+
+
+def objects(changes: Iterable[Change]) -> Iterator[str]:
+    """What there is to say of each; nothing of one that stays as it is."""
+    for change in changes:
+        if change.action in _MARKS or change.held:
+            yield from _change(change)
 
 
 def _change(change: Change) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +15,11 @@ from rich.markup import escape
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir, Format, Kubeconfig, Output
 from .output import Timeline, err, out
-from .runs import kubeconfig_of, running
+from .runs import kubeconfig_of, running, settings_of
 from .text import plain
 
 if TYPE_CHECKING:
-    from shared.kube import Client
+    from shared.kube import Client, Object
 
     from .provider_requests import Wanted
 
@@ -30,6 +31,9 @@ Infrastructure = Annotated[list[str] | None, typer.Option("--infrastructure", "-
 Ipam = Annotated[list[str] | None, typer.Option("--ipam", help=f"{_FORM}; may be repeated.")]
 RuntimeExtension = Annotated[list[str] | None, typer.Option("--runtime-extension", help=f"{_FORM}; may be repeated.")]
 Addon = Annotated[list[str] | None, typer.Option("--addon", help=f"{_FORM}; may be repeated.")]
+ExitCode = Annotated[
+    bool, typer.Option("--exit-code", help="Exit with 3 if it would change something, 4 if it would not get through.")
+]
 ConfigSecret = Annotated[
     str, typer.Option(help="Secret with variables and credentials: name[:namespace], by default beside each provider.")
 ]
@@ -95,6 +99,72 @@ def list_(output: Output = Format.text, directory: Dir = DEFAULT_DIR, kubeconfig
         out.print("there are no providers; `capi-functions provider init --infrastructure docker` has some installed")
 
 
+def plan(
+    kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure, or `all`.")] = "all",
+    name: Annotated[str, typer.Argument(help="Name of the provider.", show_default=False)] = "",
+    version: Annotated[
+        str, typer.Option(help="The version (default: what is asked for already, else the newest).", show_default=False)
+    ] = "",
+    output: Output = Format.text,
+    exit_code: ExitCode = False,
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show what a version of a provider would change, by dry runs, with what goes of CRDs and comes of rights.
+
+    Without KIND and NAME of all providers. Changes nothing.
+    """
+    from shared.components.errors import ComponentsError
+
+    from . import provider_plan, provider_text
+
+    with failures(ComponentsError):
+        client = _management(directory, kubeconfig)
+        chosen = _chosen(client, kind, name)
+        if version and not name:
+            raise Failure(
+                "--version is of one provider: name that, as in `plan infrastructure docker --version v1.2.3`"
+            )
+        _check_version(version)
+        os.environ |= settings_of(directory)
+        outlooks = []
+        for provider in chosen:
+            outlook = provider_plan.plan(client, provider, version)
+            outlooks.append(outlook)
+            if output is Format.text:
+                for line in provider_text.lines(outlook):
+                    out.print(line)
+        if output is Format.json:
+            typer.echo(json.dumps([outlook.dump() for outlook in outlooks], indent=2))
+    if exit_code:
+        raise typer.Exit(max((outlook.exit_code for outlook in outlooks), default=0))
+
+
+def _check_version(version: str) -> None:
+    from shared.components import versions
+
+    if version and versions.try_parse(version) is None:
+        raise Failure(f"--version {version!r} is no version such as v1.2.3")
+
+
+def _chosen(client: Client, kind: str, name: str) -> list[Object]:
+    """The one provider of this kind and name, or all. Raises `Failure`."""
+    from shared.kube import key_of
+
+    from .provider_requests import kind_named
+    from .provider_standing import providers
+
+    found = providers(client)
+    if kind == "all":
+        return found
+    wanted = kind_named(kind).kind
+    chosen = [one for one in found if one["kind"] == wanted and key_of(one).name == (name or key_of(one).name)]
+    if not chosen:
+        called = f" {name}" if name else ""
+        raise Failure(f"there is no {wanted}{called}; `capi-functions provider list` shows what there is")
+    return chosen
+
+
 def _wanted(core: str, *others: Sequence[str] | None) -> list[Wanted]:
     """`others` in the order of the kinds."""
     from shared.api.provider import KINDS
@@ -114,3 +184,4 @@ def _management(directory: Path, kubeconfig: Path | None) -> Client:
 def register(app: typer.Typer) -> None:
     app.command()(init)
     app.command("list")(list_)
+    app.command()(plan)

@@ -19,9 +19,13 @@ from infra.cli.output import WaitTimeout
 from infra.cli.provider_requests import parse
 from infra.cli.provider_standing import providers as listed
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
-from shared.kube import Key, Object, key_of
+from shared.api.resources import CONFIG_MAP
+from shared.components.repositories import Files, config_maps
+from shared.kube import Key, Object, dig, key_of
+from shared.workload import inventory
+from shared.workload.diff import compare
 from tests.support.provider_world import NAMESPACE, Providers
-from tests.support.providers import CURRENT, components
+from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
 
@@ -135,3 +139,121 @@ def test_no_providers(providers: Providers, command: Command) -> None:
     assert listed(providers.client) == []
     assert "there are no providers" in done(command("list"))
     assert done(command("list", "-o", "json")) == "[]\n"
+
+
+# -- plan ----------------------------------------------------------------------------------------------------------
+
+
+def outlooks(result: Result, code: int = 0) -> list[Object]:
+    found: list[Object] = json.loads(done(result, code))
+    return found
+
+
+def places(changes: list[Object], *actions: str) -> set[tuple[str, str]]:
+    return {(change["kind"], change["name"]) for change in changes if change["action"] in actions}
+
+
+def contents(providers: Providers, provider: Object) -> dict[tuple[str, str], Object]:
+    """What a provider consists of, as it is in the cluster."""
+    found = {}
+    for entry in inventory.load(dig(provider, "status.resources")):
+        resource = providers.clients.discovery.resource(entry.api_version, entry.kind)
+        assert resource is not None
+        found[entry.kind, entry.name] = providers.client.get(resource, Key(entry.namespace, entry.name))
+    return found
+
+
+def test_a_plan_foretells_what_an_upgrade_does(providers: Providers, command: Command) -> None:
+    present = contents(providers, core(providers, PREVIOUS))
+    providers.releases.append(components(CURRENT))
+    before = providers.versions()
+    arguments = ("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json")
+    [foretold] = outlooks(command(*arguments, "--exit-code"), 3)
+    assert providers.versions() == before
+    assert foretold["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
+    assert (foretold["contract"], foretold["obstacle"]) == ("v1beta2", "")
+    assert foretold["source"].startswith(providers.site.url)
+
+    text = done(command("plan", "cacp", "cluster-api", "--version", CURRENT))
+    assert f"CoreProvider capi-system/cluster-api  {PREVIOUS} -> {CURRENT}" in text
+    assert f"cluster-api-controller:{PREVIOUS}" in text
+    assert f"{foretold['summary']['update']} to update" in text
+
+    after = contents(providers, core(providers, CURRENT))
+    both = present.keys() & after.keys()
+    assert places(foretold["changes"], "create") == after.keys() - present.keys()
+    assert places(foretold["changes"], "delete") == present.keys() - after.keys()
+    updated = {place for place in both if compare(present[place], after[place])}
+    assert places(foretold["changes"], "update") == updated
+    assert len(updated) > 5
+    assert after["Deployment", "capi-controller-manager"]["metadata"]["uid"] in str(present)
+    [settled] = outlooks(command(*arguments, "--exit-code"))
+    assert not places(settled["changes"], "update", "create", "recreate", "delete")
+
+
+def test_the_newest_that_is_published(providers: Providers, command: Command, tmp_path: Path) -> None:
+    core(providers, PREVIOUS)
+    listing = tmp_path / "repos/kubernetes-sigs/cluster-api/releases"
+    listing.parent.mkdir(parents=True)
+    listing.write_text(json.dumps([{"tag_name": tag, "assets": []} for tag in (PREVIOUS, CURRENT)]))
+    providers.releases += [tmp_path, components(CURRENT)]
+    [foretold] = outlooks(command("plan", "-o", "json", "--exit-code"), 3)
+    assert foretold["version"]["wanted"] == CURRENT
+    core(providers, CURRENT)
+    [foretold] = outlooks(command("plan", "all", "-o", "json", "--exit-code"))
+    assert foretold["notes"] == ["it is the newest"]
+
+
+def brought(providers: Providers, version: str) -> Object:
+    """A version of the core provider in a ConfigMap, as a site without a way out is given it."""
+    release = components(version) / DOWNLOADS / version
+    files = Files((release / "metadata.yaml").read_text(), (release / "core-components.yaml").read_text())
+    provider: Object = {"kind": "CoreProvider", "metadata": {"name": "cluster-api", "namespace": "capi-system"}}
+    made = config_maps.as_config_map(provider, version, files, owned=False)
+    providers.namespace("capi-system")
+    return providers.client.apply(CONFIG_MAP, made, manager="user")
+
+
+def test_a_site_without_a_way_out(providers: Providers, command: Command) -> None:
+    """Of the versions that were brought along the newest is planned for, by selector as without."""
+    made = [brought(providers, version) for version in (PREVIOUS, CURRENT)]
+    selector = {"matchLabels": {"provider.cluster.x-k8s.io/type": "core"}}
+    for config in ({"selector": selector}, {"url": providers.url("core-components.yaml")}):
+        providers.apply(*CORE_KEY, version=PREVIOUS, fetchConfig=config)
+        providers.until_ready(*CORE_KEY)
+        [foretold] = outlooks(command("plan", "core", "-o", "json", "--exit-code"), 3)
+        assert foretold["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
+        assert bool(foretold["notes"]) is ("url" in config)
+    for config_map in made:
+        providers.client.delete(CONFIG_MAP, key_of(config_map))
+
+
+def test_what_would_not_get_there(providers: Providers, command: Command) -> None:
+    core(providers)
+    for version, told in ((PREVIOUS, "Downgrade is not supported"), ("v1.14.99", "no version v1.14.99")):
+        text = done(command("plan", "core", "cluster-api", "--version", version, "--exit-code"), 4)
+        assert "it would not get there: " in text
+        assert told in text
+    providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, manager={"verbosity": 5})
+    [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
+    assert foretold["notes"] == ["it is paused: nothing of this happens before it is not"]
+    assert foretold["obstacle"] == ""
+    assert places(foretold["changes"], "update") == {("Deployment", "capi-controller-manager")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nodes",), "'nodes' is no kind of provider"),
+        (("infrastructure", "docker"), "there is no InfrastructureProvider docker"),
+        (("--version", "v1.2.3"), "--version is of one provider"),
+        (("core", "cluster-api", "--version", "newest"), "is no version such as v1.2.3"),
+    ],
+)
+def test_what_cannot_be_planned(
+    providers: Providers, command: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    providers.apply(*CORE_KEY, version=CURRENT)
+    result = command("plan", *arguments)
+    assert result.exit_code == 1
+    assert message in " ".join(result.stderr.split())

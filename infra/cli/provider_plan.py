@@ -1,0 +1,144 @@
+"""`provider plan`: what a version of a provider would do in the cluster, from dry runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from functions.provider_install.observe import Observed
+from functions.provider_install.storage import MigrateStorage, dropped
+from shared.api import cluster
+from shared.api import provider as contract
+from shared.kube import Client, Key, Object, key_of
+from shared.kube.crds import CRD
+from shared.providers import inputs
+from shared.runtime import Decision
+from shared.workload.diff import ABSENT
+from shared.workload.preview import Change, preview, totals
+from shared.workload.rollout import Rollout
+
+from . import provider_rights as rights
+from .provider_phases import Obstacle, Supposed
+from .provider_versions import Next, following
+
+_VERSION = re.compile(r'spec\.versions\[name="([^"]+)"\](\.served)?')
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would become of one provider. `obstacle` is why nothing would, `dropped` and `widened` are for the eye."""
+
+    kind: str
+    key: Key
+    installed: str
+    version: str
+    source: str = ""
+    contract: str = ""
+    notes: tuple[str, ...] = ()
+    obstacle: str = ""
+    changes: tuple[Change, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """Versions of CRDs that go."""
+    widened: tuple[str, ...] = ()
+    """Rights that come."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return totals(self.changes)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where nothing would change, 3 where something would, 4 where it would not get through."""
+        if self.obstacle or self.counts["refuse"] or self.counts["unknown"]:
+            return 4
+        return 3 if any(change.changes for change in self.changes) else 0
+
+    def dump(self) -> Object:
+        return {
+            "kind": self.kind,
+            "namespace": self.key.namespace,
+            "name": self.key.name,
+            "version": {"installed": self.installed, "wanted": self.version},
+            "source": self.source,
+            "contract": self.contract,
+            "notes": list(self.notes),
+            "obstacle": self.obstacle,
+            "droppedVersions": list(self.dropped),
+            "widenedRights": list(self.widened),
+            "summary": self.counts,
+            "changes": [change.dump() for change in self.changes],
+        }
+
+
+def plan(management: Client, provider: Object, version: str) -> Outlook:
+    """What `version` would do; without one, the next. Raises `Failure` where that cannot be told."""
+    supposed = Supposed(management, provider, version)
+    read = inputs.read(supposed.clients, provider)
+    following_ = Next(version) if version else following(supposed.clients, provider, read)
+    outlook = Outlook(
+        provider["kind"],
+        key_of(provider),
+        contract.installed_version(provider),
+        following_.version,
+        notes=tuple(_notes(provider, following_)),
+    )
+    supposed = Supposed(management, provider, outlook.version)
+    try:
+        supposed.checked()
+        fetched = supposed.fetched()
+        outlook = replace(outlook, source=fetched.bundle.source, contract=fetched.contract)
+        observed, decision = supposed.installed()
+        return _foreseen(management, outlook, observed, decision)
+    except Obstacle as error:
+        return replace(outlook, obstacle=str(error))
+
+
+def _notes(provider: Object, following_: Next) -> Iterable[str]:
+    if following_.note:
+        yield following_.note
+    if cluster.is_paused(provider):
+        yield "it is paused: nothing of this happens before it is not"
+
+
+def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision: Decision) -> Outlook:
+    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
+    if rollout is None:
+        raise Obstacle(decision.message)
+    changes = preview(rollout.workload, rollout.plan, rollout.resources, rollout.policy)
+    migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
+    return replace(
+        outlook,
+        changes=tuple(changes.values()),
+        dropped=(*versions_dropped(changes.values()), *map(_moved, migrations)),
+        widened=tuple(_widened(management, outlook, observed, rollout)),
+    )
+
+
+def versions_dropped(changes: Iterable[Change]) -> Sequence[str]:
+    """By CRD: the versions that are in it no more, or that it serves no more."""
+    found = []
+    for change in changes:
+        for field in change.fields if (change.entry.group, change.entry.kind) == (CRD.group, CRD.kind) else ():
+            match = _VERSION.fullmatch(field.path)
+            if match and not match[2] and field.new is ABSENT:
+                found.append(f"{change.entry.name}: {match[1]} goes")
+            elif match and match[2] and field.new is False:
+                found.append(f"{change.entry.name}: {match[1]} is served no more")
+    return found
+
+
+def _moved(migration: MigrateStorage) -> str:
+    gone = ", ".join(dropped(migration.live, migration.wanted))
+    return f"{migration.live['metadata']['name']}: objects that are stored as {gone} are written anew before that"
+
+
+def _widened(management: Client, outlook: Outlook, observed: Observed, rollout: Rollout) -> list[str]:
+    """Nothing for a first installation, whose rights are all new."""
+    if not outlook.installed:
+        return []
+    wanted = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]
+    known = {(entry.kind, entry.namespace, entry.name) for entry in observed.known if entry.kind in rights.KINDS}
+    places = sorted(known | {(obj["kind"], *key_of(obj)) for obj in wanted})
+    live = [management.find(rights.KINDS[kind], Key(namespace, name)) for kind, namespace, name in places]
+    return rights.widened([{"kind": place[0], **obj} for place, obj in zip(places, live, strict=True) if obj], wanted)

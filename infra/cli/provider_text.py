@@ -1,0 +1,30 @@
+"""The outlook of a provider for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.markup import escape
+
+from . import plan_text
+from .provider_plan import Outlook
+from .text import plain
+
+
+def lines(outlook: Outlook) -> Iterator[str]:
+    """In rich's markup."""
+    change = f"{outlook.installed or 'nothing'} -> {outlook.version}"
+    yield f"[bold]{outlook.kind} {outlook.key}[/bold]  {escape(plain(change))}"
+    if outlook.source:
+        yield "  " + escape(plain(f"from {outlook.source}, contract {outlook.contract}"))
+    for note in outlook.notes:
+        yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
+    if outlook.obstacle:
+        yield f"  [bold red]it would not get there:[/bold red] {escape(plain(outlook.obstacle, most=1000))}"
+        return
+    for told in outlook.dropped:
+        yield f"  [yellow]CRD version:[/yellow] {escape(plain(told))}"
+    for told in outlook.widened:
+        yield f"  [yellow]new right:[/yellow] {escape(plain(told))}"
+    yield from plan_text.objects(outlook.changes)
+    yield "  [bold]" + ", ".join(plan_text.summary(outlook.counts)) + "[/bold]"

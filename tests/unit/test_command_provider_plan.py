@@ -1,0 +1,140 @@
+"""What a plan of a provider points out: rights that come, versions of CRDs that go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.cli import provider_text
+from infra.cli.provider_plan import Outlook, versions_dropped
+from infra.cli.provider_rights import widened
+from shared.kube import Key, Object
+from shared.workload.diff import compare
+from shared.workload.inventory import Entry
+from shared.workload.preview import Change
+
+
+def role(*rules: Object, kind: str = "ClusterRole", name: str = "manager", namespace: str = "") -> Object:
+    return {"kind": kind, "metadata": {"name": name, "namespace": namespace}, "rules": list(rules)}
+
+
+def rule(verbs: str, resources: str, groups: str = "", names: str = "") -> Object:
+    named = {"resourceNames": names.split(",")} if names else {}
+    return {"verbs": verbs.split(","), "resources": resources.split(","), "apiGroups": groups.split(","), **named}
+
+
+def binding(role: str, kind: str = "ClusterRoleBinding", namespace: str = "") -> Object:
+    subject = {"kind": "ServiceAccount", "name": "manager", "namespace": "x"}
+    reference = {"kind": "ClusterRole", "name": role}
+    metadata = {"name": "b", "namespace": namespace}
+    return {"kind": kind, "metadata": metadata, "roleRef": reference, "subjects": [subject]}
+
+
+READS = rule("get,list", "secrets")
+
+RIGHTS: list[tuple[list[Object], list[Object], list[str]]] = [
+    ([], [], []),
+    ([role(READS)], [role(READS)], []),
+    ([role(READS)], [role(rule("get", "secrets"))], []),
+    ([role(READS)], [role(rule("get,delete,create", "secrets"))], ["cluster-wide: create, delete secrets"]),
+    (
+        [role(READS)],
+        [role(READS, rule("get", "machines", "a.io,b.io"))],
+        [
+            "cluster-wide: get machines.a.io",
+            "cluster-wide: get machines.b.io",
+        ],
+    ),
+    ([role(rule("*", "*", "*"))], [role(rule("get", "pods"))], []),
+    ([role(rule("get", "pods"))], [role(rule("*", "*", "*"))], ["cluster-wide: * *.*"]),
+    ([role(rule("get", "secrets", names="a"))], [role(rule("get", "secrets"))], ["cluster-wide: get secrets"]),
+    ([role(READS)], [role(rule("get", "secrets", names="a"))], []),
+    ([role()], [role(rule("get", "secrets", names="a"))], ["cluster-wide: get secrets called a"]),
+    # Under another name, or split over several roles, they are the same rights.
+    ([role(READS, name="old")], [role(rule("get", "secrets")), role(rule("list", "secrets"), name="new")], []),
+    # From a namespace to the cluster; and the other way around.
+    ([role(READS, kind="Role", namespace="x")], [role(READS)], ["cluster-wide: get, list secrets"]),
+    ([role(READS)], [role(READS, kind="Role", namespace="x")], []),
+    ([role()], [role(READS, kind="Role", namespace="x")], ["in namespace x: get, list secrets"]),
+    # Roles of others.
+    ([], [role(name="mine"), binding("mine")], []),
+    (
+        [],
+        [binding("cluster-admin")],
+        ["cluster-wide: all rights of ClusterRole cluster-admin called for ServiceAccount manager"],
+    ),
+    ([binding("cluster-admin")], [binding("cluster-admin")], []),
+    ([], [{**role(), "rules": [{"verbs": ["get"], "nonResourceURLs": ["/metrics"]}]}], ["cluster-wide: get /metrics"]),
+    ([{**role(), "rules": None}], [{**role(), "rules": None}], []),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "lines"), RIGHTS)
+def test_rights_that_come(before: list[Object], after: list[Object], lines: list[str]) -> None:
+    assert widened(before, after) == lines
+
+
+def crd(*versions: Object) -> Object:
+    return {"kind": "CustomResourceDefinition", "metadata": {"name": "a"}, "spec": {"versions": list(versions)}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ([{"name": "v1"}], [{"name": "v1"}], []),
+        ([{"name": "v1"}], [{"name": "v1"}, {"name": "v2"}], []),
+        ([{"name": "v1"}, {"name": "v2"}], [{"name": "v2"}], ["a.x.io: v1 goes"]),
+        (
+            [{"name": "v1", "served": True}, {"name": "v2"}],
+            [{"name": "v1", "served": False}, {"name": "v2"}],
+            ["a.x.io: v1 is served no more"],
+        ),
+        ([{"name": "v1", "served": False}], [{"name": "v1", "served": True}], []),
+    ],
+)
+def test_versions_that_go(old: list[Any], new: list[Any], told: list[str]) -> None:
+    entry = Entry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
+    changes = [Change(entry, "update", compare(crd(*old), crd(*new)))]
+    assert list(versions_dropped(changes)) == told
+
+
+def outlook(**fields: Any) -> Outlook:
+    return Outlook("CoreProvider", Key("capi-system", "cluster-api"), "v1.0.0", "v1.1.0", **fields)
+
+
+ENTRY = Entry("", "v1", "Service", "x", "y")
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        (outlook(), 0),
+        (outlook(changes=(Change(ENTRY, "unchanged"), Change(ENTRY, "keep"))), 0),
+        (outlook(changes=(Change(ENTRY, "update"),)), 3),
+        (outlook(changes=(Change(ENTRY, "update"), Change(ENTRY, "refuse"))), 4),
+        (outlook(obstacle="no"), 4),
+    ],
+)
+def test_exit_codes(made: Outlook, code: int) -> None:
+    assert made.exit_code == code
+
+
+def test_for_people() -> None:
+    made = outlook(
+        source="https://[x]/y",
+        contract="v1beta2",
+        notes=("one\x1b[31m",),
+        dropped=("a: v1 goes",),
+        widened=("cluster-wide: get [pods]",),
+        changes=(Change(ENTRY, "create"), Change(ENTRY, "unchanged")),
+    )
+    head, source, note, crd_line, right, change, total = provider_text.lines(made)
+    assert head == "[bold]CoreProvider capi-system/cluster-api[/bold]  v1.0.0 -> v1.1.0"
+    assert "contract v1beta2" in source
+    assert "\x1b" not in note
+    assert "a: v1 goes" in crd_line
+    assert right.endswith("get \\[pods]")
+    assert "create" in change
+    assert "1 to create, 1 unchanged" in total
+    assert list(provider_text.lines(outlook(obstacle="no")))[-1].endswith("no")
