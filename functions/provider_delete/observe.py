@@ -49,10 +49,14 @@ def _counted(clients: Clients, entries: Sequence[Entry]) -> dict[str, int]:
         if (entry.group, entry.kind) != (CRD.group, CRD.kind):
             continue
         crd = clients.management.find(CRD, Key("", entry.name))
-        version = next((each["name"] for each in dig(crd, "spec.versions", []) if each.get("served")), "")
-        if not version:
+        served = [each for each in dig(crd, "spec.versions", []) if each.get("served")]
+        if not served:
             continue
-        resource = Resource(dig(crd, "spec.group"), version, dig(crd, "spec.names.kind"), dig(crd, "spec.names.plural"))
+        # As they are stored: any other version takes a conversion by the provider itself, which may not run any more.
+        version = next((each for each in served if each.get("storage")), served[0])
+        resource = Resource(
+            dig(crd, "spec.group"), version["name"], dig(crd, "spec.names.kind"), dig(crd, "spec.names.plural")
+        )
         page = clients.management.request("GET", resource.path(), query={"limit": "1"}, subject=f"{resource.kind} list")
         if found := page.get("items"):
             counts[resource.kind] = len(found) + int(dig(page, "metadata.remainingItemCount", 0))
