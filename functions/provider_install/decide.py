@@ -133,7 +133,8 @@ def _roll_out(
             effects.append(MigrateStorage(live, crd))
     resources = {**management.served, **defined_by(wanted)}
     # A Deployment's selector, or what a role binding points to, can only be changed by making it anew.
-    effects.append(Rollout(management.workload, plan, resources, replace(policy, recreate=True)))
+    policy = replace(policy, recreate=True, takes_over=contract.PROVIDER_LABEL)
+    effects.append(Rollout(management.workload, plan, resources, policy))
     if whole:
         effects += _remember(provider, observed.digest)
     return Decision(tuple(effects))

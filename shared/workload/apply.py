@@ -15,6 +15,7 @@ from ..kube.crds import CRD, await_established
 from .fields import without
 from .inventory import is_owned
 from .policy import RECREATE, Policy
+from .takeover import take_over
 
 _NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
@@ -61,6 +62,9 @@ def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -
     if deleting(applied.live):
         # What is on its way out takes every change with it.
         _await_gone(workload, resource, obj, "is being deleted")
+        applied = replace(applied, live=_served(workload, resource, obj, force=True))
+    label = policy.takes_over if policy.conflicts == "force" else ""
+    if label and take_over(workload.client, resource, applied.live, label):
         applied = replace(applied, live=_served(workload, resource, obj, force=True))
     if resource.kind == CRD.kind and resource.group == CRD.group:
         return replace(applied, live=await_established(workload.client, obj["metadata"]["name"]))

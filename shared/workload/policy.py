@@ -56,6 +56,8 @@ class Policy:
     prune_crds: bool = False
     wait: bool = True
     wait_timeout: float = 600.0
+    takes_over: str = ""
+    """The label by which objects of another installer are known, whose fields become ours; no annotation says so."""
 
     @classmethod
     def of(cls, *objects: Mapping[str, Any]) -> Policy:
