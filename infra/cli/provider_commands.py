@@ -5,38 +5,34 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from . import provider_transfer
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir, Format, Kubeconfig, Output
 from .output import Timeline, err, out
-from .runs import kubeconfig_of, running, settings_of
+from .provider_options import (
+    Addon,
+    Bootstrap,
+    ConfigSecret,
+    ControlPlane,
+    Core,
+    DryRun,
+    ExitCode,
+    Infrastructure,
+    Ipam,
+    RuntimeExtension,
+    Timeout,
+    Wait,
+    chosen,
+    management,
+    parsed,
+)
+from .runs import running, settings_of
 from .text import plain
-
-if TYPE_CHECKING:
-    from shared.kube import Client, Object
-
-    from .provider_requests import Wanted
-
-_FORM = "name[:namespace[:version]]"
-Core = Annotated[str, typer.Option("--core", help="The core provider: cluster-api[:namespace[:version]].")]
-Bootstrap = Annotated[list[str] | None, typer.Option("--bootstrap", "-b", help=f"{_FORM}; may be repeated.")]
-ControlPlane = Annotated[list[str] | None, typer.Option("--control-plane", "-c", help=f"{_FORM}; may be repeated.")]
-Infrastructure = Annotated[list[str] | None, typer.Option("--infrastructure", "-i", help=f"{_FORM}; may be repeated.")]
-Ipam = Annotated[list[str] | None, typer.Option("--ipam", help=f"{_FORM}; may be repeated.")]
-RuntimeExtension = Annotated[list[str] | None, typer.Option("--runtime-extension", help=f"{_FORM}; may be repeated.")]
-Addon = Annotated[list[str] | None, typer.Option("--addon", help=f"{_FORM}; may be repeated.")]
-ExitCode = Annotated[
-    bool, typer.Option("--exit-code", help="Exit with 3 if it would change something, 4 if it would not get through.")
-]
-ConfigSecret = Annotated[
-    str, typer.Option(help="Secret with variables and credentials: name[:namespace], by default beside each provider.")
-]
 
 
 def init(
@@ -48,22 +44,22 @@ def init(
     runtime_extension: RuntimeExtension = None,
     addon: Addon = None,
     config_secret: ConfigSecret = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the manifests instead; needs no cluster.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all are ready.")] = True,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 300.0,
+    dry_run: DryRun = False,
+    wait: Wait = True,
+    timeout: Timeout = 300.0,
     directory: Dir = DEFAULT_DIR,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Have providers installed, by default the newest. Core, and kubeadm beside an infrastructure, come by themselves.
 
-    A provider that is there already is left alone.
+    A provider that is there already is left alone. With --dry-run no cluster is needed.
     """
     from . import manifests, provider_init
+    from .provider_requests import complete, secret_named
     from .provider_requests import manifests as asked_for
-    from .provider_requests import secret_named
 
     with failures():
-        wanted = _wanted(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        wanted = complete(parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon))
         if not wanted:
             raise Failure(
                 "no provider is asked for: name one, such as `--infrastructure docker`, or `--core cluster-api`"
@@ -74,14 +70,10 @@ def init(
         if dry_run:
             sys.stdout.write(manifests.dump(asked_for(wanted, secret)))
             return
-        client, timeline = _management(directory, kubeconfig), Timeline()
+        client, timeline = management(directory, kubeconfig), Timeline()
         asked = provider_init.create(client, wanted, secret, timeline.say)
-        obstacle = not kubeconfig and not running(directory) and "no functions run here"
-        if not wait or obstacle:
-            timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
-            return
-        provider_init.wait(client, asked, within=timeout, tell=timeline.say)
-        timeline.say("all are ready", mark="✔", style="green")
+        obstacle = "" if kubeconfig or running(directory) else "no functions run here"
+        provider_init.follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
 
 
 def list_(output: Output = Format.text, directory: Dir = DEFAULT_DIR, kubeconfig: Kubeconfig = None) -> None:
@@ -89,7 +81,7 @@ def list_(output: Output = Format.text, directory: Dir = DEFAULT_DIR, kubeconfig
     from .provider_standing import providers, standing, table
 
     with failures():
-        found = [standing(provider) for provider in providers(_management(directory, kubeconfig))]
+        found = [standing(provider) for provider in providers(management(directory, kubeconfig))]
     if output is Format.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
     elif found:
@@ -119,8 +111,8 @@ def plan(
     from . import provider_plan, provider_text
 
     with failures(ComponentsError):
-        client = _management(directory, kubeconfig)
-        chosen = _chosen(client, kind, name)
+        client = management(directory, kubeconfig)
+        asked = chosen(client, kind, name)
         if version and not name:
             raise Failure(
                 "--version is of one provider: name that, as in `plan infrastructure docker --version v1.2.3`"
@@ -128,7 +120,7 @@ def plan(
         _check_version(version)
         os.environ |= settings_of(directory)
         outlooks = []
-        for provider in chosen:
+        for provider in asked:
             outlook = provider_plan.plan(client, provider, version)
             outlooks.append(outlook)
             if output is Format.text:
@@ -147,41 +139,8 @@ def _check_version(version: str) -> None:
         raise Failure(f"--version {version!r} is no version such as v1.2.3")
 
 
-def _chosen(client: Client, kind: str, name: str) -> list[Object]:
-    """The one provider of this kind and name, or all. Raises `Failure`."""
-    from shared.kube import key_of
-
-    from .provider_requests import kind_named
-    from .provider_standing import providers
-
-    found = providers(client)
-    if kind == "all":
-        return found
-    wanted = kind_named(kind).kind
-    chosen = [one for one in found if one["kind"] == wanted and key_of(one).name == (name or key_of(one).name)]
-    if not chosen:
-        called = f" {name}" if name else ""
-        raise Failure(f"there is no {wanted}{called}; `capi-functions provider list` shows what there is")
-    return chosen
-
-
-def _wanted(core: str, *others: Sequence[str] | None) -> list[Wanted]:
-    """`others` in the order of the kinds."""
-    from shared.api.provider import KINDS
-
-    from .provider_requests import complete, parse
-
-    texts = ([core] if core else [], *others)
-    return complete([parse(kind, text) for kind, those in zip(KINDS, texts, strict=True) for text in those or ()])
-
-
-def _management(directory: Path, kubeconfig: Path | None) -> Client:
-    from shared.kube import connect
-
-    return connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig)))
-
-
 def register(app: typer.Typer) -> None:
     app.command()(init)
     app.command("list")(list_)
     app.command()(plan)
+    provider_transfer.register(app)

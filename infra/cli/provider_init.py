@@ -8,7 +8,7 @@ from shared.components import catalog
 from shared.components.errors import ComponentsError
 from shared.kube import Client, Conflict, Key, Object, key_of
 
-from .output import wait_for
+from .output import Timeline, wait_for
 from .provider_requests import NAMESPACE, Wanted, namespaces
 from .provider_standing import providers, standing
 
@@ -67,6 +67,15 @@ def unknown(wanted: Sequence[Wanted]) -> list[str]:
         except ComponentsError as error:
             notes.append(f"{error}; the functions' own configuration may know it")
     return notes
+
+
+def follow(client: Client, asked: Sequence[Wanted], timeline: Timeline, *, within: float | None, obstacle: str) -> None:
+    """Waits so many seconds, unless it is not to, or there is an obstacle. Raises `WaitTimeout`."""
+    if within is None or obstacle:
+        timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
+        return
+    wait(client, asked, within=within, tell=timeline.say)
+    timeline.say("all are ready", mark="✔", style="green")
 
 
 def wait(client: Client, wanted: Sequence[Wanted], *, within: float, tell: Tell, pause: float = 0.5) -> None:

@@ -106,6 +106,10 @@ def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision
     if rollout is None:
         raise Obstacle(decision.message)
     changes = preview(rollout.workload, rollout.plan, rollout.resources, rollout.policy)
+    there = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
+    if there and not observed.known:
+        note = f"{there} of its objects are there already, and are taken over: what only their installer set goes"
+        outlook = replace(outlook, notes=(*outlook.notes, note))
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
     return replace(
         outlook,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, KINDS, ProviderKind
 from shared.components import versions
 from shared.kube import Key, Object, Resource
@@ -30,6 +31,9 @@ class Wanted:
     namespace: str
     version: str = ""
     implied: bool = False
+    watched: str = ""
+    """The only namespace that it looks at; empty for all."""
+    paused: bool = False
 
     @property
     def key(self) -> Key:
@@ -42,7 +46,11 @@ class Wanted:
         spec: Object = {"version": self.version} if self.version else {}
         if secret is not None:
             spec["configSecret"] = {"name": secret.name, "namespace": secret.namespace or self.namespace}
-        metadata = {"name": self.name, "namespace": self.namespace}
+        if self.watched:
+            spec["manager"] = {"cacheNamespace": self.watched}
+        metadata: Object = {"name": self.name, "namespace": self.namespace}
+        if self.paused:
+            metadata["annotations"] = {PAUSED_ANNOTATION: "true"}
         return {
             "apiVersion": self.kind.resource.api_version,
             "kind": self.kind.kind,

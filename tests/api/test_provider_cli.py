@@ -19,15 +19,18 @@ from infra.cli.output import WaitTimeout
 from infra.cli.provider_requests import parse
 from infra.cli.provider_standing import providers as listed
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
-from shared.api.resources import CONFIG_MAP
+from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.charts import yamls
 from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
 from shared.workload import inventory
 from shared.workload.diff import compare
+from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded
 from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
+MANAGER_KEY = Key("capi-system", "capi-controller-manager")
 
 Command = Callable[..., Result]
 
@@ -255,5 +258,83 @@ def test_what_cannot_be_planned(
 ) -> None:
     providers.apply(*CORE_KEY, version=CURRENT)
     result = command("plan", *arguments)
+    assert result.exit_code == 1
+    assert message in " ".join(result.stderr.split())
+
+
+# -- adopt ---------------------------------------------------------------------------------------------------------
+
+
+def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None:
+    providers.releases.append(components(CURRENT))
+    installed(providers, CURRENT, by_clusterctl)
+    recorded(providers.client, CURRENT)
+    before = providers.client.get(DEPLOYMENT, MANAGER_KEY)
+
+    result = command("adopt", "--all", "--dry-run")
+    [manifest] = yamls.load_all(done(result))
+    assert (manifest["kind"], manifest["spec"]) == ("CoreProvider", {"version": CURRENT})
+    assert listed(providers.client) == []
+
+    # First a look, then the take-over.
+    said = done(command("adopt", "core", "cluster-api", "--paused"))
+    assert f"CoreProvider capi-system/cluster-api created, of {CURRENT}" in said
+    assert "not waited for: they are paused" in said
+    [foretold] = outlooks(command("plan", "core", "cluster-api", "-o", "json"))
+    assert foretold["version"] == {"installed": "", "wanted": CURRENT}
+    assert foretold["obstacle"] == ""
+    assert any("are taken over" in note for note in foretold["notes"])
+    assert ("Deployment", "capi-controller-manager") not in places(foretold["changes"], "create", "recreate")
+    unpaused = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+    providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), unpaused)
+    with working(providers, CORE_KEY):
+        said = done(command("adopt", "--all", "--timeout=60"))
+    assert "CoreProvider capi-system/cluster-api is there already: left alone" in said
+    assert "all are ready" in said
+    after = providers.client.get(DEPLOYMENT, MANAGER_KEY)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert "clusterctl" not in {entry["manager"] for entry in after["metadata"]["managedFields"]}
+
+
+def test_not_beside_an_operator_at_work(providers: Providers, command: Command) -> None:
+    installed(providers, CURRENT, by_operator)
+    providers.namespace("operator-test")
+    labels = {"clusterctl.cluster.x-k8s.io/core": "capi-operator"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "manager", "image": "x.test/y:v1.0.0"}]},
+    }
+    operator: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "capi-operator", "namespace": "operator-test", "labels": labels},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+    providers.client.create(DEPLOYMENT, operator)
+    result = command("adopt", "--all")
+    assert result.exit_code == 1
+    assert "kubectl -n operator-test scale deployment capi-operator --replicas 0" in " ".join(result.stderr.split())
+    providers.client.patch(DEPLOYMENT, key_of(operator), {"spec": {"replicas": 0}})
+    said = done(command("adopt", "--all", "--no-wait"))
+    assert f"CoreProvider capi-system/cluster-api created, of {CURRENT}" in said  # as its image says
+    providers.client.delete(DEPLOYMENT, key_of(operator))
+    core(providers)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say which: KIND and NAME, or --all"),
+        (("core",), "say which: KIND and NAME, or --all"),
+        (("core", "cluster-api", "--all"), "say which: KIND and NAME, or --all"),
+        (("--all",), "no other program has installed a provider"),
+        (("core", "cluster-api"), "no other program has installed CoreProvider cluster-api; there is nothing"),
+    ],
+)
+def test_what_cannot_be_adopted(
+    providers: Providers, command: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    assert listed(providers.client) == []
+    result = command("adopt", *arguments)
     assert result.exit_code == 1
     assert message in " ".join(result.stderr.split())

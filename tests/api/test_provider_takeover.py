@@ -2,69 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from shared.api.provider import CORE
 from shared.api.resources import DEPLOYMENT
-from shared.components.certificates import CERT_MANAGER
-from shared.components.render import generated
-from shared.kube import Client, Key, Object, Resource, dig, key_of
+from shared.kube import Key, Object, Resource, dig
 from shared.workload import inventory
+from tests.support.provider_installers import Install, by_clusterctl, by_operator, installed
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
+from tests.support.providers import CURRENT, PREVIOUS, components
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")
-
-Install = Callable[[Client, Resource, Object], None]
-
-
-def write(client: Client, method: str, resource: Resource, obj: Object, manager: str) -> None:
-    key = key_of(obj)
-    kind = "application/json" if method == "POST" else "application/merge-patch+json"
-    path = resource.path(key.namespace) if method == "POST" else resource.path(key.namespace, key.name)
-    client.request(method, path, body=obj, query={"fieldManager": manager}, content_type=kind)
-
-
-def by_clusterctl(client: Client, resource: Resource, obj: Object) -> None:
-    """An upgrade of its: created once, merged over later."""
-    write(client, "POST", resource, of_before(obj), "clusterctl")
-    write(client, "PATCH", resource, obj, "clusterctl")
-
-
-def by_operator(client: Client, resource: Resource, obj: Object) -> None:
-    """Created and merged by its process, applied from its cache."""
-    write(client, "POST", resource, of_before(obj), "manager")
-    write(client, "PATCH", resource, obj, "manager")
-    client.apply(resource, obj, manager="capi-operator")
-
-
-def of_before(obj: Object) -> Object:
-    """With what an earlier version had, in places where merging leaves it."""
-    metadata = obj["metadata"]
-    obj = {**obj, "metadata": {**metadata, "labels": {**metadata["labels"], "of-before": ""}}}
-    if obj["kind"] == "Deployment":
-        template = obj["spec"]["template"]
-        pod = {**template["spec"], "nodeSelector": {"of-before": "x"}}
-        obj = {**obj, "spec": {**obj["spec"], "template": {**template, "spec": pod}}}
-    return obj
-
-
-def installed(providers: Providers, version: str, install: Install) -> list[tuple[Resource, Key]]:
-    """The core provider as another program would have it; a cluster without cert-manager takes all but its objects."""
-    text = (components(version) / DOWNLOADS / version / "core-components.yaml").read_text()
-    providers.namespace("capi-system")
-    found = []
-    objects = generated(text, {}, namespace="capi-system", label="cluster-api")
-    objects = [obj for obj in objects if obj["kind"] != "Namespace" and CERT_MANAGER not in obj["apiVersion"]]
-    for obj in objects:
-        resource = providers.clients.discovery.resource(obj["apiVersion"], obj["kind"])
-        assert resource is not None
-        install(providers.client, resource, obj)
-        found.append((resource, key_of(obj)))
-    return found
 
 
 def fields_of_before(providers: Providers, objects: list[tuple[Resource, Key]]) -> list[str]:

@@ -1,0 +1,74 @@
+"""The core provider as other programs install it: by their requests, under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shared.api.resources import CLUSTERCTL_PROVIDER
+from shared.components.certificates import CERT_MANAGER
+from shared.components.render import generated
+from shared.kube import Client, Key, Object, Resource, key_of
+from tests.support.provider_world import Providers
+from tests.support.providers import DOWNLOADS, components
+
+Install = Callable[[Client, Resource, Object], None]
+
+
+def write(client: Client, method: str, resource: Resource, obj: Object, manager: str) -> None:
+    key = key_of(obj)
+    kind = "application/json" if method == "POST" else "application/merge-patch+json"
+    path = resource.path(key.namespace) if method == "POST" else resource.path(key.namespace, key.name)
+    client.request(method, path, body=obj, query={"fieldManager": manager}, content_type=kind)
+
+
+def by_clusterctl(client: Client, resource: Resource, obj: Object) -> None:
+    """An upgrade of its: created once, merged over later."""
+    write(client, "POST", resource, of_before(obj), "clusterctl")
+    write(client, "PATCH", resource, obj, "clusterctl")
+
+
+def by_operator(client: Client, resource: Resource, obj: Object) -> None:
+    """Created and merged by its process, applied from its cache."""
+    write(client, "POST", resource, of_before(obj), "manager")
+    write(client, "PATCH", resource, obj, "manager")
+    client.apply(resource, obj, manager="capi-operator")
+
+
+def of_before(obj: Object) -> Object:
+    """With what an earlier version had, in places where merging leaves it."""
+    metadata = obj["metadata"]
+    obj = {**obj, "metadata": {**metadata, "labels": {**metadata["labels"], "of-before": ""}}}
+    if obj["kind"] == "Deployment":
+        template = obj["spec"]["template"]
+        pod = {**template["spec"], "nodeSelector": {"of-before": "x"}}
+        obj = {**obj, "spec": {**obj["spec"], "template": {**template, "spec": pod}}}
+    return obj
+
+
+def installed(providers: Providers, version: str, install: Install) -> list[tuple[Resource, Key]]:
+    """The core provider as another program would have it; a cluster without cert-manager takes all but its objects."""
+    text = (components(version) / DOWNLOADS / version / "core-components.yaml").read_text()
+    providers.namespace("capi-system")
+    found = []
+    objects = generated(text, {}, namespace="capi-system", label="cluster-api")
+    objects = [obj for obj in objects if obj["kind"] != "Namespace" and CERT_MANAGER not in obj["apiVersion"]]
+    for obj in objects:
+        resource = providers.clients.discovery.resource(obj["apiVersion"], obj["kind"])
+        assert resource is not None
+        install(providers.client, resource, obj)
+        found.append((resource, key_of(obj)))
+    return found
+
+
+def recorded(client: Client, version: str) -> None:
+    """clusterctl's record of it."""
+    labels = {"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/provider": "cluster-api"}
+    record: Object = {
+        "apiVersion": CLUSTERCTL_PROVIDER.api_version,
+        "kind": CLUSTERCTL_PROVIDER.kind,
+        "metadata": {"name": "cluster-api", "namespace": "capi-system", "labels": labels},
+        "providerName": "cluster-api",
+        "type": "CoreProvider",
+        "version": version,
+    }
+    write(client, "POST", CLUSTERCTL_PROVIDER, record, "clusterctl")

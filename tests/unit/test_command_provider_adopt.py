@@ -1,0 +1,87 @@
+"""What tells which providers another program has installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.cli.failures import Failure
+from infra.cli.provider_adopt import chosen, found, of_label, paused
+from infra.cli.provider_requests import Wanted
+from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, PROVIDER_LABEL, RUNTIME_EXTENSION
+from shared.kube import Key, Object
+
+
+def record(name: str, type_: str, version: Any = "v1.2.3", namespace: str = "x", **more: Any) -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    return {"metadata": metadata, "providerName": name, "type": type_, "version": version, **more}
+
+
+def deployment(label: str, *images: str, namespace: str = "x") -> Object:
+    containers = [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]
+    metadata = {"name": "d", "namespace": namespace, "labels": {PROVIDER_LABEL: label}}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers}}}}
+
+
+DOCKER = Wanted(INFRASTRUCTURE, "docker", "x", "v1.2.3")
+
+FOUND: list[tuple[list[Object], list[Object], list[Wanted], list[str]]] = [
+    ([], [], [], []),
+    ([record("docker", "InfrastructureProvider")], [], [DOCKER], []),
+    (
+        [record("docker", "InfrastructureProvider"), record("cluster-api", "CoreProvider", watchedNamespace="team")],
+        [],
+        [Wanted(CORE, "cluster-api", "x", "v1.2.3", watched="team"), DOCKER],
+        [],
+    ),
+    # A record outranks what runs.
+    ([record("docker", "InfrastructureProvider")], [deployment("infrastructure-docker", "a/b:v1.0.0")], [DOCKER], []),
+    ([], [deployment("infrastructure-docker", "a.io:5000/b:v1.2.3")], [DOCKER], []),
+    ([], [deployment("infrastructure-docker", f"a/b:v1.2.3@sha256:{'0' * 64}")], [DOCKER], []),
+    ([], [deployment("infrastructure-docker", "a/b:v1.2.3", "a/sidecar:latest")], [DOCKER], []),
+    ([], [deployment("infrastructure-docker", "a/b:v1.2.3", "a/c:v0.9.0")], [], ["images are of v0.9.0 and v1.2.3"]),
+    ([], [deployment("infrastructure-docker", "a.io:5000/b")], [], ["images name no version"]),
+    ([], [deployment("mine", "a/b:v1.2.3")], [], ["'mine', which is no provider"]),
+    ([record("docker", "Provider")], [], [], ["record x/docker is of no known type"]),
+    ([record("", "CoreProvider")], [], [], ["is of no known type, name and version"]),
+    ([record("docker", "InfrastructureProvider", "newest")], [], [], ["record x/docker"]),
+    ([record("docker", "InfrastructureProvider", None)], [], [], ["record x/docker"]),
+]
+
+
+@pytest.mark.parametrize(("records", "deployments", "wanted", "unclear"), FOUND)
+def test_what_is_installed(
+    records: list[Object], deployments: list[Object], wanted: list[Wanted], unclear: list[str]
+) -> None:
+    result = found(records, deployments)
+    assert list(result.providers) == wanted
+    assert len(result.unclear) == len(unclear)
+    for said, part in zip(result.unclear, unclear, strict=True):
+        assert part in said
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
+def test_labels_lead_back(kind: Any) -> None:
+    name = "cluster-api" if kind.is_core else "some-name"
+    assert of_label(kind.label(name)) == (kind, name)
+
+
+@pytest.mark.parametrize("label", ["", "docker", "infrastructure-", "infrastructure", "runtimeextension-x"])
+def test_labels_of_no_provider(label: str) -> None:
+    assert of_label(label) is None
+
+
+def test_one_of_them() -> None:
+    runtime = Wanted(RUNTIME_EXTENSION, "docker", "y", "v1.0.0")
+    assert chosen([DOCKER, runtime], RUNTIME_EXTENSION, "docker") == [runtime]
+    with pytest.raises(Failure, match="BootstrapProvider docker; there is infrastructure docker, runtime-extension"):
+        chosen([DOCKER, runtime], BOOTSTRAP, "docker")
+
+
+def test_manifests() -> None:
+    [one] = paused([Wanted(CORE, "cluster-api", "x", "v1.2.3", watched="team")])
+    made = one.dump(Key("", "variables"))
+    assert made["metadata"]["annotations"] == {"cluster.x-k8s.io/paused": "true"}
+    secret = {"name": "variables", "namespace": "x"}
+    assert made["spec"] == {"version": "v1.2.3", "configSecret": secret, "manager": {"cacheNamespace": "team"}}
