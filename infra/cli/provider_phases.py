@@ -49,9 +49,9 @@ class Supposed:
     def __init__(self, management: Client, provider: Object, version: str) -> None:
         self._dry = DryRun(management)
         self.clients = Clients(self._dry)
-        self.clients.components = BundleStore(_scratch())
+        self.clients.components = BundleStore(scratch())
         self._resource, self._key = contract.kind_of(provider).resource, key_of(provider)
-        self._dry.suppose(self._resource, _asking(provider, version))
+        self._dry.suppose(self._resource, asking(provider, version))
 
     def checked(self) -> None:
         look, judge = partial(checking.observe, resync=True), partial(preflight.decide, resync=True)
@@ -101,13 +101,13 @@ class Supposed:
         self._dry.suppose(self._resource, {**provider, "status": status})
 
 
-def _scratch() -> Scratch:
+def scratch() -> Scratch:
     """Over the functions' storage, where the environment says which that is."""
     store = ObjectStore.from_env()
     return Scratch(store if store.endpoint else None)
 
 
-def _asking(provider: Object, version: str) -> Object:
+def asking(provider: Object, version: str) -> Object:
     """Not paused, and with its webhooks along with everything else."""
     annotations = {**dig(provider, "metadata.annotations", {}), PREFIX + "wait": "false"}
     annotations.pop(cluster.PAUSED_ANNOTATION, None)

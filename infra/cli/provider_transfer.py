@@ -1,8 +1,11 @@
-"""The commands that take providers over from other programs."""
+"""The commands that bring providers in from other programs, and out to other sites."""
 
 from __future__ import annotations
 
+import os
 import sys
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +14,22 @@ from rich.markup import escape
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir, Kubeconfig
 from .output import Timeline, err
-from .provider_options import ConfigSecret, DryRun, Timeout, Wait, management
-from .runs import running
+from .provider_options import (
+    Addon,
+    Bootstrap,
+    ConfigSecret,
+    ControlPlane,
+    Core,
+    DryRun,
+    Infrastructure,
+    Ipam,
+    RuntimeExtension,
+    Timeout,
+    Wait,
+    management,
+    parsed,
+)
+from .runs import running, settings_of
 from .text import plain
 
 
@@ -62,5 +79,70 @@ def adopt(
         provider_init.follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
 
 
+class Form(StrEnum):
+    """What a site without a way out takes."""
+
+    CONFIG_MAPS = "config-maps"
+    OCI = "oci"
+
+
+def export(
+    to: Annotated[str, typer.Option(help="A folder, or oci:// or oci+http://<registry>/<name>[:<tag>].")],
+    core: Core = "",
+    bootstrap: Bootstrap = None,
+    control_plane: ControlPlane = None,
+    infrastructure: Infrastructure = None,
+    ipam: Ipam = None,
+    runtime_extension: RuntimeExtension = None,
+    addon: Addon = None,
+    every: Annotated[bool, typer.Option("--all", help="All providers of the cluster, in their versions.")] = False,
+    form: Annotated[
+        Form, typer.Option("--for", help="In a folder: ConfigMaps to apply, or the files of an OCI artifact.")
+    ] = Form.CONFIG_MAPS,
+    force: Annotated[bool, typer.Option("--force", help="Replace an artifact that has other files.")] = False,
+    username: Annotated[str, typer.Option(help="For the registry.", envvar="OCI_USERNAME")] = "",
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password here, not from $OCI_PASSWORD.")
+    ] = False,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
+    ] = None,
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Bring versions of providers to a site without a way out: as ConfigMaps, or into its registry.
+
+    What is named comes from the catalog and needs no cluster; with --all it is what a cluster has.
+    """
+    from shared.components.errors import ComponentsError
+    from shared.releases.sources import SourceError
+    from shared.releases.sources.access import Access
+    from shared.storage import StorageError
+
+    from . import provider_export
+    from .provider_standing import providers
+
+    with failures(ComponentsError, SourceError, StorageError, OSError):
+        wanted = parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        if every is bool(wanted):
+            raise Failure("say which: --all for what the cluster has, or providers such as `--infrastructure docker`")
+        target, timeline = provider_export.target(to), Timeline()
+        if every:
+            os.environ |= settings_of(directory)
+            client = management(directory, kubeconfig)
+            exported = [provider_export.installed(client, provider) for provider in providers(client)]
+            if not exported:
+                raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
+        else:
+            exported = [provider_export.asked_for(one) for one in wanted]
+        if isinstance(target, Path):
+            provider_export.to_folder(target, exported, layers=form is Form.OCI, tell=timeline.say)
+            return
+        password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
+        access = Access(username=username, password=password, authority=ca_file.read_text() if ca_file else "")
+        provider_export.to_registry(target, exported, access, force=force, tell=timeline.say)
+
+
 def register(app: typer.Typer) -> None:
     app.command()(adopt)
+    app.command()(export)

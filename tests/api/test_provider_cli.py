@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra import control_plane
-from infra.cli import provider_init
+from infra.cli import manifests, provider_init
 from infra.cli.main import app
 from infra.cli.output import WaitTimeout
 from infra.cli.provider_requests import parse
@@ -27,7 +27,7 @@ from shared.workload import inventory
 from shared.workload.diff import compare
 from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded
 from tests.support.provider_world import NAMESPACE, Providers
-from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
+from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components, repository
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")
@@ -336,5 +336,86 @@ def test_what_cannot_be_adopted(
 ) -> None:
     assert listed(providers.client) == []
     result = command("adopt", *arguments)
+    assert result.exit_code == 1
+    assert message in " ".join(result.stderr.split())
+
+
+# -- export --------------------------------------------------------------------------------------------------------
+
+
+def test_a_site_lives_on_exported_config_maps(providers: Providers, command: Command, tmp_path: Path) -> None:
+    core(providers)
+    said = done(command("export", "--all", "--to", str(tmp_path / "out")))
+    assert f"CoreProvider cluster-api {CURRENT}" in said
+    [file] = (tmp_path / "out").iterdir()
+    assert file.name == f"core-cluster-api-{CURRENT}.yaml"
+    [config_map] = manifests.load(file)
+    assert config_map["metadata"]["namespace"] == "capi-system"
+    assert "ownerReferences" not in config_map["metadata"]
+
+    providers.client.apply(CONFIG_MAP, config_map, manager="user")
+    providers.releases.clear()
+    selector = {"matchLabels": {"provider.cluster.x-k8s.io/type": "core"}}
+    providers.apply(*CORE_KEY, version=CURRENT, fetchConfig={"selector": selector}, manager={"verbosity": 3})
+    provider = providers.until_ready(*CORE_KEY)
+    assert dig(provider, "status.target.source").startswith("ConfigMaps with ")
+    providers.client.delete(CONFIG_MAP, key_of(config_map))
+
+
+def test_a_site_lives_on_its_registry(
+    providers: Providers, command: Command, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+    two = ("--core=cluster-api", f"--bootstrap=kubeadm:{CURRENT}")
+    said = done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
+    assert f"BootstrapProvider kubeadm {CURRENT}" in said
+    assert f"spec.fetchConfig.oci http://{registry}/mirror/capi:{CURRENT}" in said
+    # Again is the same; with less in it something would be lost.
+    done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
+    result = command("export", two[0], "--to", f"oci+http://{registry}/mirror/capi")
+    assert result.exit_code == 1
+    assert f"bootstrap-kubeadm-{CURRENT}-components.yaml" in " ".join(result.stderr.split())
+    done(command("export", two[0], "--to", f"oci+http://{registry}/mirror/core:stable"))
+
+    providers.apply(*CORE_KEY, version=CURRENT, fetchConfig={"oci": f"http://{registry}/mirror/capi"})
+    providers.until_ready(*CORE_KEY)
+    key = (BOOTSTRAP, "kubeadm", "capi-kubeadm-bootstrap-system")
+    providers.apply(*key, fetchConfig={"oci": f"http://{registry}/mirror/capi"}, version=CURRENT)
+    provider = providers.until_ready(*key)
+    assert dig(provider, "status.target.source") == f"http://{registry}/mirror/capi"
+    # Its tags tell which version is the newest.
+    result = command("plan", "bootstrap", "kubeadm", "-o", "json")
+    assert [one["notes"] for one in outlooks(result)] == [["it is the newest"]]
+
+
+def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", PREVIOUS, CURRENT)))
+    arguments = (f"--infrastructure=docker:{PREVIOUS}", "--control-plane=kubeadm", "--for=oci", "--to")
+    done(command("export", *arguments, str(tmp_path / "out")))
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
+        f"control-plane-kubeadm-{CURRENT}-components.yaml",
+        f"control-plane-kubeadm-{CURRENT}-metadata.yaml",
+        f"infrastructure-docker-{PREVIOUS}-components.yaml",
+        f"infrastructure-docker-{PREVIOUS}-metadata.yaml",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "x"), "say which: --all for what the cluster has"),
+        (("--to", "x", "--all", "--ipam=in-cluster"), "say which: --all for what the cluster has"),
+        (("--to", "s3://x/y", "--ipam=in-cluster"), "want a folder, or oci://"),
+        (("--to", "oci://:x", "--ipam=in-cluster:v1.0.0"), "want [http://]<host>"),
+        (("--to", "x", "--ipam=mine"), "IPAMProvider mine is not in the catalog"),
+        (("--to", "x", "--ipam=in-cluster:v1.0.0"), "no version v1.0.0"),
+        (("--to", "x", "--all"), "the cluster has no providers"),
+    ],
+)
+def test_what_cannot_be_exported(
+    providers: Providers, command: Command, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert listed(providers.client) == []
+    result = command("export", *arguments)
     assert result.exit_code == 1
     assert message in " ".join(result.stderr.split())

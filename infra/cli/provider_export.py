@@ -1,0 +1,132 @@
+"""`provider export`: versions of providers, as a site without a way out takes them: in ConfigMaps, or in a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from functions.provider_fetch import observe as fetching
+from shared.api import provider as contract
+from shared.clients import Clients
+from shared.components.bundles import BundleStore
+from shared.components.repositories import Files, config_maps, oci
+from shared.kube import Client, Object, key_of
+from shared.providers.inputs import Inputs
+from shared.releases.registry import Layer, NotInRegistry, Registry
+from shared.releases.sources.access import Access
+
+from . import manifests
+from .failures import Failure
+from .provider_phases import asking, scratch
+from .provider_requests import Wanted
+from .provider_versions import source_of
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One version of a provider; `source` is for people."""
+
+    provider: Object
+    version: str
+    files: Files
+    source: str
+
+    def config_map(self) -> Object:
+        return config_maps.as_config_map(self.provider, self.version, self.files, owned=False)
+
+    def layers(self) -> tuple[Layer, Layer]:
+        word, name = contract.kind_of(self.provider).word, key_of(self.provider).name
+        return oci.layers_of(word, name, self.version, self.files)
+
+    def __str__(self) -> str:
+        return f"{self.provider['kind']} {key_of(self.provider).name} {self.version}"
+
+
+# -- where they come from ------------------------------------------------------------------------------------------
+
+
+def asked_for(wanted: Wanted) -> Exported:
+    """From the catalog. Raises `SourceError` or `ComponentsError`."""
+    provider = wanted.dump()
+    source = source_of(provider, Inputs(), local=True)
+    version = wanted.version or source.default_version()
+    return Exported(provider, version, source.fetch(version), source.place)
+
+
+def installed(client: Client, provider: Object) -> Exported:
+    """As the functions have it, or would fetch it. Raises `Failure`, `SourceError` or `ComponentsError`."""
+    clients = Clients(client)
+    clients.components = BundleStore(scratch())
+    version = contract.version_of(provider) or contract.installed_version(provider)
+    observed = fetching.observe(clients, key_of(provider), asking(provider, version))
+    if observed.inputs.problem:
+        raise Failure(f"{provider['kind']} {key_of(provider)}: {observed.inputs.problem}")
+    if observed.problem is not None:
+        raise observed.problem
+    if observed.bundle is not None:
+        files = Files(observed.bundle.metadata, observed.bundle.components)
+        return Exported(provider, observed.version, files, observed.bundle.source)
+    if observed.repository is None:
+        raise Failure(f"{provider['kind']} {key_of(provider)} is being deleted")
+    return Exported(provider, observed.version, observed.repository.fetch(observed.version), observed.repository.place)
+
+
+# -- where they go -------------------------------------------------------------------------------------------------
+
+
+def target(to: str) -> Path | oci.Reference:
+    """A folder, or a place in a registry. Raises `Failure` or `ComponentsError`."""
+    if to.startswith(("oci://", "oci+http://")):
+        reference = oci.parse(to.replace("oci+http://", "http://", 1))
+        if reference.digest:
+            raise Failure(f"--to {to}: a digest is what an artifact gets, not where it is pushed")
+        return reference
+    if "://" in to:
+        raise Failure(f"--to {to!r}: want a folder, or oci:// or oci+http://<registry>/<name>[:<tag>]")
+    return Path(to)
+
+
+def to_folder(folder: Path, exported: Sequence[Exported], *, layers: bool, tell: Callable[[str], None]) -> None:
+    """A ConfigMap in YAML each, or the files of an artifact as `oras push` takes them. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in exported:
+        config_map = one.config_map()
+        files = {f"{config_map['metadata']['name']}.yaml": manifests.dump([config_map]).encode()}
+        if layers:
+            files = {layer.name: layer.data for layer in one.layers()}
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+            tell(f"{one} of {one.source}: {folder / name}")
+
+
+def to_registry(
+    reference: oci.Reference, exported: Sequence[Exported], access: Access, *, force: bool, tell: Callable[[str], None]
+) -> None:
+    """One artifact for all of a version, under that as its tag unless the reference has one.
+
+    Raises `SourceError`, and `Failure` for an artifact that has other files, unless that is to be.
+    """
+    where = f"{'http://' if reference.plain else ''}{reference.host}/{reference.repository}"
+    by_tag = sorted(((reference.tag or one.version, one) for one in exported), key=lambda pair: pair[0])
+    for tag, group in groupby(by_tag, key=lambda pair: pair[0]):
+        those = [one for _, one in group]
+        layers = [layer for one in those for layer in one.layers()]
+        with Registry(reference.host, reference.repository, access, reference.plain) as registry:
+            others = _others(registry, tag, layers)
+            if others and not force:
+                hint = "export all that is to be in it at once, give it another tag, or replace it with --force"
+                raise Failure(f"{where} has {tag} with {', '.join(others)}, which would be lost; {hint}")
+            digest = registry.push(tag, layers, artifact_type=oci.ARTIFACT_TYPE)
+        for one in those:
+            tell(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
+
+
+def _others(registry: Registry, tag: str, layers: Sequence[Layer]) -> list[str]:
+    """The files that are under the tag, and would not be any more."""
+    try:
+        manifest = registry.manifest(tag)
+    except NotInRegistry:
+        return []
+    return sorted({layer.name for layer in manifest.layers} - {layer.name for layer in layers})
