@@ -12,7 +12,7 @@ from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
 from shared.providers import peers
-from shared.workload import inventory
+from shared.providers.belongings import belongings
 from shared.workload.inventory import Entry
 from shared.workload.reach import Reached, here
 
@@ -35,7 +35,7 @@ class Observed:
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
     if provider is None or not deleting(provider) or contract.FINALIZER not in dig(provider, "metadata.finalizers", []):
         return Observed(provider)
-    entries = inventory.load(dig(provider, "status.resources"))
+    entries = belongings(provider)
     kind = contract.kind_of(provider)
     others = peers.all_of(clients, *KINDS[1:]) if kind.is_core else []
     forced = dig(provider, FORCE) == "true"

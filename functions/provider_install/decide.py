@@ -116,7 +116,7 @@ def _roll_out(
     objects = list(rendered)
     if observed.requests:
         secrets = {request.certificate: observed.secrets[request.secret] or {} for request in observed.requests}
-        objects = [*certificates.with_own(objects, secrets), *(_kept(secret) for secret in secrets.values())]
+        objects = [*certificates.with_own(objects, secrets), *(_kept(provider, secret) for secret in secrets.values())]
     try:
         wanted = desired(objects, management.served, default_namespace=provider["metadata"]["namespace"])
     except UnknownKinds as error:
@@ -142,20 +142,17 @@ def _roll_out(
 
 def _remember(provider: Object, digest: str) -> list[Effect]:
     """What the gate goes by: reached only once everything before it has succeeded."""
-    if _remembered(provider, digest):
+    if dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest:
         return []
     patch: Object = {"metadata": {"annotations": {contract.HASH_ANNOTATION: digest}}}
     return [Patch(contract.kind_of(provider).resource, provider, patch)]
 
 
-def _kept(secret: Object) -> Object:
+def _kept(provider: Object, secret: Object) -> Object:
     """The Secret as an object to apply: what was read, without the server's own fields."""
     metadata = {name: secret["metadata"][name] for name in ("name", "namespace", "ownerReferences")}
+    metadata["labels"] = {contract.COMPONENT_LABEL: "", contract.PROVIDER_LABEL: contract.label_of(provider)}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": secret["type"], "data": secret["data"]}
-
-
-def _remembered(provider: Object, digest: str) -> bool:
-    return bool(dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest)
 
 
 def _plan(
@@ -164,7 +161,7 @@ def _plan(
     """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
     known = observed.known
     # One that was through is looked at anew: its objects may have been changed by others since.
-    resumed = dig(provider, "status.target.inputs") == observed.digest and not _remembered(provider, observed.digest)
+    resumed = dig(provider, "status.target.inputs") == observed.digest and not state.is_true(INSTALLED)
     whole = inventory.plan(wanted, known, resumed=resumed)
     if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in LATE for step in whole.steps):
         return whole, True

@@ -10,6 +10,7 @@ from shared.runtime import Answer, Function
 
 from .decide import decide
 from .observe import observe
+from .overtaken import overtaken
 from .report import report
 from .triggers import TRIGGERS
 
@@ -17,4 +18,4 @@ from .triggers import TRIGGERS
 def handle(clients: Clients, event: Event) -> Answer:
     again = event.resync
     look, judge, tell = partial(observe, resync=again), partial(decide, resync=again), partial(report, resync=again)
-    return Function(TRIGGERS, look, judge, report=tell).handle(clients, event)
+    return Function(TRIGGERS, look, judge, report=tell, overtaken=overtaken).handle(clients, event)

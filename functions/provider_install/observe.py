@@ -14,13 +14,13 @@ from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
 from shared.components.errors import ComponentsError
 from shared.components.render import render
-from shared.kube import Key, Object, deleting, dig, key_of, owner_reference
+from shared.kube import Key, Object, deleting, key_of, owner_reference
 from shared.kube.crds import CRD
 from shared.providers import inputs
+from shared.providers.belongings import belongings
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
 from shared.providers.state import checked
-from shared.workload import inventory
 from shared.workload.inventory import Entry
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, here
@@ -48,7 +48,7 @@ class Observed:
 
     @property
     def known(self) -> list[Entry]:
-        return inventory.load(dig(self.provider, "status.resources"))
+        return belongings(self.provider)
 
     @property
     def upgrades(self) -> bool:

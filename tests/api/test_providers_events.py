@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from functions import catalog
 from shared.api.provider import CORE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.event import Event
 from shared.kube import Key, dig
 from shared.providers import phases
-from tests.support.provider_releases import CLUSTER_ROLE_BINDING, config_map, publish, whole
+from tests.support.provider_releases import config_map, publish, whole
 from tests.support.provider_world import Providers
 
 SPACE = "made-up-system"
@@ -26,7 +25,7 @@ def releases(providers: Providers, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def want(providers: Providers, version: str, file: str = "core-components.yaml", **spec: object) -> None:
+def want(providers: Providers, version: str, file: str = "core-components.yaml", **spec: Any) -> None:
     providers.apply(*CORE_KEY, version=version, fetchConfig={"url": providers.url(file)}, **spec)
 
 

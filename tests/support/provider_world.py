@@ -6,7 +6,7 @@ import base64
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,13 @@ from shared.event import Change, Event, change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
 from shared.runtime import Answer
 from shared.storage import ObjectStore
+from shared.workload import inventory
 from tests.support.site import Asked, Site, Told
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+EVENTS = "events.k8s.io"
+COPIES = ("Endpoints", "EndpointSlice")
+"""Kinds whose objects take the labels of others."""
 PHASES = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report", "delete"))
 
 
@@ -94,13 +98,17 @@ class Providers:
         whole = {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
         return self.send(change_event(whole, change, source="/test"))
 
-    def send(self, event: Event) -> Answer:
+    def send_to(self, phases: Iterable[str], kind: ProviderKind, name: str, namespace: str) -> Answer:
+        """As `settle`, but only these phases hear of it."""
+        return self.send(change_event(self.get(kind, name, namespace), "update", source="/test"), phases)
+
+    def send(self, event: Event, phases: Iterable[str] = PHASES) -> Answer:
         last, todo = Answer(204), deque([event])
         for _ in range(20):
             if not todo:
                 break
             event = todo.popleft()
-            for name in PHASES:
+            for name in phases:
                 if catalog.triggers()[name].subject(event) is None:
                     continue
                 last = catalog.handler(name)(self.clients, event)
@@ -146,6 +154,24 @@ class Providers:
             except ApiError:
                 continue  # cannot be listed
         return found
+
+    def brought(self) -> dict[str, str]:
+        """The uid of everything that any provider has brought."""
+        found = {}
+        for resource in {*self.clients.discovery.served().values()}:
+            if resource.group in (GROUP, EVENTS) or resource.kind in COPIES:
+                continue
+            try:
+                for obj in self.client.list(resource, selector=PROVIDER_LABEL):
+                    found[f"{resource.kind} {key_of(obj)}"] = obj["metadata"]["uid"]
+            except ApiError:
+                continue  # cannot be listed
+        return found
+
+    def listed(self, kind: ProviderKind, name: str, namespace: str) -> dict[str, str]:
+        """The same as the provider's own inventory has it."""
+        entries = inventory.load(dig(self.get(kind, name, namespace), "status.resources"))
+        return {f"{entry.kind} {Key(entry.namespace, entry.name)}": entry.uid for entry in entries}
 
     def without_webhooks(self, label: str) -> None:
         """What answers them does not run here, and their kinds could not be used."""

@@ -1,0 +1,66 @@
+"""What is left to do where somebody else has deleted or changed the provider while its objects were written.
+
+What came into the cluster here came after whatever the others did. Of a provider that is gone nothing may stay; one
+that is still there, or there again, gets to know of it, so that it is removed or applied over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shared.api import provider as contract
+from shared.clients import Clients
+from shared.effects import Patch, Results
+from shared.kube import ApiError, Conflict, NotFound, deleting, dig, key_of
+from shared.providers.belongings import belongings, in_doubt
+from shared.runtime import Decision
+from shared.workload.inventory import SYNCED, Entry, Plan
+from shared.workload.rollout import Incomplete, Outcome, Rollout
+
+from .observe import Observed
+
+_ATTEMPTS = 10
+
+
+def overtaken(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
+    """Raises `ApiError` for what could not be removed again."""
+    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
+    written = _written(results)
+    if observed.provider is None or rollout is None or not written:
+        return
+    for _ in range(_ATTEMPTS):
+        try:
+            if _hand_over(clients, observed, written):
+                return
+            break
+        except Conflict:
+            continue  # others are at it right now
+        except NotFound:
+            break
+    try:
+        replace(rollout, plan=Plan((), tuple(written))).execute(clients)
+    except Incomplete as error:
+        raise ApiError(f"left by a provider that is gone: {error}") from error
+
+
+def _written(results: Results) -> Sequence[Entry]:
+    outcomes = [value for value in results.values if isinstance(value, Outcome)]
+    if isinstance(results.error, Incomplete):
+        outcomes.append(results.error.outcome)
+    return [entry for outcome in outcomes for entry in outcome.entries if entry.status == SYNCED]
+
+
+def _hand_over(clients: Clients, observed: Observed, written: Sequence[Entry]) -> bool:
+    """False where nobody is there to take it. Raises `Conflict` or `NotFound`."""
+    provider = observed.provider or {}
+    resource = contract.kind_of(provider).resource
+    now = clients.management.find(resource, key_of(provider))
+    if now is None:
+        return False
+    if dig(now, "status.target.inputs") == observed.digest and not deleting(now):
+        return True  # the same was wanted there
+    resources = [entry.dump() for entry in in_doubt(belongings(now), written)]
+    status = {"resources": resources, "observedGeneration": None}
+    Patch(resource, now, {"status": status}, subresource="status").execute(clients)
+    return True
