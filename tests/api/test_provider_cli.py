@@ -406,7 +406,7 @@ def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pyt
         (("--to", "x"), "say which: --all for what the cluster has"),
         (("--to", "x", "--all", "--ipam=in-cluster"), "say which: --all for what the cluster has"),
         (("--to", "s3://x/y", "--ipam=in-cluster"), "want a folder, or oci://"),
-        (("--to", "oci://:x", "--ipam=in-cluster:v1.0.0"), "want [http://]<host>"),
+        (("--to", "oci://x/y z", "--ipam=in-cluster:v1.0.0"), "want [http://]<host>"),
         (("--to", "x", "--ipam=mine"), "IPAMProvider mine is not in the catalog"),
         (("--to", "x", "--ipam=in-cluster:v1.0.0"), "no version v1.0.0"),
         (("--to", "x", "--all"), "the cluster has no providers"),
