@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rich.markup import escape
 
@@ -27,18 +27,19 @@ def running(directory: Path) -> dict[str, Any] | None:
     try:
         state: dict[str, Any] = json.loads((directory / "up.json").read_text())
         return state if Process(state["pid"], state["started"]).alive() else None
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def end(directory: Path) -> bool:
-    """Ends the run in `directory`; False if there is none. Raises `Failure` if it does not end."""
+    """Ends the run in `directory`, its process too; False if there is none. Raises `Failure` if it does not end."""
     state = running(directory)
     if state is None:
         return False
-    Process(state["pid"], state["started"]).signal(signal.SIGTERM)
+    process = Process(state["pid"], state["started"])
+    process.signal(signal.SIGTERM)
     deadline = time.monotonic() + ENDS_WITHIN
-    while running(directory) is not None:
+    while process.alive():
         if time.monotonic() > deadline:
             raise Failure(f"process {state['pid']} has not ended within {ENDS_WITHIN:g} s; see {directory}/logs")
         time.sleep(0.1)
@@ -59,22 +60,49 @@ def detach(directory: Path, releases: Path | None) -> None:
     arguments = [sys.executable, "-m", "infra.cli.main", "up", "--dir", str(directory)]
     if releases is not None:
         arguments += ["--releases", str(releases)]
-    with log.open("wb") as output:
+    with fresh_log(log) as output:
         process = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
-    shown = 0
+    news = News(log)
     while (state := running(directory)) is None or state["pid"] != process.pid:
-        lines = log.read_text(errors="replace").splitlines()
-        for line in lines[shown:]:
+        ended = process.poll() is not None
+        for line in [*news.lines(), *(news.rest() if ended else ())]:
             out.print(line, markup=False)
-        shown = len(lines)
-        if process.poll() is not None:
+        if ended:
             raise Failure(f"it did not come up; the whole log is {log}")
         time.sleep(0.1)
     for name, value in state.items():
         if isinstance(value, str):
             out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
+
+
+def fresh_log(log: Path) -> BinaryIO:
+    """For a new run alone: the file of the one before, which may still write its last lines, is `<log>.previous`."""
+    if log.exists():
+        log.replace(log.with_name(log.name + ".previous"))
+    return log.open("ab")
+
+
+class News:
+    """What a growing log has that was not asked for yet."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._read, self._begun = log, 0, b""
+
+    def lines(self) -> list[str]:
+        """The complete ones."""
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            new = log.read()
+        self._read += len(new)
+        *complete, self._begun = (self._begun + new).split(b"\n")
+        return [line.decode(errors="replace") for line in complete]
+
+    def rest(self) -> list[str]:
+        """What nobody ends any more."""
+        begun, self._begun = self._begun, b""
+        return [begun.decode(errors="replace")] if begun else []
 
 
 def kubeconfig_of(directory: Path, given: Path | None) -> Path:

@@ -110,7 +110,6 @@ class Stack:
 
     def stop(self) -> None:
         """Ends everything; what was not started is passed over."""
-        (self.directory / STATE).unlink(missing_ok=True)
         if self.forwarder is not None:
             self.forwarder.stop()
         if self._delivery is not None:
@@ -122,6 +121,8 @@ class Stack:
             list(pool.map(control_plane.stop, planes))
         if self._store is not None:
             self._store.stop()
+        # Last: while it is there, a second run in this folder is refused.
+        (self.directory / STATE).unlink(missing_ok=True)
 
     def wipe_object_store(self) -> None:
         """Replaces the object store by an empty one at the same address."""
