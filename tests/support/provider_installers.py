@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from shared.api.resources import CLUSTERCTL_PROVIDER
 from shared.components.certificates import CERT_MANAGER
 from shared.components.render import generated
 from shared.kube import Client, Key, Object, Resource, key_of
+from shared.kube.crds import CRD, await_established
 from tests.support.provider_world import Providers
 from tests.support.providers import DOWNLOADS, components
 
@@ -72,3 +74,25 @@ def recorded(client: Client, version: str) -> None:
         "version": version,
     }
     write(client, "POST", CLUSTERCTL_PROVIDER, record, "clusterctl")
+
+
+@contextmanager
+def cert_manager(client: Client) -> Iterator[None]:
+    """As far as clusterctl needs it: its kinds, and nobody behind them."""
+    kinds = {"Certificate": "certificates", "Issuer": "issuers"}
+    made: list[Object] = []
+    for kind, plural in kinds.items():
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
+        spec = {"group": CERT_MANAGER, "scope": "Namespaced", "names": names, "versions": [version]}
+        metadata = {"name": f"{plural}.{CERT_MANAGER}"}
+        crd: Object = {"apiVersion": CRD.api_version, "kind": CRD.kind, "metadata": metadata, "spec": spec}
+        made.append(client.create(CRD, crd))
+    for crd in made:
+        await_established(client, crd["metadata"]["name"])
+    try:
+        yield
+    finally:
+        for crd in made:
+            client.delete(CRD, key_of(crd))
