@@ -15,9 +15,10 @@ from shared.components import contracts, metadata, versions
 from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError, IncompatibleVersion
 from shared.components.repositories import Files, Repository, config_maps
+from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.effects import MANAGER, Effect, Patch, Results
 from shared.event import change_event
-from shared.kube import Object, deleting, dig
+from shared.kube import ApiError, Object, deleting, dig, key_of
 from shared.providers import phases
 from shared.providers.inputs import asked_hash
 from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State, checked
@@ -25,10 +26,11 @@ from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.runtime.flights import Flights
 
-from .observe import Observed
+from .observe import KEPT_FROM, Observed
 
 KEEP = ("metadata", "annotations", "capi-functions.dev/keep-download")
-"""`config-map`: what is downloaded is put into a ConfigMap beside the provider, too."""
+CONFIG_MAPS = "config-map"
+"""What is downloaded is put into a ConfigMap beside the provider, too."""
 
 SOURCE = "/provider_fetch"
 
@@ -37,6 +39,10 @@ SOURCE_RETRY = 60.0
 BROKEN_RETRY = 600.0
 
 _FLIGHTS = Flights()
+
+
+class WrongAnnotation(ComponentsError):
+    reason = "InvalidAnnotation"
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,13 @@ class Keep:
     config_map: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
-        clients.management.apply(CONFIG_MAP, dict(self.config_map), manager=MANAGER)
+        try:
+            clients.management.apply(CONFIG_MAP, dict(self.config_map), manager=MANAGER)
+        except ApiError as error:
+            if error.status not in (400, 413, 422):
+                raise
+            what = f"annotation {KEEP[-1]}: ConfigMap {key_of(self.config_map)} cannot be written: {error.detail}"
+            raise ComponentsError(f"{what}; take the annotation away to do without it") from error
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
@@ -78,6 +90,8 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     if not checked(provider):
         return Decision(message="not checked yet")
     state = State(provider, now)
+    if (keep := dig(provider, KEEP)) not in (None, CONFIG_MAPS):
+        return _broken(state, WrongAnnotation(f"annotation {KEEP[-1]} is {keep!r}; it may be {CONFIG_MAPS}"))
     if observed.problem is not None:
         return _broken(state, observed.problem)
     if not contract.version_of(provider):
@@ -140,7 +154,8 @@ def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *
         "contract": kept,
     }
     effects: tuple[Effect, ...] = ()
-    if dig(provider, KEEP) == "config-map" and before.get("digest") != bundle.digest:
+    # What comes from ConfigMaps has one.
+    if dig(provider, KEEP) == CONFIG_MAPS and not isinstance(observed.repository, ConfigMapRepository):
         effects = (Keep(_config_map(provider, version, bundle)),)
     step = phases.next_step(phases.FETCHED, provider, resync=resync)
     message = f"{version} of {bundle.source} is in storage"
@@ -149,4 +164,6 @@ def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *
 
 def _config_map(provider: Object, version: str, bundle: Bundle) -> Object:
     files = Files(bundle.metadata, bundle.components)
-    return config_maps.as_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))
+    kept = config_maps.as_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))
+    kept["metadata"]["annotations"][KEPT_FROM] = bundle.source
+    return kept

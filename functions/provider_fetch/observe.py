@@ -21,6 +21,9 @@ from shared.providers.selectors import as_text
 from shared.providers.state import checked
 from shared.releases.sources import SourceError
 
+KEPT_FROM = "capi-functions.dev/source"
+"""On a ConfigMap with a download of ours: the place that it came from."""
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -56,7 +59,7 @@ def _further(clients: Clients, observed: Observed, provider: Object) -> Observed
     version = contract.version_of(provider) or source.default_version()
     identity = _identity(provider, source)
     bundle = clients.components.find(identity, version)
-    if bundle is None and (brought := _brought(clients, provider, version)) is not None:
+    if bundle is None and (brought := _brought(clients, provider, version, source.place)) is not None:
         # What was downloaded before, or brought along, needs no way out of the site.
         source, identity = brought, _identity(provider, brought)
         bundle = clients.components.find(identity, version)
@@ -78,11 +81,12 @@ def _repository(provider: Object, read: Inputs) -> Repository:
     return repository(provider, read.variables, read.config_maps, selector)
 
 
-def _brought(clients: Clients, provider: Object, version: str) -> Repository | None:
-    """The one ConfigMap with the labels of a download of this version, should there be one."""
+def _brought(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
+    """The one ConfigMap with the labels of a download of this version, unless it is of another place."""
     if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
         return None
     labels = contract.download_labels(provider, version)
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
-    found = list(clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector))
+    listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
+    found = [each for each in listed if dig(each, ("metadata", "annotations", KEPT_FROM)) in (None, place)]
     return config_maps.ConfigMapRepository(found, selector) if len(found) == 1 else None

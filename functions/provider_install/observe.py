@@ -21,6 +21,7 @@ from shared.providers.belongings import belongings
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
 from shared.providers.state import checked
+from shared.workload.desired import defined_by
 from shared.workload.inventory import Entry
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, here
@@ -84,9 +85,11 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
 
 
 def _in_cluster(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> Observed:
-    management = here(clients)
+    asked = certificates.requests(objects)
+    if asked and clients.discovery.resource(f"{CERT_MANAGER}/v1", "Certificate") is not None:
+        asked = []
+    management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
     wanted = [*_owned(objects, provider), *_listed(provider, management)]
-    asked = () if _has_cert_manager(management) else certificates.requests(objects)
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
     crds: dict[str, Object] = {}
     if observed.upgrades:
@@ -96,8 +99,14 @@ def _in_cluster(clients: Clients, observed: Observed, provider: Object, objects:
     return replace(observed, rendered=wanted, management=management, requests=asked, secrets=secrets, crds=crds)
 
 
-def _has_cert_manager(management: Reached) -> bool:
-    return (f"{CERT_MANAGER}/v1", "Certificate") in management.served
+def _serving(clients: Clients, objects: Sequence[Object]) -> Reached:
+    """The management cluster; a kind that it was not known to serve may have come."""
+    management, defined = here(clients), defined_by(objects)
+    kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects}
+    unknown = [kind for kind in kinds if kind not in management.served and kind not in defined]
+    for api_version, kind in unknown:
+        clients.discovery.resource(api_version, kind)
+    return here(clients) if unknown else management
 
 
 def _owned(objects: Sequence[Object], provider: Object) -> list[Object]:

@@ -6,7 +6,7 @@ import base64
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,12 @@ class Providers:
         """As `spec.fetchConfig.url` has it."""
         return f"{self.site.url}/{repository}/releases/{version}/{file}"
 
+    def empty_storage(self) -> None:
+        """All that was downloaded is lost."""
+        store = ObjectStore.from_env()
+        for name in store.list():
+            store.delete(name)
+
     # -- what event sources do ---------------------------------------------------------------------------------
 
     def settle(self, kind: ProviderKind, name: str, namespace: str, *, resync: bool = False) -> Answer:
@@ -130,6 +136,14 @@ class Providers:
             if observed and is_true(dig(provider, "status.conditions"), "Ready"):
                 return provider
             assert time.monotonic() < deadline, f"{dig(provider, 'status.conditions')} {self.answers[-4:]}"
+            time.sleep(0.1)
+
+    @staticmethod
+    def eventually(holds: Callable[[], object], what: str = "it") -> None:
+        """What Kubernetes' own controllers do takes its time."""
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < deadline, f"{what} does not come true"
             time.sleep(0.1)
 
     # -- what is there then ------------------------------------------------------------------------------------
