@@ -1,7 +1,8 @@
 """A capture: a folder with every event in order, and with what the user applied, so that both can be played again.
 
     events/00001-cluster-add-default-one.json    a structured CloudEvent each
-    inputs.yaml                                  the user's objects, in order of first appearance
+    inputs.yaml                                  the user's objects, in order of first appearance, also those that
+                                                 were deleted again, as they were before
     end.yaml                                     the watched objects as they were at the end (with a client only)
 
 Secrets come as references only, so their values are never in a capture unless `add_input` is given one.
@@ -76,13 +77,12 @@ class Capture:
             if obj is None or event.change is None:
                 return
             identity = _identity(obj)
-            part = None if event.change == "delete" else user_part(obj)
             if event.change == "delete":
                 self._made.discard(identity)
-            elif part is None and identity not in self._inputs:
-                self._made.add(identity)
-            if part is None:
-                self._inputs.pop(identity, None)
+            elif (part := user_part(obj)) is None:
+                # What was an input stays one: it may be on its way out, or made again by a program.
+                if identity not in self._inputs:
+                    self._made.add(identity)
             elif identity not in self._made:
                 self._inputs[identity] = part
 
@@ -152,7 +152,10 @@ def _write(file: Path, objects: tuple[Object, ...]) -> None:
 
 
 def _objects_in(file: Path) -> tuple[Object, ...]:
-    documents: list[Any] = list(yaml.safe_load_all(file.read_text()))
+    try:
+        documents: list[Any] = list(yaml.safe_load_all(file.read_text()))
+    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        raise EventError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
     return tuple(document for document in documents if document)
 
 

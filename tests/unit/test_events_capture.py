@@ -102,6 +102,11 @@ def test_capture_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
     edited["metadata"] |= {"name": "made"}
     gone = kind_cluster(KUBECTL)
     gone["metadata"] |= {"name": "gone"}
+    going = gone | {
+        "spec": {"image": "last"},
+        "metadata": {**gone["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+    }
+    remade = gone | {"metadata": {**gone["metadata"], "managedFields": [OURS]}}
     events = [
         change_event(first, "add", source="test"),
         change_event(secret, "add", source="test", reference=True),
@@ -109,7 +114,9 @@ def test_capture_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
         change_event(made, "add", source="test"),
         change_event(edited, "update", source="test"),
         change_event(gone, "add", source="test"),
-        change_event(gone, "delete", source="test"),
+        change_event(going, "update", source="test"),
+        change_event(going, "delete", source="test"),
+        change_event(remade, "add", source="test"),
     ]
     for event in events:
         capture.record(event)
@@ -118,9 +125,11 @@ def test_capture_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
     )
     recording = capture.stop()
     assert list(recording.events) == events
-    assert [obj["kind"] for obj in recording.inputs] == ["Namespace", "KINDCluster", "ConfigMap"]
+    named = [(obj["kind"], obj["metadata"]["name"]) for obj in recording.inputs]
+    assert named == [("Namespace", "team"), ("KINDCluster", "one"), ("KINDCluster", "gone"), ("ConfigMap", "c")]
     assert recording.inputs[1]["spec"]["image"] == "newer"
-    assert recording.inputs[2] == extra
+    assert recording.inputs[2] == user_part(gone), "as it last was before it was deleted"
+    assert recording.inputs[3] == extra
     assert sorted(file.name for file in (tmp_path / "events").iterdir())[:2] == [
         "00001-kindcluster-add-team-one.json",
         "00002-secret-add-team-s.json",
@@ -141,3 +150,6 @@ def test_load_takes_single_files_and_names_the_one_at_fault(tmp_path: Path) -> N
     assert load(inputs).inputs == ({"a": 1},)
     with pytest.raises(EventError, match=r"bad\.json.*missing"):
         load(bad)
+    (broken := tmp_path / "broken.yaml").write_text("a: {")
+    with pytest.raises(EventError, match=r"broken\.yaml: not YAML"):
+        load(broken)
