@@ -191,6 +191,11 @@ def replay(
 
     with failures(EventError, OSError):
         recording = load(source)
+        if not recording.events and not (inputs and recording.inputs):
+            raise Failure(
+                f"{source}: there are no events in it; want a file of events, or the folder of a capture, which has "
+                "them in events/ (that of the demo is events/captured/demo)"
+            )
         out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
         if inputs or to is None:
             path = kubeconfig_of(directory, kubeconfig)
