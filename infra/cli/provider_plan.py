@@ -10,6 +10,7 @@ from functions.provider_install.observe import Observed
 from functions.provider_install.storage import MigrateStorage, dropped
 from shared.api import cluster
 from shared.api import provider as contract
+from shared.clients import Clients
 from shared.kube import Client, Key, Object, key_of
 from shared.kube.crds import CRD
 from shared.providers import inputs
@@ -19,6 +20,7 @@ from shared.workload.preview import Change, preview, totals
 from shared.workload.rollout import Rollout
 
 from . import provider_rights as rights
+from .failures import Failure
 from .provider_phases import Obstacle, Supposed
 from .provider_versions import Next, following
 
@@ -72,17 +74,13 @@ class Outlook:
 
 
 def plan(management: Client, provider: Object, version: str) -> Outlook:
-    """What `version` would do; without one, the next. Raises `Failure` where that cannot be told."""
-    supposed = Supposed(management, provider, version)
-    read = inputs.read(supposed.clients, provider)
-    following_ = Next(version) if version else following(supposed.clients, provider, read)
-    outlook = Outlook(
-        provider["kind"],
-        key_of(provider),
-        contract.installed_version(provider),
-        following_.version,
-        notes=tuple(_notes(provider, following_)),
-    )
+    """What `version` would do; without one, the next."""
+    outlook = Outlook(provider["kind"], key_of(provider), contract.installed_version(provider), version)
+    try:
+        goal = Next(version) if version else _goal(management, provider)
+    except Failure as error:
+        return replace(outlook, obstacle=str(error))
+    outlook = replace(outlook, version=goal.version, notes=tuple(_notes(provider, goal)))
     supposed = Supposed(management, provider, outlook.version)
     try:
         supposed.checked()
@@ -94,9 +92,17 @@ def plan(management: Client, provider: Object, version: str) -> Outlook:
         return replace(outlook, obstacle=str(error))
 
 
-def _notes(provider: Object, following_: Next) -> Iterable[str]:
-    if following_.note:
-        yield following_.note
+def _goal(management: Client, provider: Object) -> Next:
+    clients = Clients(management)
+    read = inputs.read(clients, provider)
+    if read.problem:
+        raise Failure(read.problem)
+    return following(clients, provider, read)
+
+
+def _notes(provider: Object, goal: Next) -> Iterable[str]:
+    if goal.note:
+        yield goal.note
     if cluster.is_paused(provider):
         yield "it is paused: nothing of this happens before it is not"
 

@@ -40,12 +40,13 @@ class Right(NamedTuple):
 def widened(before: Iterable[Object], after: Iterable[Object]) -> list[str]:
     """A line for each resource on which objects of RBAC give more `after` than `before`."""
     had = set(islice(_rights(list(before)), _MOST))
-    lists = sorted(set(islice(_rights(list(after)), _MOST)) - had)
-    new = [right for right in lists if not any(right.within(other) for other in had)]
+    given = list(islice(_rights(list(after)), _MOST))
+    new = [right for right in sorted(set(given) - had) if not any(right.within(other) for other in had)]
     verbs: dict[tuple[str, str, str, str], list[str]] = {}
     for right in new:
         verbs.setdefault((right.scope, right.group, right.resource, right.name), []).append(right.verb)
-    return [_line(*where, what) for where, what in verbs.items()]
+    lines = [_line(*where, what) for where, what in verbs.items()]
+    return lines if len(given) < _MOST else [*lines, f"beyond the first {_MOST} rights nothing was compared"]
 
 
 def _line(scope: str, group: str, resource: str, name: str, verbs: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from .text import plain
 
 def lines(outlook: Outlook) -> Iterator[str]:
     """In rich's markup."""
-    change = f"{outlook.installed or 'nothing'} -> {outlook.version}"
+    change = f"{outlook.installed or 'nothing'} -> {outlook.version or '?'}"
     yield f"[bold]{outlook.kind} {outlook.key}[/bold]  {escape(plain(change))}"
     if outlook.source:
         yield "  " + escape(plain(f"from {outlook.source}, contract {outlook.contract}"))

@@ -75,6 +75,13 @@ def test_rights_that_come(before: list[Object], after: list[Object], lines: list
     assert widened(before, after) == lines
 
 
+def test_rights_without_end() -> None:
+    """A role can be written so that it gives any number."""
+    many = ",".join(f"r{number}" for number in range(1000))
+    lines = widened([], [role(rule(many, many, many))])
+    assert lines[-1] == "beyond the first 20000 rights nothing was compared"
+
+
 def crd(*versions: Object) -> Object:
     return {"kind": "CustomResourceDefinition", "metadata": {"name": "a"}, "spec": {"versions": list(versions)}}
 
