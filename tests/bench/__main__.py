@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from . import cold, fleet, forwarding, journey, noop, peers, render, rollout
+from . import cold, fleet, forwarding, journey, noop, peers, providers, render, rollout
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cold": cold.run,
@@ -15,6 +15,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "journey": journey.run,
     "fleet": fleet.run,
     "peers": peers.run,
+    "providers": providers.run,
     "render": render.run,
 }
 

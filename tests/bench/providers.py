@@ -1,0 +1,262 @@
+"""Providers through the real forwarder and functions: the four of Cluster API for a life, then fifty add-on providers.
+
+What the releases are is served over HTTP; Deployments become Available by real controllers. Requests are those of our
+processes alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from infra.local import crds
+from shared.api.conditions import is_true
+from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, ProviderKind
+from shared.api.resources import CLUSTER, SECRET
+from shared.event import PING, Event
+from shared.kube import Client, Key, Object, Resource, dig
+from tests.support import provider_releases as made_up
+from tests.support.providers import CURRENT, PREVIOUS, components
+from tests.support.site import Asked, Site, Told
+
+from .auditing import Plane
+from .counting import by_verb
+from .fleet import QUIET, Processes, Usage
+from .parts import cpu_seconds, since, storage
+
+ADDONS = int(os.environ.get("BENCH_PROVIDERS", "50"))
+FOUR = (
+    (CORE, Key("capi-system", "cluster-api"), "core-components.yaml"),
+    (BOOTSTRAP, Key("capi-kubeadm-bootstrap-system", "kubeadm"), "bootstrap-components.yaml"),
+    (CONTROL_PLANE, Key("capi-kubeadm-control-plane-system", "kubeadm"), "control-plane-components.yaml"),
+    (INFRASTRUCTURE, Key("capd-system", "docker"), "infrastructure-components-development.yaml"),
+)
+MADE_UP = "v1.1.0"
+_NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+_VARIABLES = Key("capi-system", "variables")
+
+Which = tuple[ProviderKind, Key]
+
+
+class World:
+    """A management cluster for providers, what runs there, and where releases are."""
+
+    def __init__(self, plane: Plane, processes: Processes, site: Site, rows: list[str]) -> None:
+        self.plane, self.processes, self.site, self.rows = plane, processes, site, rows
+
+    @property
+    def client(self) -> Client:
+        return self.plane.client
+
+    # -- what users do -----------------------------------------------------------------------------------------
+
+    def namespace(self, name: str) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self.client.apply(_NAMESPACE, body, manager="user")
+
+    def want(self, which: Which, file: str, version: str, **spec: object) -> None:
+        kind, key = which
+        url = f"{self.site.url}/kubernetes-sigs/cluster-api/releases/latest/{file}"
+        body: Object = {
+            "apiVersion": kind.resource.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "spec": {"version": version, "fetchConfig": {"url": url}, **spec},
+        }
+        self.client.apply(kind.resource, body, manager="user")
+
+    def four(self, version: str) -> None:
+        for kind, key, file in FOUR:
+            more = {"configSecret": {"name": _VARIABLES.name}} if kind.is_core else {}
+            self.want((kind, key), file, version, **more)
+
+    def variables(self, address: str) -> None:
+        data = {"CAPI_DIAGNOSTICS_ADDRESS": base64.b64encode(address.encode()).decode()}
+        metadata = {"name": _VARIABLES.name, "namespace": _VARIABLES.namespace}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        self.client.apply(SECRET, body, manager="user")
+
+    def annotate(self, *which: Which) -> None:
+        for kind, key in which:
+            self.client.patch(kind.resource, key, {"metadata": {"annotations": {"example.com/note": "1"}}})
+
+    def delete(self, *which: Which) -> None:
+        """One after the other."""
+        for kind, key in which:
+            self.client.delete(kind.resource, key)
+            _until(
+                f"{kind.kind} {key} is gone", lambda kind=kind, key=key: self.client.find(kind.resource, key) is None
+            )  # type: ignore[misc]
+
+    def restart(self) -> None:
+        self.processes.kill()
+        self.processes.start()
+
+    def sweep(self) -> None:
+        self.processes.send(Event(type=PING, source="/bench", id="1", data={"everything": True}))
+
+    # -- what becomes of it ------------------------------------------------------------------------------------
+
+    def ready(self, version: str, *which: Which) -> None:
+        def each() -> bool:
+            kinds = {kind for kind, _ in which}
+            there = {kind: {Key(**_place(obj)): obj for obj in self.client.list(kind.resource)} for kind in kinds}
+            return all(_works(there[kind].get(key, {}), version) for kind, key in which)
+
+        _until(f"{len(which)} providers are Ready with {version}", each)
+
+    def rotated(self, address: str) -> None:
+        """Until the manager runs with it."""
+        deployments = Resource("apps", "v1", "Deployment", "deployments")
+        key = Key(_VARIABLES.namespace, "capi-controller-manager")
+        _until(f"the manager has {address}", lambda: address in str(self.client.get(deployments, key)["spec"]))
+        self.ready(CURRENT, *[(kind, key) for kind, key, _ in FOUR])
+
+    def wait_quiet(self) -> float:
+        """Until no process of ours used the CPU for a while; returns when one last did."""
+        last, at = -1.0, time.perf_counter()
+        while since(at) < QUIET:
+            now = sum(cpu_seconds(pid) for pid in self.processes.pids.values())
+            if now - last > 0.05:
+                last, at = now, time.perf_counter()
+            time.sleep(0.1)
+        return at
+
+    def measure(self, title: str, act: Callable[[], object], reached: Callable[[], None] | None = None) -> None:
+        """Prints what `act` led to. The time is that until `reached`, or else until nothing was left to do."""
+        before, usage = self.plane.requests(), Usage(self.processes)
+        with usage.watched():
+            started = time.perf_counter()
+            act()
+            if reached:
+                reached()
+            seconds = since(started)
+            quiet = self.wait_quiet()
+            if not reached:
+                seconds = max(quiet - started, 0.0)
+        spent = self.plane.requests() - before
+        cpu, memory = sum(usage.cpu.values()), sum(usage.memory.values())
+        self.rows.append(f"{title:<38} {seconds:6.1f} {spent.total():9} {cpu:8.1f} {memory:8.0f}   {by_verb(spent)}")
+        print(self.rows[-1])
+        most = ", ".join(f"{count} {verb} {resource}" for (verb, resource), count in spent.most_common(25))
+        print(f"  {most}", flush=True)
+
+
+def _place(obj: Object) -> dict[str, str]:
+    return {name: obj["metadata"][name] for name in ("namespace", "name")}
+
+
+def _works(provider: Object, version: str) -> bool:
+    observed = dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
+    installed = dig(provider, "status.installedVersion") == version
+    return observed and installed and is_true(dig(provider, "status.conditions"), "Ready")
+
+
+def _until(what: str, reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 180
+    while not reached():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within three minutes: {what}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def world(rows: list[str]) -> Iterator[World]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        root = Path(folder)
+        _publish(root / "made-up")
+        releases = [components(PREVIOUS), components(CURRENT), root / "made-up"]
+
+        def answer(asked: Asked) -> Told:
+            path = asked.path.partition("?")[0].lstrip("/")
+            files = [release / path for release in releases if (release / path).is_file()]
+            return Told(body=files[0].read_bytes()) if files else Told(404)
+
+        plane = Plane(root / "management")
+        try:
+            plane.start()
+            # The core provider brings those of Cluster API itself.
+            crds.install(plane.client, [crd for crd in crds.load() if dig(crd, "spec.group") != CLUSTER.group])
+            with Site(answer) as site, storage(root / "none"):
+                os.environ |= {"KUBECONFIG": str(plane.kubeconfig), "GITHUB_URL": site.url, "GITHUB_API_URL": site.url}
+                processes = Processes(root)
+                try:
+                    processes.start()
+                    it = World(plane, processes, site, rows)
+                    it.wait_quiet()
+                    yield it
+                finally:
+                    processes.close()
+        finally:
+            plane.stop()
+
+
+def _publish(folder: Path) -> None:
+    """A core provider that is nearly nothing, and an add-on provider of ten objects for each namespace."""
+    made_up.publish(folder, MADE_UP, [made_up.config_map("core", MADE_UP)])
+    for number in range(ADDONS):
+        name = f"addon-{number:02}"
+        objects = [
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-manager"}},
+            made_up.cluster_role(f"{name}-manager", MADE_UP),
+            made_up.binding(name, f"{name}-manager"),
+            made_up.service(name),
+            made_up.deployment(name, MADE_UP),
+            *(made_up.config_map(f"{name}-{letter}", MADE_UP) for letter in "abcde"),
+        ]
+        place = folder / made_up.DOWNLOADS / MADE_UP
+        (place / f"{name}.yaml").write_text(yaml.safe_dump_all(objects))
+
+
+def run() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that nothing is left running
+    rows: list[str] = []
+    _life(rows)
+    _many(rows)
+    print(f"{'':<38} {'s':>6} {'requests':>9} {'our CPU':>8} {'MiB':>8}")
+    print("\n".join(rows), flush=True)
+
+
+def _life(rows: list[str]) -> None:
+    all_ = [(kind, key) for kind, key, _ in FOUR]
+    with world(rows) as it:
+        for _, key in all_:
+            it.namespace(key.namespace)
+        it.variables(":1111")
+        it.wait_quiet()
+        it.measure("install of the four", partial(it.four, PREVIOUS), partial(it.ready, PREVIOUS, *all_))
+        it.measure("no-op event for each", partial(it.annotate, *all_))
+        it.measure("sweep of everything", it.sweep)
+        it.measure("upgrade of the four", partial(it.four, CURRENT), partial(it.ready, CURRENT, *all_))
+        it.measure("rotation of the core's Secret", partial(it.variables, ":2222"), partial(it.rotated, ":2222"))
+        it.measure("delete of the four, one by one", partial(it.delete, *reversed(all_)), lambda: None)
+
+
+def _many(rows: list[str]) -> None:
+    core = (CORE, Key("core", "cluster-api"))
+    addons = [(ADDON, Key(f"space-{number:02}", f"addon-{number:02}")) for number in range(ADDONS)]
+
+    def install() -> None:
+        for which in addons:
+            it.want(which, f"{which[1].name}.yaml", MADE_UP)
+
+    with world(rows) as it:
+        for _, key in (core, *addons):
+            it.namespace(key.namespace)
+        it.want(core, CORE.file, MADE_UP)
+        it.ready(MADE_UP, core)
+        it.wait_quiet()
+        it.measure(f"install of {ADDONS} x 10 objects", install, partial(it.ready, MADE_UP, *addons))
+        it.measure("no-op event for each", partial(it.annotate, *addons))
+        it.measure("sweep of everything", it.sweep)
+        it.measure("restart with all settled (kill -9)", it.restart)
