@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from .failures import failures
+from .failures import Failure, failures
 from .output import out
 
 app = typer.Typer(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
@@ -37,8 +38,13 @@ def build(
     ],
     out_folder: Annotated[Path, typer.Argument(help="Where the release's folder, named by its tag, is made.")],
     mode: Annotated[
-        Mode, typer.Option(help="stable: the next numbers; hash: v0-sha.<hash>; custom: as --version says.")
-    ] = Mode.HASH,
+        Mode | None,
+        typer.Option(
+            help="stable: the next numbers; hash: v0-sha.<hash>; custom: as --version says "
+            "(default: stable with --since, custom with --version, otherwise hash).",
+            show_default=False,
+        ),
+    ] = None,
     since: Annotated[
         str, typer.Option(help="stable: where the releases so far are, a folder or any release source URL.")
     ] = "",
@@ -60,12 +66,8 @@ def build(
 
     expected = (builder.BuildError, PushError, ChartError, MetadataError, InvalidName, InvalidRelease, SourceError)
     with failures(*expected, OSError):
-        if mode is Mode.STABLE and not since:
-            raise builder.BuildError(
-                "--mode stable counts on from the releases so far: say with --since where they are"
-            )
-        if mode is Mode.CUSTOM and not version:
-            raise builder.BuildError("--mode custom needs --version")
+        parts = {"--addon-version": addon_version, "--node-image-version": node_image_version}
+        mode = _mode(mode, {"--since": since, "--version": version, **parts})
         if out_folder.resolve().is_relative_to(source.resolve()):
             raise builder.BuildError(f"{out_folder} is in {source}: the release would become a part of its own sources")
         stack = builder.load(source)
@@ -80,6 +82,21 @@ def build(
         outcome = publish(release, files, str(out_folder), force=force)
         mark = "built" if outcome == "pushed" else outcome
         out.print(f"{mark}: {escape(str(out_folder / release.name.tag))}")
+
+
+def _mode(mode: Mode | None, given: Mapping[str, str]) -> Mode:
+    """Of a build with these options. Raises `Failure` for one that this mode would pass over, or needs."""
+    belongs = {option: Mode.STABLE if option == "--since" else Mode.CUSTOM for option in given}
+    options = [option for option, text in given.items() if text]
+    mode = mode or (belongs[options[0]] if options else Mode.HASH)
+    for option in options:
+        if belongs[option] is not mode:
+            raise Failure(f"{option} is for --mode {belongs[option].value}, not for {mode.value}")
+    if mode is Mode.STABLE and not given["--since"]:
+        raise Failure("--mode stable counts on from the releases so far: say with --since where they are")
+    if mode is Mode.CUSTOM and not given["--version"]:
+        raise Failure("--mode custom needs --version")
+    return mode
 
 
 @app.command()

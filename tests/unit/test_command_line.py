@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
@@ -22,3 +23,50 @@ def test_replay_of_nothing_is_refused(tmp_path: Path) -> None:
         assert "events/captured/demo" in result.stderr
     (tmp_path / "inputs.yaml").unlink()
     assert "no events" in run("replay", tmp_path, "--inputs").stderr
+
+
+SOURCES = {
+    "csctl.yaml": "config: {provider: {type: local}, clusterStackName: demo, kubernetesVersion: v1.36.3}\n",
+    "cluster-class/Chart.yaml": "apiVersion: v2\nname: class\nversion: v1\n",
+    "cluster-addon/Chart.yaml": "apiVersion: v2\nname: addon\nversion: v1\n",
+    "cluster-addon-values.yaml": "values: |\n  a: 1\n",
+}
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    for name, text in SOURCES.items():
+        (file := tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path / "src"
+
+
+@pytest.mark.parametrize("options", [("--version", "v33"), ("--version", "v33", "--mode", "custom")])
+def test_a_version_is_not_passed_over(sources: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    result = run("release", "build", sources, tmp_path / "out", *options)
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["local-demo-1-36-v33"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--mode", "hash", "--version", "v33"), "--version is for --mode custom"),
+        (("--mode", "stable", "--since", ".", "--version", "v33"), "--version is for --mode custom"),
+        (("--addon-version", "v3"), "--mode custom needs --version"),
+        (("--mode", "hash", "--node-image-version", "v3"), "--node-image-version is for --mode custom"),
+        (("--version", "v3", "--since", "."), "--version is for --mode custom, not for stable"),
+        (("--mode", "custom"), "--mode custom needs --version"),
+    ],
+)
+def test_options_that_do_not_go_together(sources: Path, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+    result = run("release", "build", sources, tmp_path / "out", *options)
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_a_version_it_is_that_of_the_sources(sources: Path, tmp_path: Path) -> None:
+    assert run("release", "build", sources, tmp_path / "out").exit_code == 0
+    [made] = (tmp_path / "out").iterdir()
+    assert made.name.startswith("local-demo-1-36-v0-sha-")
