@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from functions.provider_install.observe import Observed
@@ -12,19 +11,16 @@ from shared.api import cluster
 from shared.api import provider as contract
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, key_of
-from shared.kube.crds import CRD
 from shared.providers import inputs
 from shared.runtime import Decision
-from shared.workload.diff import ABSENT
 from shared.workload.preview import Change, preview, totals
 from shared.workload.rollout import Rollout
 
+from . import provider_crds
 from . import provider_rights as rights
 from .failures import Failure
 from .provider_phases import Obstacle, Supposed
 from .provider_versions import Next, following
-
-_VERSION = re.compile(r'spec\.versions\[name="([^"]+)"\](\.served)?')
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class Outlook:
     obstacle: str = ""
     changes: tuple[Change, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Versions of CRDs that go."""
+    """Versions and fields of CRDs that go."""
     widened: tuple[str, ...] = ()
     """Rights that come."""
 
@@ -120,22 +116,9 @@ def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision
     return replace(
         outlook,
         changes=tuple(changes.values()),
-        dropped=(*versions_dropped(changes.values()), *map(_moved, migrations)),
+        dropped=(*provider_crds.dropped(changes.values()), *map(_moved, migrations)),
         widened=tuple(_widened(management, outlook, observed, rollout)),
     )
-
-
-def versions_dropped(changes: Iterable[Change]) -> Sequence[str]:
-    """By CRD: the versions that are in it no more, or that it serves no more."""
-    found = []
-    for change in changes:
-        for field in change.fields if (change.entry.group, change.entry.kind) == (CRD.group, CRD.kind) else ():
-            match = _VERSION.fullmatch(field.path)
-            if match and not match[2] and field.new is ABSENT:
-                found.append(f"{change.entry.name}: {match[1]} goes")
-            elif match and match[2] and field.new is False:
-                found.append(f"{change.entry.name}: {match[1]} is served no more")
-    return found
 
 
 def _moved(migration: MigrateStorage) -> str:

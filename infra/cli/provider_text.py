@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.markup import escape
 
 from . import plan_text
+from .provider_crds import brief
 from .provider_plan import Outlook
 from .text import plain
 
@@ -23,8 +24,8 @@ def lines(outlook: Outlook) -> Iterator[str]:
         yield f"  [bold red]it would not get there:[/bold red] {escape(plain(outlook.obstacle, most=1000))}"
         return
     for told in outlook.dropped:
-        yield f"  [yellow]CRD version:[/yellow] {escape(plain(told))}"
+        yield f"  [yellow]of a CRD:[/yellow] {escape(plain(told))}"
     for told in outlook.widened:
         yield f"  [yellow]new right:[/yellow] {escape(plain(told))}"
-    yield from plan_text.objects(outlook.changes)
+    yield from plan_text.objects(map(brief, outlook.changes))
     yield "  [bold]" + ", ".join(plan_text.summary(outlook.counts)) + "[/bold]"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from infra.cli import provider_text
-from infra.cli.provider_plan import Outlook, versions_dropped
+from infra.cli.provider_crds import brief, dropped
+from infra.cli.provider_plan import Outlook
 from infra.cli.provider_rights import widened
 from shared.kube import Key, Object
 from shared.workload.diff import compare
@@ -103,7 +104,39 @@ def crd(*versions: Object) -> Object:
 def test_versions_that_go(old: list[Any], new: list[Any], told: list[str]) -> None:
     entry = Entry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     changes = [Change(entry, "update", compare(crd(*old), crd(*new)))]
-    assert list(versions_dropped(changes)) == told
+    assert list(dropped(changes)) == told
+
+
+def schema(**properties: Any) -> Object:
+    spec = {"type": "object", "properties": properties}
+    return {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}
+
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "gone", "told"),
+    [
+        (schema(a=TEXT, b=TEXT), schema(a=TEXT), ["a.x.io: v1 has no spec.b any more"], ["v1: spec.b"]),
+        (schema(a=TEXT), schema(a=TEXT, b=TEXT), [], ["v1: spec.b"]),
+        (schema(a=TEXT), schema(a={**TEXT, "description": "x"}), [], []),
+        (schema(description=TEXT), schema(), ["a.x.io: v1 has no spec.description any more"], ["v1: spec.description"]),
+        (schema(a=TEXT), schema(a={**TEXT, "maxLength": 1}), [], ["v1: spec.a.maxLength"]),
+        (
+            schema(items={"type": "array", "items": {"properties": {"b": TEXT, "c": TEXT}}}),
+            schema(items={"type": "array", "items": {"properties": {"b": TEXT}}}),
+            ["a.x.io: v1 has no spec.items.c any more"],
+            ["v1: spec.items.c"],
+        ),
+    ],
+)
+def test_fields_of_a_schema(old: Object, new: Object, gone: list[str], told: list[str]) -> None:
+    entry = Entry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
+    change = Change(entry, "update", compare(crd(old), crd(new)))
+    assert list(dropped([change])) == gone
+    assert [field.path for field in brief(change).fields] == told
+    assert brief(change).reason == ("" if told else "changed descriptions: 1")
 
 
 def outlook(**fields: Any) -> Outlook:
