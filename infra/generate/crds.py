@@ -17,7 +17,7 @@ from shared.kube.resources import Object
 from .files import Document, yaml_text
 
 _DROPPED = {"title", "additionalProperties", "$defs"}
-_NO_CLUSTER = "Not the Cluster: in a management cluster that CRD belongs to Cluster API. Local runs apply the file."
+_NO_CORE = "In a management cluster, cluster.x-k8s.io is Cluster API's; local runs apply its files here, too."
 
 
 def files(customs: Sequence[CustomResource]) -> dict[str, str]:
@@ -26,9 +26,9 @@ def files(customs: Sequence[CustomResource]) -> dict[str, str]:
     kustomization: Object = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": [_file_name(custom) for custom in customs if custom.resource != CLUSTER],
+        "resources": [_file_name(custom) for custom in customs if custom.resource.group != CLUSTER.group],
     }
-    documents["kustomization.yaml"] = (_NO_CLUSTER, kustomization)
+    documents["kustomization.yaml"] = (_NO_CORE, kustomization)
     return {name: yaml_text([document]) for name, document in documents.items()}
 
 

@@ -7,6 +7,7 @@ from shared.kube.resources import Resource
 _CORE = "cluster.x-k8s.io"
 
 CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters")
+CLUSTER_CLASS = Resource(_CORE, "v1beta2", "ClusterClass", "clusterclasses")
 MACHINE = Resource(_CORE, "v1beta2", "Machine", "machines")
 MACHINE_DEPLOYMENT = Resource(_CORE, "v1beta2", "MachineDeployment", "machinedeployments")
 MACHINE_SET = Resource(_CORE, "v1beta2", "MachineSet", "machinesets")

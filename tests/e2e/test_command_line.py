@@ -85,6 +85,22 @@ def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
     assert "nothing runs" in run("down", "--dir", folder).stdout
 
 
+def test_a_cluster_stack_in_a_local_run(tmp_path: Path, kubectl: Path) -> None:
+    folder = tmp_path / "run"
+    try:
+        started = run("up", "--dir", folder, "--detach")
+        assert started.returncode == 0, started.stdout + started.stderr
+        ask = [kubectl, "--kubeconfig", folder / "management.kubeconfig"]
+        subprocess.run([*ask, "apply", "-f", FOLDER / "cluster-stack.yaml"], check=True)
+        subprocess.run([*ask, "wait", "csk/demo", "--for=condition=Ready", "--timeout=60s"], check=True)
+        listed = [*ask, "get", "clusterclasses", "-o", "name"]
+        classes = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
+        assert classes == ["clusterclass.cluster.x-k8s.io/local-demo-1-36-v3"]
+    finally:
+        stopped = run("down", "--dir", folder)
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_up(tmp_path: Path, number: int) -> None:
     folder = tmp_path / "run"

@@ -5,6 +5,7 @@ Functions work on plain objects and need none of this at run time; pydantic is i
 
 from .cluster import CLUSTER
 from .cluster_addon import CLUSTER_ADDON
+from .cluster_class import CLUSTER_CLASS
 from .cluster_stack import CLUSTER_STACK
 from .cluster_stack_release import CLUSTER_STACK_RELEASE
 from .clusterctl_provider import CLUSTERCTL_PROVIDER
@@ -14,6 +15,7 @@ from .provider import PROVIDERS
 
 CUSTOM_RESOURCES = (
     CLUSTER,
+    CLUSTER_CLASS,
     CLUSTER_ADDON,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
@@ -26,6 +28,7 @@ __all__ = [
     "CLUSTER",
     "CLUSTERCTL_PROVIDER",
     "CLUSTER_ADDON",
+    "CLUSTER_CLASS",
     "CLUSTER_STACK",
     "CLUSTER_STACK_RELEASE",
     "CUSTOM_RESOURCES",
