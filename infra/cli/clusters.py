@@ -12,7 +12,7 @@ import typer
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, ClusterName, Dir, Format, Kubeconfig, Namespace, Output
 from .output import Timeline, out
-from .runs import kubeconfig_of, running, settings_of
+from .runs import kubeconfig_of, settings_of
 
 if TYPE_CHECKING:
     from shared.kube import Client, Object
@@ -98,7 +98,7 @@ def rollback(
         else:
             kept = back.ask(management, found, addon)
             timeline.say(f"going back to {kept.class_name} (addons {kept.version}, {len(kept.objects)} objects)")
-        obstacle = back.obstacle(found) or (not kubeconfig and not running(directory) and "no functions run here")
+        obstacle = back.obstacle(found)
         if not wait or obstacle:
             timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
             return

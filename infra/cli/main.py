@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from . import clusters, provider, provider_commands, release
 from .failures import Failure, failures
-from .options import DEFAULT_DIR, Dir
+from .options import DEFAULT_DIR, Dir, Kubeconfig
 from .output import Timeline, WaitTimeout, err, out
 from .runs import detach as start_detached
 from .runs import end, kubeconfig_of, refuse_second, settings_of, until_signal
@@ -147,7 +147,7 @@ def render(
 def capture(
     folder: Annotated[Path, typer.Argument(help="New folder for the recording.")],
     directory: Dir = DEFAULT_DIR,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Record this cluster instead of the run in --dir.")] = None,
+    kubeconfig: Kubeconfig = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so long (default: at Ctrl-C).")] = None,
 ) -> None:
     """Record the CloudEvents of a cluster, and what its user applied, until Ctrl-C."""
@@ -173,7 +173,7 @@ def replay(
         str | None, typer.Option(help="Send to this URL (default: to the functions in this process).")
     ] = None,
     directory: Dir = DEFAULT_DIR,
-    kubeconfig: Annotated[Path | None, typer.Option(help="The cluster to work on (default: the run in --dir).")] = None,
+    kubeconfig: Kubeconfig = None,
     inputs: Annotated[bool, typer.Option("--inputs", help="Apply what the user had applied first.")] = False,
     double: Annotated[bool, typer.Option("--double", help="Send everything twice.")] = False,
     shuffle: Annotated[int | None, typer.Option(help="Send in an order drawn from this seed.")] = None,

@@ -12,7 +12,10 @@ Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run: data,
 DEFAULT_DIR = Path(".capi-functions")
 
 Kubeconfig = Annotated[
-    Path | None, typer.Option(help="The management cluster (default: that of the run in --dir).", show_default=False)
+    Path | None,
+    typer.Option(
+        help="The management cluster (default: that of the run in --dir; without one, $KUBECONFIG).", show_default=False
+    ),
 ]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the Cluster.")]
 ClusterName = Annotated[str, typer.Option("--cluster", help="Name of the Cluster.")]

@@ -106,10 +106,24 @@ class News:
 
 
 def kubeconfig_of(directory: Path, given: Path | None) -> Path:
-    path = given or directory / "management.kubeconfig"
-    if not path.is_file():
-        raise Failure(f"there is no {path}; start a run with `capi-functions up`, or name a cluster with --kubeconfig")
-    return path
+    """`given`, else that of the run in `directory`, else $KUBECONFIG, which may list several. Raises `Failure`."""
+    if given is not None:
+        if not given.is_file():
+            raise Failure(f"--kubeconfig: there is no {given}")
+        return given
+    of_run = directory / "management.kubeconfig"
+    if of_run.is_file():
+        # Not on to another cluster because the run that was meant has ended.
+        if running(directory) is None:
+            start = f"start it with `capi-functions up -d {directory}`"
+            raise Failure(f"nothing runs in {directory}: {start}, or name a cluster with --kubeconfig")
+        return of_run
+    listed = os.environ.get("KUBECONFIG", "")
+    if not any(Path(path).is_file() for path in listed.split(os.pathsep)):
+        absent = f"$KUBECONFIG: there is no {listed}" if listed else f"there is no {of_run}"
+        way = "start a run with `capi-functions up`, or name a cluster with --kubeconfig or $KUBECONFIG"
+        raise Failure(f"{absent}; {way}")
+    return Path(listed)
 
 
 def settings_of(directory: Path) -> dict[str, str]:

@@ -54,6 +54,17 @@ def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
     assert "ClusterAddon is not there" in describe.text()
 
 
+def test_the_cluster_of_the_environment(
+    world: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.cluster()
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    arguments = ["describe", "cluster", "demo", "-n", world.namespace, "--dir", str(tmp_path / "no-run")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert f"Cluster {world.namespace}/demo" in result.stdout
+
+
 def test_from_waiting_to_applied(world: World, describe: Describe) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(name, policy={"drift": "report"})
