@@ -10,9 +10,10 @@ ETCD_SOCKET = "client:0"
 _ETCD_URL = f"unix://{ETCD_SOCKET}"
 _PEER_URL = "unix://peer:0"
 
-SERVICE_RANGE = "10.96.0.0/16"
+# Loopback: no proxy leads from a Service to pods here, and what the server asks of webhooks must not leave the machine.
+SERVICE_RANGE = "127.96.0.0/16"
 SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-SERVICE_ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1")
+SERVICE_ADDRESSES = ("127.0.0.1", "::1", "127.96.0.1")
 # Not the URL of the server, so that tokens survive a change of port.
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
