@@ -26,7 +26,7 @@ from shared.api.resources import CLUSTER, SECRET
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, dig
 from tests.support import provider_releases as made_up
-from tests.support.providers import CURRENT, PREVIOUS, components
+from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
 from tests.support.site import Asked, Site, Told
 
 from .auditing import Plane
@@ -94,9 +94,10 @@ class World:
         """One after the other."""
         for kind, key in which:
             self.client.delete(kind.resource, key)
-            _until(
-                f"{kind.kind} {key} is gone", lambda kind=kind, key=key: self.client.find(kind.resource, key) is None
-            )  # type: ignore[misc]
+            _until(f"{kind.kind} {key} is gone", partial(self._gone, kind, key))
+
+    def _gone(self, kind: ProviderKind, key: Key) -> bool:
+        return self.client.find(kind.resource, key) is None
 
     def restart(self) -> None:
         self.processes.kill()
@@ -214,7 +215,7 @@ def _publish(folder: Path) -> None:
             made_up.deployment(name, MADE_UP),
             *(made_up.config_map(f"{name}-{letter}", MADE_UP) for letter in "abcde"),
         ]
-        place = folder / made_up.DOWNLOADS / MADE_UP
+        place = folder / DOWNLOADS / MADE_UP
         (place / f"{name}.yaml").write_text(yaml.safe_dump_all(objects))
 
 
