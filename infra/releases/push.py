@@ -10,7 +10,7 @@ from typing import Literal
 
 from shared.releases.naming import ReleaseName
 from shared.releases.release import METADATA, Release
-from shared.releases.sources import ReleaseNotFound
+from shared.releases.sources import ReleaseNotFound, Source, SourceError
 from shared.releases.sources.access import Access
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
@@ -21,6 +21,11 @@ from .folder import Files, read, received
 
 Outcome = Literal["pushed", "replaced", "unchanged"]
 Target = FolderSource | S3Source | OciSource
+
+_PLACES = (
+    "releases are pushed to a folder, s3://<bucket>/<prefix>, oci://<registry>/<repository> or, without TLS, "
+    "oci+http://<registry>/<repository>"
+)
 
 
 class PushError(Exception):
@@ -42,7 +47,10 @@ def publish(release: Release, files: Files, url: str, access: Access | None = No
     target = _target(url, access)
     if isinstance(target, FolderSource):
         target.root.mkdir(parents=True, exist_ok=True)
-    there = _published(target, release.name.tag)
+    try:
+        there = _published(target, release.name.tag)
+    except SourceError as error:
+        raise PushError(f"{error}{_way_out(target, str(error))}") from error
     if there == files:
         return "unchanged"
     if there is not None and not force:
@@ -61,10 +69,24 @@ def publish(release: Release, files: Files, url: str, access: Access | None = No
 
 
 def _target(url: str, access: Access | None) -> Target:
-    target = from_url(url, access)
+    target: Source | None
+    try:
+        target = from_url(url, access)
+    except SourceError:
+        target = None
     if not isinstance(target, Target):
-        raise PushError(f"{url}: releases are pushed to a folder, s3://<bucket>/<prefix> or oci://<registry>/<name>")
+        shown = "want a URL without credentials, ? and #" if set(url) & set("@?#") else url
+        raise PushError(f"{shown}: {_PLACES}")
     return target
+
+
+def _way_out(target: Target, problem: str) -> str:
+    """From what OpenSSL says where the other side does not talk TLS, or talks it with another's certificate."""
+    if not isinstance(target, OciSource) or "[SSL" not in problem:
+        return ""
+    if "CERTIFICATE" in problem:
+        return "; --ca-file takes the certificates to trust"
+    return f"; without TLS it is oci+http://{target.host}/{target.repository}"
 
 
 def _published(target: Target, tag: str) -> Files | None:

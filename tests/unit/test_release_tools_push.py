@@ -72,18 +72,15 @@ def test_artifact(release: Path, registry: str) -> None:
     assert {layer.name for layer in manifest.layers} == {path.name for path in release.iterdir()}
 
 
-@pytest.mark.parametrize("url", ["https://example.org/stacks", "github://github.com/org/repo"])
-def test_places_that_take_no_release(release: Path, url: str) -> None:
-    with pytest.raises(PushError, match="pushed to a folder, s3:"):
-        push(release, url)
-
-
 def test_command(release: Path, start_registry: StartRegistry, tmp_path: Path) -> None:
     tls, authority = certificate(tmp_path)
     (tmp_path / "ca.crt").write_text(authority)
     host = start_registry(auth=htpasswd(tmp_path), http={"tls": {"certificate": tls["certificate"], "key": tls["key"]}})
     command = ["release", "push", str(release), f"oci://{host}/stacks", "--ca-file", str(tmp_path / "ca.crt")]
     login = ["--username", USER, "--password-stdin"]
+
+    unknown = CliRunner().invoke(app, ["release", "push", str(release), f"oci://{host}/stacks"])
+    assert "--ca-file takes the certificates" in unknown.stderr
 
     refused = CliRunner().invoke(app, [*command, *login], input="wrong-word\n")
     assert refused.exit_code == 1
@@ -96,3 +93,29 @@ def test_command(release: Path, start_registry: StartRegistry, tmp_path: Path) -
     assert PASSWORD not in done.output
     source = from_url(f"oci://{host}/stacks", Access(username=USER, password=PASSWORD, authority=authority))
     assert received(source, release.name) == read(release)[1]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("oci+http://registry.test", "oci+http://registry.test"),
+        ("oci://", "oci://"),
+        ("https://web.test/releases", "https://web.test/releases"),
+        ("github://github.com/org/repo", "github://github.com/org/repo"),
+        ("foo://host/a", "foo://host/a"),
+        ("oci://user:hidden@registry.test/a", "without credentials"),
+        ("oci://registry.test/a?token=hidden", "without credentials"),
+    ],
+)
+def test_where_nothing_can_be_pushed(release: Path, url: str, shown: str) -> None:
+    result = CliRunner().invoke(app, ["release", "push", str(release), url])
+    assert result.exit_code == 1
+    assert shown in result.stderr
+    assert "a folder, s3://<bucket>/<prefix>, oci://<registry>/<repository> or, without TLS, oci+http" in result.stderr
+    assert "github:, " not in result.stderr
+    assert "hidden" not in result.stderr
+
+
+def test_a_registry_without_tls_is_named_so(release: Path, registry: str) -> None:
+    with pytest.raises(PushError, match=rf"without TLS it is oci\+http://{registry}/org/stacks"):
+        push(release, f"oci://{registry}/org/stacks")
