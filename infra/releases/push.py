@@ -81,12 +81,12 @@ def _target(url: str, access: Access | None) -> Target:
 
 
 def _way_out(target: Target, problem: str) -> str:
-    """From what OpenSSL says where the other side does not talk TLS, or talks it with another's certificate."""
-    if not isinstance(target, OciSource) or "[SSL" not in problem:
+    """Where the other side does not talk TLS, or has another's certificate."""
+    if not isinstance(target, OciSource):
         return ""
-    if "CERTIFICATE" in problem:
+    if "is not trusted" in problem:
         return "; --ca-file takes the certificates to trust"
-    return f"; without TLS it is oci+http://{target.host}/{target.repository}"
+    return f"; without TLS it is oci+http://{target.host}/{target.repository}" if "[SSL" in problem else ""
 
 
 def _published(target: Target, tag: str) -> Files | None:
