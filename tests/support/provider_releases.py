@@ -37,9 +37,11 @@ METADATA = yaml.safe_dump(
 )
 
 
-def publish(folder: Path, version: str, objects: Iterable[Object] | str, kind: ProviderKind = CORE) -> None:
+def publish(
+    folder: Path, version: str, objects: Iterable[Object] | str, kind: ProviderKind = CORE, repository: str = ""
+) -> None:
     """Puts a release into a folder that `Providers.releases` has."""
-    place = folder / DOWNLOADS / version
+    place = folder / (f"{repository}/releases/download" if repository else DOWNLOADS) / version
     place.mkdir(parents=True, exist_ok=True)
     (place / "metadata.yaml").write_text(METADATA)
     (place / kind.file).write_text(text(objects))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from events.delivery import Deliver
 from functions import catalog
 from infra import control_plane
 from infra.local import crds
@@ -44,6 +45,8 @@ class Providers:
     releases: list[Path]
     namespaces: set[str] = field(default_factory=set)
     answers: list[tuple[str, Answer]] = field(default_factory=list)
+    deliver: Deliver | None = None
+    """The way to the functions, where they are not called in this process."""
 
     @property
     def requests(self) -> int:
@@ -117,23 +120,26 @@ class Providers:
             for name in phases:
                 if catalog.triggers()[name].subject(event) is None:
                     continue
-                last = catalog.handler(name)(self.clients, event)
+                last = self.deliver(name, event) if self.deliver else catalog.handler(name)(self.clients, event)
                 self.answers.append((name, last))
                 assert last.status != 500, f"{name}: {last.message}"
                 if last.reply is not None:
                     todo.append(last.reply)
         return last
 
+    def look(self, kind: ProviderKind, name: str, namespace: str) -> None:
+        """Events about the provider and its Deployments, and all that follows."""
+        self.settle(kind, name, namespace)
+        for deployment in list(self.client.list(DEPLOYMENT, namespace, selector=PROVIDER_LABEL)):
+            self.tell(deployment, DEPLOYMENT)
+
     def until_ready(self, kind: ProviderKind, name: str, namespace: str) -> Object:
         """Events about the provider and its Deployments, until it is ready as it stands now."""
         deadline = time.monotonic() + 60
         while True:
-            self.settle(kind, name, namespace)
-            for deployment in list(self.client.list(DEPLOYMENT, namespace, selector=PROVIDER_LABEL)):
-                self.tell(deployment, DEPLOYMENT)
+            self.look(kind, name, namespace)
             provider = self.get(kind, name, namespace)
-            observed = dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
-            if observed and is_true(dig(provider, "status.conditions"), "Ready"):
+            if is_ready(provider):
                 return provider
             assert time.monotonic() < deadline, f"{dig(provider, 'status.conditions')} {self.answers[-4:]}"
             time.sleep(0.1)
@@ -169,14 +175,15 @@ class Providers:
                 continue  # cannot be listed
         return found
 
-    def brought(self) -> dict[str, str]:
-        """The uid of everything that any provider has brought."""
+    def brought(self, label: str = "") -> dict[str, str]:
+        """The uid of everything that any provider has brought, or the one with this label."""
+        selector = f"{PROVIDER_LABEL}={label}" if label else PROVIDER_LABEL
         found = {}
         for resource in {*self.clients.discovery.served().values()}:
             if resource.group in (GROUP, EVENTS) or resource.kind in COPIES:
                 continue
             try:
-                for obj in self.client.list(resource, selector=PROVIDER_LABEL):
+                for obj in self.client.list(resource, selector=selector):
                     found[f"{resource.kind} {key_of(obj)}"] = obj["metadata"]["uid"]
             except ApiError:
                 continue  # cannot be listed
@@ -206,6 +213,12 @@ class Providers:
                     self.settle(kind, key.name, key.namespace)
                 if self.client.find(kind.resource, key):
                     self.client.patch(kind.resource, key, {"metadata": {"finalizers": None}})
+
+
+def is_ready(provider: Object) -> bool:
+    """As it stands now."""
+    observed = dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
+    return observed and is_true(dig(provider, "status.conditions"), "Ready")
 
 
 def _resource(provider: Object) -> Resource:
