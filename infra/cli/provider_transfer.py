@@ -61,7 +61,8 @@ def adopt(
         found = provider_adopt.find(client)
         wanted = list(found.providers) if every else provider_adopt.chosen(found.providers, kind_named(kind), name)
         wanted = provider_adopt.paused(wanted) if pause else wanted
-        for note in (*found.unclear, *provider_init.unknown(wanted)):
+        at_work = provider_adopt.operator(client)
+        for note in (*found.unclear, *provider_init.unknown(wanted), *([at_work] if at_work and dry_run else [])):
             err.print(f"[yellow]note:[/yellow] {escape(plain(note))}")
         if dry_run:
             sys.stdout.write(manifests.dump(one.dump(secret) for one in wanted))
@@ -70,8 +71,8 @@ def adopt(
             raise Failure(
                 "no other program has installed a provider; `capi-functions provider init` has some installed"
             )
-        if obstacle := provider_adopt.operator(client):
-            raise Failure(obstacle)
+        if at_work:
+            raise Failure(at_work)
         timeline = Timeline()
         asked = provider_init.create(client, wanted, secret, timeline.say)
         obstacle = "" if kubeconfig or running(directory) else "no functions run here"

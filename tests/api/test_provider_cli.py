@@ -317,6 +317,9 @@ def test_not_beside_an_operator_at_work(providers: Providers, command: Command) 
         "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
     }
     providers.client.create(DEPLOYMENT, operator)
+    result = command("adopt", "--all", "--dry-run")
+    assert "kind: CoreProvider" in done(result)
+    assert "note: Cluster API Operator is at work" in " ".join(result.stderr.split())
     result = command("adopt", "--all")
     assert result.exit_code == 1
     assert "kubectl -n operator-test scale deployment capi-operator --replicas 0" in " ".join(result.stderr.split())
