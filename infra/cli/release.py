@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from .failures import Failure, failures
+from .options import Format, Output
 from .output import out
 
 app = typer.Typer(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
@@ -110,7 +111,8 @@ def lint(
             dir_okay=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print findings as a JSON list.")] = False,
+    output: Output = Format.text,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as -o json: a list of the findings.")] = False,
 ) -> None:
     """Check a release without a cluster: a line for each finding, exit code 1 if one is an error."""
     import json
@@ -121,10 +123,12 @@ def lint(
 
     with failures(ValueError, OSError):
         findings = check(folder, [of_file(path) for path in cluster or ()])
-    if as_json:
+    if as_json or output is Format.json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
     else:
-        sys.stdout.writelines(f"{finding}\n" for finding in findings)
+        lines = [str(finding) for finding in findings] or ["no findings"]
+        sys.stdout.writelines(f"{line}
+" for line in lines)
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 

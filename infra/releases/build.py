@@ -30,15 +30,10 @@ from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, Release
 from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
 
+from .folder import SOURCES as CONFIG
 from .folder import Files, described, received
 
-CONFIG, CLASS, ADDON, NODE_IMAGE, HASHES = (
-    "csctl.yaml",
-    "cluster-class/",
-    "cluster-addon/",
-    "node-image/",
-    "hashes.json",
-)
+CLASS, ADDON, NODE_IMAGE, HASHES = "cluster-class/", "cluster-addon/", "node-image/", "hashes.json"
 
 _TOP_LEVEL = re.compile(r"cluster-addon-values\.yaml|clusteraddon\.yaml|node-images\.yaml|topology-[a-z0-9-]+\.yaml")
 _PLACEHOLDER = re.compile(rb"<< (\.\w+) >>")

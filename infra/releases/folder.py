@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from shared.releases.intake import Limits, receive
-from shared.releases.naming import ReleaseName
+from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import METADATA, Blob, Release, assemble
 from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
+
+SOURCES = "csctl.yaml"
+"""The file that sources of releases have, and releases have not."""
 
 Files = Mapping[str, bytes]
 """Content by file name."""
@@ -19,9 +22,20 @@ Files = Mapping[str, bytes]
 def read(folder: Path) -> tuple[Release, Files]:
     """Raises `InvalidName`, `InvalidRelease` or `SourceError`."""
     path = folder.resolve()
-    name = ReleaseName.parse(path.name)
+    try:
+        name = ReleaseName.parse(path.name)
+    except InvalidName as error:
+        raise InvalidName(f"{error}{_way_out(folder)}") from error
     files = received(FolderSource(path.parent), path.name)
     return described(name, files), files
+
+
+def _way_out(folder: Path) -> str:
+    """What to name instead of a folder that is no release."""
+    if (folder / SOURCES).is_file():
+        return f": these are its sources; `capi-functions release build {folder} <folder>` makes a release of them"
+    below = sorted(path.name for path in folder.iterdir() if ReleaseName.from_class_name(path.name))
+    return f": name a release in it, such as {folder / below[-1]}" if below else ""
 
 
 def described(name: ReleaseName, files: Files) -> Release:

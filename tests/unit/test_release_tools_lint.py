@@ -73,6 +73,14 @@ def test_what_is_known_once_the_control_plane_is_there(tmp_path: Path) -> None:
     assert _said(_release(tmp_path, cluster__addon__values_yaml=values)) == []
 
 
+def test_a_values_template_in_another_encoding(tmp_path: Path) -> None:
+    folder = _release(tmp_path)
+    (folder / "cluster-addon-values.yaml").write_bytes(b"name: \xfc\n")
+    [said] = _said(folder)
+    assert said.startswith("error ")
+    assert said.endswith("cluster-addon-values.yaml: not UTF-8")
+
+
 def test_good_stages(tmp_path: Path) -> None:
     addons = _chart(
         "cni", "1.0.0", {"templates/x.yaml": SETTINGS, "overwrite.yaml": "a: {{ .Cluster.metadata.name }}\n"}
@@ -154,9 +162,28 @@ def test_command(tmp_path: Path) -> None:
     own.write_text("kind: Cluster\nmetadata: {name: own}\nspec: {mine: 1}\n")
     warned = CliRunner().invoke(app, ["release", "lint", str(folder)])
     assert (warned.exit_code, warned.output.count("\n")) == (0, 1)
-    assert CliRunner().invoke(app, ["release", "lint", str(folder), "--cluster", str(own)]).output == ""
+    fine = ["release", "lint", str(folder), "--cluster", str(own)]
+    assert CliRunner().invoke(app, fine).output == "no findings\n"
+    assert json.loads(CliRunner().invoke(app, [*fine, "--json"]).output) == []
 
     (folder / _ADDON).write_bytes(b"x")
-    failed = CliRunner().invoke(app, ["release", "lint", str(folder), "--json"])
-    assert failed.exit_code == 1
-    assert [finding["file"] for finding in json.loads(failed.output)] == [_ADDON]
+    for option in (["--json"], ["-o", "json"]):
+        failed = CliRunner().invoke(app, ["release", "lint", str(folder), *option])
+        assert failed.exit_code == 1
+        assert [finding["file"] for finding in json.loads(failed.output)] == [_ADDON]
+
+
+def test_a_folder_that_is_no_release(tmp_path: Path) -> None:
+    release = _release(tmp_path)
+    sources = tmp_path / "src"
+    sources.mkdir()
+    (sources / "csctl.yaml").touch()
+    for command in ("lint", "push"):
+        where = [str(tmp_path / "published")] if command == "push" else []
+        unbuilt = CliRunner().invoke(app, ["release", command, str(sources), *where])
+        assert unbuilt.exit_code == 1
+        assert f"`capi-functions release build {sources} <folder>`" in unbuilt.output
+        above = CliRunner().invoke(app, ["release", command, str(tmp_path), *where])
+        assert above.exit_code == 1
+        assert f"name a release in it, such as {release}\n" in above.output
+        assert not (tmp_path / "published").exists()
