@@ -127,8 +127,7 @@ def lint(
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
     else:
         lines = [str(finding) for finding in findings] or ["no findings"]
-        sys.stdout.writelines(f"{line}
-" for line in lines)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 
