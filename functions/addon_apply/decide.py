@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from shared import charts
+from shared.addons import content
+from shared.addons.assets import Assets
+from shared.addons.content import Facts
 from shared.api import cluster as contract
 from shared.api.conditions import is_true
 from shared.api.names import ADDON_FINALIZER
@@ -19,8 +22,10 @@ from shared.api.resources import CLUSTER_ADDON
 from shared.cel import ExpressionError, NotYet, evaluate
 from shared.clients import Clients, Found
 from shared.effects import Delete, Effect, Patch, RemoveFinalizer, add_finalizer
-from shared.event import Event, own_event
+from shared.event import Event
 from shared.kube import Object, deleting, dig
+from shared.releases import missing
+from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import UPGRADED
 from shared.runtime import Decision, changes
@@ -32,9 +37,8 @@ from shared.workload.policy import Policy
 from shared.workload.reach import Reached, Unreachable
 from shared.workload.rollout import Rollout, look_again
 
-from . import content, history
-from .content import Assets, Facts
-from .observe import MissingAssets, Observed, is_anothers, progress, target, values_context
+from . import history
+from .observe import Observed, is_anothers, progress, target, values_context
 from .target import AFTER, BEFORE, DONE, WORKING, Position, Progress, Target
 
 STAGE_ANNOTATION = "ClusterAddonStage"
@@ -43,7 +47,6 @@ DEFAULT_NAMESPACE = "kube-system"
 # Seconds until the next look.
 CLUSTER_RETRY = 10.0
 ASSETS_RETRY = 10.0
-ASSETS_INTERVAL = timedelta(seconds=ASSETS_RETRY - 1)
 PARTIAL_RETRY = 20.0
 CONDITION_RETRY = 20.0
 READY_RETRY = 5.0
@@ -106,7 +109,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         return _waiting(verdict, BROKEN_RETRY, str(observed.policy))
     if observed.release is None:
         name = contract.class_name(cluster)
-        verdict.false("ClusterStackReleaseDownloaded", "NoClusterStack", f"class {name!r} names no cluster stack")
+        verdict.false(missing.CONDITION, "NoClusterStack", f"class {name!r} names no cluster stack")
         return Decision(status=verdict.status(ready=False))
     if observed.settled:
         return Decision(_finalizer(addon), message="applied")
@@ -118,8 +121,8 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     if observed.rollback is not None:
         return _roll_back(verdict, observed, observed.reach, observed.rollback)
     if not isinstance(observed.assets, Assets):
-        return _not_downloaded(verdict, observed, observed.assets)
-    verdict.true("ClusterStackReleaseDownloaded")
+        return _not_downloaded(verdict, cluster, observed.assets or MissingAssets(observed.release.tag))
+    verdict.true(missing.CONDITION)
     return _bring_to(verdict, observed, observed.reach, observed.assets)
 
 
@@ -143,21 +146,14 @@ def _not_reached(verdict: Verdict, reach: Unreachable | None) -> Decision:
     return _waiting(verdict, CLUSTER_RETRY, problem.message)
 
 
-def _not_downloaded(verdict: Verdict, observed: Observed, missing: MissingAssets | None) -> Decision:
-    tag = missing.tag if missing else "-"
-    if missing and missing.failure:
-        message = missing.failure
-        verdict.false("ClusterStackReleaseDownloaded", "IssueWithReleaseAssets", message, "Error", tell="Warning")
+def _not_downloaded(verdict: Verdict, cluster: Object, lost: MissingAssets) -> Decision:
+    if lost.failure:
+        verdict.false(missing.CONDITION, lost.reason, lost.message, "Error", tell="Warning")
     else:
-        message = f"release {tag} is not in storage yet; its fetch has been asked for"
-        verdict.false("ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", message)
-    wanted = None
-    if missing is None or missing.failed_at is None or verdict.now - missing.failed_at >= ASSETS_INTERVAL:
-        # After a failure once each interval, or question and answer would chase each other.
-        namespace = contract.class_namespace(observed.cluster or {})
-        data = {"release": tag, "namespace": namespace}
-        wanted = own_event("release.wanted", source="/addon_apply", subject=tag, about=verdict.obj, data=data)
-    return _waiting(verdict, ASSETS_RETRY, message, reply=wanted)
+        verdict.false(missing.CONDITION, lost.reason, lost.message)
+    place = contract.class_namespace(cluster)
+    wanted = lost.wish(verdict.obj, place, verdict.now, source="/addon_apply", every=ASSETS_RETRY)
+    return _waiting(verdict, ASSETS_RETRY, lost.message, reply=wanted)
 
 
 def _finalizer(addon: Object) -> tuple[Effect, ...]:

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
+from shared.addons.assets import Assets, load
+from shared.addons.content import Facts, asks
 from shared.api import cluster as contract
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
-from shared.releases import stages
+from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release
-from shared.releases.release import Release
-from shared.releases.store import Corrupted
-from shared.storage import StorageError
 from shared.workload import inventory
 from shared.workload.adopt import labelled
 from shared.workload.inventory import Entry
@@ -28,18 +26,7 @@ from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, Unreachable, reach
 
 from . import history
-from .content import Assets, Facts, asks
 from .target import Progress, Target
-
-
-@dataclass(frozen=True)
-class MissingAssets:
-    """The release is not in storage (any more); `failure` says why the last fetch failed, if one did, and when."""
-
-    tag: str
-    failure: str = ""
-    failed_at: datetime | None = None
-
 
 _NOTHING = Found("unreferenced")
 
@@ -219,29 +206,9 @@ def _version(reached: Reached) -> str | Unreachable:
 
 
 def _assets(clients: Clients, release: ReleaseName, cluster: Object) -> Assets | MissingAssets:
-    """Any trouble with storage is a wait: the assets will come, or come again."""
-    origin = of_release(
-        clients, contract.class_namespace(cluster), release, since=cluster["metadata"]["resourceVersion"]
-    )
-    store = clients.releases.within(origin.scope)
-    try:
-        stored = store.load(release.tag, whole=False)
-        if stored is None:
-            failure = store.failure(release.tag)
-            return MissingAssets(release.tag, *failure) if failure else MissingAssets(release.tag)
-        template = store.read(stored, stored.values_template).decode() if stored.values_template else None
-        archive = store.read(stored, stored.addon_chart)
-        config = store.read(stored, stored.stages) if stored.stages else None
-    except (Corrupted, StorageError, UnicodeDecodeError) as error:
-        return MissingAssets(release.tag, str(error))
-    return _in_stages(stored, archive, config) if config is not None else Assets(stored, archive, template)
-
-
-def _in_stages(release: Release, archive: bytes, config: bytes) -> Assets:
-    try:
-        return Assets(release, archive, stages=stages.parse(config, release.name.tag))
-    except stages.StagesError as error:
-        return Assets(release, archive, problem=str(error))
+    since = cluster["metadata"]["resourceVersion"]
+    origin = of_release(clients, contract.class_namespace(cluster), release, since=since)
+    return load(clients.releases.within(origin.scope), release.tag)
 
 
 def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:

@@ -6,15 +6,16 @@ Once ready it stays so: what fails later, such as the repair of an object, is to
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from shared import charts
 from shared.api import cluster as contract
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.clients import Clients
 from shared.effects import Delete, Effect, Patch, RemoveFinalizer, Results, add_finalizer
-from shared.event import own_event
 from shared.kube import Object, deleting, dig, key_of, owned_by
+from shared.releases.missing import CONDITION as DOWNLOADED
+from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
 from shared.runtime import Decision, Notice
@@ -24,11 +25,11 @@ from shared.workload.desired import UnknownKinds, defined_by, desired
 from shared.workload.policy import Policy
 from shared.workload.rollout import Incomplete, Outcome, Rollout
 
-from .observe import Assets, Management, MissingAssets, Observed, provided
+from .observe import Assets, Management, Observed, provided
 
 POLICY = Policy(wait=False)
 """What a class consists of is only used later: there is nothing to wait for."""
-DOWNLOADED, PROVIDER = "ClusterStackReleaseDownloaded", "ProviderClusterStackReleaseReady"
+PROVIDER = "ProviderClusterStackReleaseReady"
 APPLIED, DELETED = "HelmChartApplied", "HelmChartDeleted"
 
 # Seconds until the next look.
@@ -62,7 +63,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         message = f"{key_of(release).name!r} is no name of a release in its form with dashes"
         return _broken(verdict, DOWNLOADED, "IssueWithReleaseAssets", message, requeue=None)
     if not isinstance(observed.assets, Assets):
-        return _not_downloaded(verdict, observed.name, observed.assets or MissingAssets())
+        return _not_downloaded(verdict, observed.assets or MissingAssets(observed.name.tag))
     verdict.true(DOWNLOADED)
     if observed.management is None or not provided(observed.provider):
         return _not_provided(verdict, observed, observed.assets)
@@ -73,24 +74,15 @@ def decide(observed: Observed, now: datetime) -> Decision:
 # -- guards ----------------------------------------------------------------------------------------------------
 
 
-def _not_downloaded(verdict: Verdict, name: ReleaseName, missing: MissingAssets) -> Decision:
-    if missing.failure:
-        decision = _broken(verdict, DOWNLOADED, "IssueWithReleaseAssets", missing.failure)
+def _not_downloaded(verdict: Verdict, lost: MissingAssets) -> Decision:
+    if lost.failure:
+        decision = _broken(verdict, DOWNLOADED, lost.reason, lost.message)
     else:
-        message = f"release {name} is not in storage yet; its fetch has been asked for"
-        verdict.false(DOWNLOADED, "ReleaseAssetsNotDownloadedYet", message)
-        decision = Decision(_finalizer(verdict), verdict.status(), requeue=ASSETS_RETRY, message=message)
-    interval = timedelta(seconds=BROKEN_RETRY - 1)
-    if missing.failed_at is not None and verdict.now - missing.failed_at < interval:
-        return decision  # once each interval, or question and answer would chase each other
-    wanted = own_event(
-        "release.wanted",
-        source="/cluster_stack_release",
-        subject=name.tag,
-        about=dict(verdict.obj),
-        data={"release": name.tag},
-    )
-    return replace(decision, reply=wanted)
+        verdict.false(DOWNLOADED, lost.reason, lost.message)
+        decision = Decision(_finalizer(verdict), verdict.status(), requeue=ASSETS_RETRY, message=lost.message)
+    place = key_of(verdict.obj).namespace
+    wish = lost.wish(verdict.obj, place, verdict.now, source="/cluster_stack_release", every=BROKEN_RETRY)
+    return replace(decision, reply=wish)
 
 
 def _not_provided(verdict: Verdict, observed: Observed, assets: Assets) -> Decision:

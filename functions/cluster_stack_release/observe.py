@@ -6,7 +6,6 @@ The first obstacle ends the reading: what would come after it does not matter ye
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from shared.api import cluster as contract
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
@@ -14,11 +13,11 @@ from shared.charts import Identity
 from shared.clients import Clients, Found
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of
 from shared.kube.resources import split_api_version
+from shared.releases.missing import MissingAssets, read
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release
-from shared.releases.store import Corrupted
+from shared.releases.release import Release
 from shared.releases.usage import Users, users
-from shared.storage import StorageError
 from shared.workload import inventory
 from shared.workload.reach import Reached, here
 
@@ -32,14 +31,6 @@ class Assets:
     file: str
     chart: bytes
     kubernetes: str
-
-
-@dataclass(frozen=True)
-class MissingAssets:
-    """The release is not in storage (any more); `failure` says why the last fetch failed, if one did, and when."""
-
-    failure: str = ""
-    failed_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -101,15 +92,12 @@ def _leaving(clients: Clients, key: Key, release: Object, name: ReleaseName | No
 
 
 def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | MissingAssets:
-    """Any trouble with storage is a wait: the assets will come, or come again."""
     store = clients.releases.within(of_release(clients, namespace, name).scope)
-    try:
-        stored = store.load(name.tag)
-        if stored is None:
-            return MissingAssets(*(store.failure(name.tag) or ()))
+
+    def of_stored(stored: Release) -> Assets:
         return Assets(stored.class_chart, store.read(stored, stored.class_chart), stored.metadata.kubernetes)
-    except (Corrupted, StorageError) as error:
-        return MissingAssets(str(error))
+
+    return read(store, name.tag, of_stored, whole=True)
 
 
 def _claimed(clients: Clients, key: Key, using: Users | None = None) -> frozenset[Identity]:

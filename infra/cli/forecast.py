@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from functions.addon_apply import content, history
-from functions.addon_apply.content import Assets, Facts
+from functions.addon_apply import history
 from functions.addon_apply.decide import DEFAULT_NAMESPACE
 from functions.addon_apply.observe import Observed, target, values_context
 from functions.addon_apply.target import Target
 from shared import charts
+from shared.addons import content
+from shared.addons.assets import Assets
+from shared.addons.content import Facts
 from shared.api import cluster as contract
 from shared.charts import ChartError, Identity
 from shared.kube import Key, Object, Resource, dig, key_of

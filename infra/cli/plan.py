@@ -9,13 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from functions.addon_apply import history
-from functions.addon_apply.observe import MissingAssets, Observed, observe
+from functions.addon_apply.observe import Observed, observe
 from shared.api import cluster as contract
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRun
+from shared.releases.missing import MissingAssets
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import InvalidRelease
 from shared.releases.sources import SourceError

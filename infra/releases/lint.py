@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 import yaml
 
-from functions.addon_apply.content import OVERWRITE, Assets, Facts, wanted
 from shared import cel, charts
+from shared.addons.assets import Assets, of_files
+from shared.addons.content import OVERWRITE, Facts, wanted
 from shared.kube import Object, dig
 from shared.kube.resources import split_api_version
 from shared.releases.naming import InvalidName
 from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRelease, Release
 from shared.releases.sources import SourceError
-from shared.releases.stages import HOOKS, Stage, Stages, StagesError, parse
+from shared.releases.stages import HOOKS, Stage, Stages
 
 from .folder import Files, read
 from .samples import Sample, built_in
@@ -132,22 +133,14 @@ def _class(release: Release, files: Files) -> Iterator[Finding]:
 
 
 def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterator[Finding]:
-    stages: Stages | None = None
-    if release.multi_stage:
-        try:
-            stages = parse(files[STAGES], release.name.tag)
-        except StagesError as error:
-            yield Finding("error", STAGES, str(error).partition(f"{STAGES}: ")[2] or str(error))
-            return
-        yield from _stages(stages)
+    assets = of_files(release, files)
+    if assets.problem:
+        yield Finding("error", STAGES, assets.problem.partition(f"{STAGES}: ")[2] or assets.problem)
+        return
+    if assets.stages:
+        yield from _stages(assets.stages)
     members = charts.inspect(files[release.addon_chart], release.addon_chart)
     yield from _missing_keys(_templates(release, files, members), samples)
-    try:
-        values = files[VALUES_TEMPLATE].decode() if release.values_template else None
-    except UnicodeDecodeError:
-        yield Finding("error", VALUES_TEMPLATE, "not UTF-8")
-        return
-    assets = Assets(release, files[release.addon_chart], values, stages)
     for sample in samples:
         yield from _rendered(assets, sample)
 

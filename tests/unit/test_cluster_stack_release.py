@@ -10,7 +10,7 @@ import pytest
 
 from functions.cluster_stack_release.decide import Rediscover, decide, report
 from functions.cluster_stack_release.function import settled
-from functions.cluster_stack_release.observe import Assets, Management, MissingAssets, Observed
+from functions.cluster_stack_release.observe import Assets, Management, Observed
 from functions.cluster_stack_release.triggers import TRIGGERS, asker
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
@@ -18,6 +18,7 @@ from shared.clients import Found, Workload
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
+from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
 from shared.workload.inventory import Entry, content_hash
@@ -79,10 +80,10 @@ def test_gone() -> None:
 @pytest.mark.parametrize(
     ("missing", "reason", "asks", "requeue"),
     [
-        (MissingAssets(), "ReleaseAssetsNotDownloadedYet", True, 10.0),
-        (MissingAssets("no such release"), "IssueWithReleaseAssets", True, 60.0),
-        (MissingAssets("no such release", NOW - timedelta(seconds=5)), "IssueWithReleaseAssets", False, 60.0),
-        (MissingAssets("no such release", NOW - timedelta(seconds=60)), "IssueWithReleaseAssets", True, 60.0),
+        (MissingAssets(TAG), "ReleaseAssetsNotDownloadedYet", True, 10.0),
+        (MissingAssets(TAG, "no such release"), "IssueWithReleaseAssets", True, 60.0),
+        (MissingAssets(TAG, "no such release", NOW - timedelta(seconds=5)), "IssueWithReleaseAssets", False, 60.0),
+        (MissingAssets(TAG, "no such release", NOW - timedelta(seconds=60)), "IssueWithReleaseAssets", True, 60.0),
     ],
 )
 def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks: bool, requeue: float) -> None:
@@ -91,7 +92,8 @@ def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks:
     assert decision.requeue == requeue
     assert (decision.reply is not None) is asks
     if decision.reply is not None:
-        assert (decision.reply.type, decision.reply.data) == ("dev.capi-functions.release.wanted", {"release": TAG})
+        assert decision.reply.type == "dev.capi-functions.release.wanted"
+        assert decision.reply.data == {"release": TAG, "namespace": "ns"}
         assert decision.reply.key == Key("ns", TAG)
 
 

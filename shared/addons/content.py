@@ -8,22 +8,12 @@ from typing import Any
 
 from shared import charts
 from shared.kube import Object
-from shared.releases.release import Release
-from shared.releases.stages import Stage, Stages
+from shared.releases.stages import Stage
+
+from .assets import Assets
 
 OVERWRITE = "overwrite.yaml"
 """The values template in the folder of a stage's chart."""
-
-
-@dataclass(frozen=True)
-class Assets:
-    """A release's files, as far as a rollout needs them; `problem` is what is wrong with its clusteraddon.yaml."""
-
-    release: Release
-    archive: bytes
-    values_template: str | None = None
-    stages: Stages | None = None
-    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,11 +47,7 @@ def stage(assets: Assets, stage: Stage, context: Mapping[str, Any], facts: Facts
         raise charts.ArchiveError(f"{archive}: there is no chart {stage.name!r} in it, which a stage names")
     template = members.get(f"{stage.name}/{OVERWRITE}")
     name = f"{archive}: {stage.name}"
-    try:
-        text = template.decode() if template is not None else None
-    except UnicodeDecodeError as error:
-        raise charts.ValuesError(f"{name}/{OVERWRITE}: not UTF-8") from error
-    return _render(charts.pack(members), text, context, name, facts, f"{name}/{OVERWRITE}")
+    return _render(charts.pack(members), template, context, name, facts, f"{name}/{OVERWRITE}")
 
 
 def wanted(
@@ -74,11 +60,15 @@ def wanted(
 
 
 def _render(
-    chart: bytes, template: str | None, context: Mapping[str, Any], name: str, facts: Facts, values_name: str
+    chart: bytes, template: bytes | None, context: Mapping[str, Any], name: str, facts: Facts, values_name: str
 ) -> list[Object]:
+    try:
+        text = template.decode() if template is not None else None
+    except UnicodeDecodeError as error:
+        raise charts.ValuesError(f"{values_name}: not UTF-8") from error
     return charts.render_addon(
         chart,
-        template,
+        text,
         context,
         chart_name=name,
         values_name=values_name,
