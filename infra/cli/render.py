@@ -6,12 +6,12 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from shared import charts
 from shared.kube import Object
 from shared.releases.naming import ReleaseName
 from shared.releases.release import METADATA, Blob, assemble
+
+from . import manifests
 
 
 def render(
@@ -56,10 +56,7 @@ def render_release(
 
 def _object(path: Path, kind: str = "") -> Object:
     """The first object of `kind` in a file of YAML documents."""
-    try:
-        documents = [document for document in yaml.safe_load_all(path.read_text()) if isinstance(document, dict)]
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not YAML: {error}") from error
+    documents = manifests.load(path)
     for document in documents:
         if not kind or document.get("kind") == kind:
             return document

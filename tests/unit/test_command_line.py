@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from infra.cli.demo import RELEASES
 from infra.cli.main import app
 
 
@@ -70,3 +72,25 @@ def test_without_a_version_it_is_that_of_the_sources(sources: Path, tmp_path: Pa
     assert run("release", "build", sources, tmp_path / "out").exit_code == 0
     [made] = (tmp_path / "out").iterdir()
     assert made.name.startswith("local-demo-1-36-v0-sha-")
+
+
+BOMB = "a: &a [1]\n" + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in pairwise("abcdefghij"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"# Title\n\nWords: of a text, which\n- has: a list\n", "not YAML"),
+        (b"a: {", "not YAML"),
+        (b"\xff\xfe", "not UTF-8"),
+        (BOMB.encode(), "not YAML"),
+        (b"kind: Other\n", "no Cluster in it"),
+        (b"- Cluster\n", "no Cluster in it"),
+    ],
+)
+def test_render_for_a_file_that_has_no_cluster(tmp_path: Path, content: bytes, words: str) -> None:
+    (file := tmp_path / "input").write_bytes(content)
+    result = run("render", "--release", RELEASES / "local-demo-1-36-v1", "--cluster", file)
+    assert result.exit_code == 1
+    assert f"{file}: {words}" in result.stderr
+    assert result.stderr.count("\n") == 1
