@@ -3,26 +3,74 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 
 from .client import Client
 from .resources import Key, Object, Resource, dig
 
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
+_SOON = 0.03
+_LIST_FROM = 3
+"""CRDs from which on one list is cheaper than a look at each."""
 
-def await_established(client: Client, name: str, *, within: float = 30.0) -> Object:
-    """The CRD `name`, once the server serves it. Raises `TimeoutError` after `within` seconds, or at once with
-    the server's reason where the names it wants are taken.
+
+def await_established(client: Client, name: str) -> Object:
+    """The CRD `name`, once the server serves it. Raises `TimeoutError` with the reason where it comes to nothing."""
+    crd = client.get(CRD, Key("", name))
+    if problem := await_all(client, [crd]).get(name):
+        raise TimeoutError(problem)
+    return crd
+
+
+def await_all(client: Client, crds: Iterable[Object], *, within: float = 30.0) -> dict[str, str]:
+    """Waits until these, just applied and as the server answered then, are served.
+
+    Returns the name of each that is not, with the reason: after `within` seconds, or as soon as somebody else has its
+    names or it is gone. Raises `ApiError`.
     """
-    deadline = time.monotonic() + within
-    pause = 0.03
-    while time.monotonic() < deadline:
-        time.sleep(pause)
-        crd = client.get(CRD, Key("", name))
-        for condition in dig(crd, "status.conditions", []):
-            if condition["type"] == "Established" and condition["status"] == "True":
-                return crd
-            if condition["type"] == "NamesAccepted" and condition["status"] == "False":
-                raise TimeoutError(f"CRD {name} is not accepted: {condition.get('message')}")
-        pause = min(pause * 2, 0.5)
-    raise TimeoutError(f"CRD {name} was not established within {within:g} s")
+    waiting = [crd for crd in crds if not _says(crd, "Established", "True")]
+    deadline, pause = time.monotonic() + within, _SOON
+    problems: dict[str, str] = {}
+    time.sleep(_SOON)  # in any case: one that was served before takes a moment to be what it is now
+    while waiting:
+        found = _look(client, waiting)
+        for name, crd in found.items():
+            if reason := _lost(crd):
+                problems[name] = f"CRD {name} {reason}"
+        waiting = [
+            crd for name, crd in found.items() if crd and name not in problems and not _says(crd, "Established", "True")
+        ]
+        if waiting and time.monotonic() > deadline:
+            names = [crd["metadata"]["name"] for crd in waiting]
+            return problems | {name: f"CRD {name} was not established within {within:g} s" for name in names}
+        if waiting:
+            time.sleep(pause)
+            pause = min(pause * 2, 0.5)
+    return problems
+
+
+def _lost(crd: Object | None) -> str:
+    """Why it is of no use to wait for it."""
+    if crd is None:
+        return "was deleted meanwhile"
+    if _says(crd, "Established", "True"):
+        return ""
+    refused = _says(crd, "NamesAccepted", "False")
+    return f"is not accepted: {refused.get('message')}" if refused else ""
+
+
+def _says(crd: Object, type_: str, status: str) -> Object:
+    found = dig(crd, "status.conditions", [])
+    return next((entry for entry in found if (entry["type"], entry["status"]) == (type_, status)), {})
+
+
+def _look(client: Client, crds: Sequence[Object]) -> dict[str, Object | None]:
+    """These as they are now, None for one that is gone: on one list by the labels that all of them have, or each."""
+    names = [crd["metadata"]["name"] for crd in crds]
+    common = set.intersection(*(set(dig(crd, "metadata.labels", {}).items()) for crd in crds))
+    listed: dict[str, Object] = {}
+    if len(crds) >= _LIST_FROM and common:
+        selector = ",".join(f"{name}={value}" for name, value in sorted(common))
+        listed = {crd["metadata"]["name"]: crd for crd in client.list(CRD, selector=selector)}
+    return {name: listed.get(name) or client.find(CRD, Key("", name)) for name in names}

@@ -11,7 +11,6 @@ from ..charts.manifests import hooks_of
 from ..clients import Workload
 from ..effects import MANAGER
 from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, deleting, dig, key_of
-from ..kube.crds import CRD, await_established
 from .fields import without
 from .inventory import is_owned
 from .policy import RECREATE, Policy
@@ -52,7 +51,7 @@ class Applied:
 
 
 def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
-    """Applies `obj`; a CRD is served when this returns. Raises `ApiError` or `TimeoutError`."""
+    """Applies `obj`; a CRD need not be served yet when this returns. Raises `ApiError` or `TimeoutError`."""
     try:
         applied = _apply(workload, resource, obj, policy)
     except ApiError as error:
@@ -66,8 +65,6 @@ def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -
     label = policy.takes_over if policy.conflicts == "force" else ""
     if label and take_over(workload.client, resource, applied.live, label):
         applied = replace(applied, live=_served(workload, resource, obj, force=True))
-    if resource.kind == CRD.kind and resource.group == CRD.group:
-        return replace(applied, live=await_established(workload.client, obj["metadata"]["name"]))
     return applied
 
 

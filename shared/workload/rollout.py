@@ -16,6 +16,7 @@ from ..charts.manifests import Identity, identity, waves
 from ..clients import Clients, Workload
 from ..effects import MANAGER
 from ..kube import ApiError, Key, Object, Resource, Unavailable, dig
+from ..kube.crds import CRD, await_all
 from .apply import Held, Refused, apply
 from .fields import contains, differences, with_live
 from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, SYNCED, Entry, Plan, Step, content_hash
@@ -109,6 +110,8 @@ class Rollout:
     only_report: bool = False
     """Tells drift and leaves it."""
     _stop: Flag = field(default_factory=Flag, compare=False, repr=False)
+    _crds: list[Object] = field(default_factory=list, compare=False, repr=False)
+    """Those of the present wave that were applied, as the server answered."""
 
     def execute(self, _clients: Clients) -> Outcome:
         steps = {identity(step.obj): step for step in self.plan.steps}
@@ -147,6 +150,24 @@ class Rollout:
 
         for step, entry in zip(steps, pool.map(one, steps), strict=True):
             results[identity(step.obj)] = entry
+        self._establish(results)
+
+    def _establish(self, results: dict[Identity, Entry]) -> None:
+        """The CRDs of a wave are waited for together: by then most are served, and one look tells."""
+        applied, crds = {identity(crd) for crd in self._crds}, list(self._crds)
+        self._crds.clear()
+        try:
+            problems = await_all(self.workload.client, crds) if crds else {}
+        except ApiError as error:
+            if isinstance(error, Unavailable) and error.status != 500:
+                self._stop.set()
+            problems = {who.name: error.detail for who in applied}
+        for who in applied:
+            entry, problem = results[who], problems.get(who.name)
+            if problem:
+                results[who] = replace(entry, status=NOT_SYNCED, hash="", error=problem)
+            else:
+                results[who] = replace(entry, waiting="")
 
     def _one(self, step: Step, live: _Live, outcome: Outcome, judge: Callable[[Object], str]) -> Entry:
         entry = replace(step.entry, error="")
@@ -217,6 +238,8 @@ class Rollout:
         if before is None or dig(before, "metadata.resourceVersion") != dig(live, "metadata.resourceVersion"):
             outcome.written.append(entry)
         outcome.held += [(entry, held) for held in applied.held]
+        if (entry.group, entry.kind) == (CRD.group, CRD.kind):
+            self._crds.append(live)
         return self._synced(entry, step.obj, live, judge), live
 
     def _synced(self, entry: Entry, wanted: Object, live: Object, judge: Callable[[Object], str]) -> Entry:
