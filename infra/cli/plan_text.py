@@ -45,6 +45,8 @@ def lines(forecast: Forecast) -> Iterator[str]:
         yield from _part(part)
     yield ""
     yield "[bold]" + ", ".join(summary(forecast.counts)) + "[/bold]"
+    if forecast.counts["unknown"]:
+        yield "[red]nothing of this would begin[/red], not even deletions, before the kinds marked ? are known"
 
 
 def summary(counts: dict[str, int]) -> Iterable[str]:

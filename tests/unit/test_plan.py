@@ -199,6 +199,12 @@ def test_text() -> None:
     assert told.count("ConfigMap ns/a") == 2
 
 
+@pytest.mark.parametrize(("actions", "said"), [(["unknown", "delete"], True), (["delete"], False), ([], False)])
+def test_nothing_begins_with_unknown_kinds(actions: list[Any], said: bool) -> None:
+    told = list(plan_text.lines(forecast(*[Change(OURS, action) for action in actions])))
+    assert ("nothing of this would begin" in told[-1]) is said
+
+
 def test_no_escape_sequence_reaches_a_terminal() -> None:
     assert plain("a\x1b[31mb\n c\u202e") == "a\\x1b[31mb c\\x202e"
     assert value({"k": "\x1b[2J\n"}) == '{"k": "\\u001b[2J\\n"}'
