@@ -149,9 +149,13 @@ def _remember(provider: Object, digest: str) -> list[Effect]:
 
 
 def _kept(provider: Object, secret: Object) -> Object:
-    """The Secret as an object to apply: what was read, without the server's own fields."""
-    metadata = {name: secret["metadata"][name] for name in ("name", "namespace", "ownerReferences")}
-    metadata["labels"] = {contract.COMPONENT_LABEL: "", contract.PROVIDER_LABEL: contract.label_of(provider)}
+    """The Secret as an object to apply: what was read, as the provider's own, whoever made it."""
+    metadata = {
+        "name": secret["metadata"]["name"],
+        "namespace": secret["metadata"]["namespace"],
+        "labels": {contract.COMPONENT_LABEL: "", contract.PROVIDER_LABEL: contract.label_of(provider)},
+        "ownerReferences": [owner_reference(provider)],
+    }
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": secret["type"], "data": secret["data"]}
 
 

@@ -46,7 +46,8 @@ def report(
     if _is_whole(observed, rollout):
         return _installed(state, observed, provider, outcome, resync=resync)
     if not outcome.unready:
-        return replace(decision, status=state.status(resources=_dump(outcome.entries)), proceed=True)
+        # The conditions are as the intent has left them: under way.
+        return replace(decision, status={"resources": _dump(outcome.entries)}, proceed=True)
     message = f"its webhooks wait for {told_waiting(outcome.unready)}"
     state.false(INSTALLED, "WaitingForBackends", message, tell="Normal")
     status = state.status(resources=_dump(outcome.entries))

@@ -19,7 +19,7 @@ from shared.providers import phases
 from shared.releases.registry import Layer, Registry
 from shared.releases.sources.access import Access
 from tests.support.api_proxy import Exchange, Proxy, Response, object_store_server
-from tests.support.provider_releases import METADATA, config_map, crd, publish, text, whole, widget
+from tests.support.provider_releases import METADATA, WEBHOOKS, config_map, crd, publish, text, whole, widget
 from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.site import Asked, Told
 
@@ -226,6 +226,23 @@ def test_what_is_too_large_to_be_kept_is_told(providers: Providers, releases: Pa
 def _large(obj: Object, size: int, word: str) -> Object:
     obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = word * (size // len(word))
     return obj
+
+
+def test_an_upgrade_of_webhooks_alone(providers: Providers, releases: Path) -> None:
+    """What answers them runs already."""
+    objects = whole("made-up", "v1.1.0")
+    publish(releases, "v1.1.0", objects)
+    objects[-1]["webhooks"][0]["timeoutSeconds"] = 2
+    publish(releases, "v1.2.0", objects)
+    want(providers, "v1.1.0")
+    providers.until_ready(*CORE_KEY)
+    want(providers, "v1.2.0")
+    before = providers.requests
+    assert providers.settle(*CORE_KEY).status == 204
+    assert providers.requests - before < 80
+    webhook = providers.client.get(WEBHOOKS, Key("", "made-up-validating"))
+    assert dig(webhook, "webhooks")[0]["timeoutSeconds"] == 2
+    assert condition(providers)[0] == "True"
 
 
 def test_objects_that_come_twice(providers: Providers, releases: Path) -> None:
