@@ -29,6 +29,8 @@ KeyOf = Callable[[Mapping[str, Any]], Key | Subject | None]
 SPEC = ("metadata.generation", "metadata.deletionTimestamp", "metadata.finalizers")
 """The fields that say what the user wants; a status write of our own touches none of them."""
 
+ANNOTATIONS = "metadata.annotations"
+
 
 @dataclass(frozen=True)
 class Watch:
@@ -38,7 +40,8 @@ class Watch:
     several primary kinds, and this is none of them, to a `Subject`. It must also work on a
     bare reference (apiVersion, kind, name, namespace) where `reference` is set: such events carry no content, which
     is how Secrets are watched without their values travelling. `fields` are the dotted paths that matter; an update
-    that touches none of them is not forwarded (empty: every update is).
+    that touches none of them is not forwarded (empty: every update is). Of annotations, those in `own` do not matter:
+    the functions write them themselves.
     """
 
     resource: Resource
@@ -47,10 +50,18 @@ class Watch:
     changes: tuple[Change, ...] = ("add", "update", "delete")
     reference: bool = False
     selector: str = ""
+    own: tuple[str, ...] = ()
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """What must differ for an update to matter; comparable with ==."""
-        return [dig(obj, path) for path in self.fields] if self.fields else dig(obj, "metadata.resourceVersion")
+        if not self.fields:
+            return dig(obj, "metadata.resourceVersion")
+        return [self._others(dig(obj, path)) if path == ANNOTATIONS else dig(obj, path) for path in self.fields]
+
+    def _others(self, annotations: Any) -> Any:
+        if not isinstance(annotations, Mapping):
+            return annotations
+        return {name: value for name, value in annotations.items() if name not in self.own} or None
 
 
 @dataclass(frozen=True)

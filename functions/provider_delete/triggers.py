@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from shared.api.provider import KINDS
-from shared.triggers import Rule, Triggers, Watch
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.provider import HASH_ANNOTATION, KINDS
+from shared.kube.resources import Key, deleting, key_of
+from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
 
 _PROVIDERS = tuple(kind.resource for kind in KINDS)
+_FIELDS = ("metadata.deletionTimestamp", ANNOTATIONS)
+
+
+def going(provider: Mapping[str, Any]) -> Key | None:
+    """A provider that is being deleted, or may be: a bare reference does not tell."""
+    return key_of(provider) if "spec" not in provider or deleting(provider) else None
+
 
 TRIGGERS = Triggers(
     name="provider_delete",
     several=_PROVIDERS,
     watches=tuple(
-        Watch(resource, fields=("metadata.deletionTimestamp", "metadata.annotations"), changes=("update",))
+        Watch(resource, key=going, fields=_FIELDS, changes=("update",), own=(HASH_ANNOTATION,))
         for resource in _PROVIDERS
     ),
     rules=(Rule("*", ("*",), ("get", "list", "delete", "patch")),),  # components are of any kind

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shared.api.provider import GROUP, KINDS
+from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.triggers import SPEC, Rule, Triggers, Watch
+from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
 
 PROVIDERS = tuple(kind.resource for kind in KINDS)
 
@@ -12,7 +12,9 @@ TRIGGERS = Triggers(
     name="provider_preflight",
     several=PROVIDERS,
     watches=tuple(
-        Watch(resource, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")) for resource in PROVIDERS
+        # Not the finalizer: an installation that puts it there would be woken by itself.
+        Watch(resource, fields=("metadata.generation", ANNOTATIONS), changes=("add", "update"), own=(HASH_ANNOTATION,))
+        for resource in PROVIDERS
     ),
     rules=(
         Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),
