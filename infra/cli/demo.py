@@ -191,7 +191,7 @@ class Demo:
     def _rendered(self, version: str) -> set[tuple[str, str]]:
         from .render import render_release
 
-        objects = render_release(RELEASES / f"{STACK}-{version}", self._cluster() or {}, None, None, None)
+        objects = render_release(RELEASES / f"{STACK}-{version}", {"Cluster": self._cluster() or {}})
         return {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
 
     def _compare(self, before: Objects, after: Objects) -> str:

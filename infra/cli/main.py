@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from . import clusters, provider, provider_commands, release
 from .failures import Failure, failures
-from .options import DEFAULT_DIR, Dir, Kubeconfig
+from .options import DEFAULT_DIR, Dir, Hook, Kubeconfig
 from .output import Timeline, WaitTimeout, err, out
 from .runs import detach as start_detached
 from .runs import end, kubeconfig_of, refuse_second, settings_of, until_signal
@@ -125,21 +125,29 @@ def render(
     release: Annotated[
         Path, typer.Option(help="Folder of one release, named like its tag.", exists=True, file_okay=False)
     ],
-    cluster: Annotated[Path, typer.Option(help="File with the Cluster.", exists=True, dir_okay=False)],
+    cluster: Annotated[
+        Path, typer.Option(help="File with the Cluster, and what it refers to.", exists=True, dir_okay=False)
+    ],
     control_plane: Annotated[Path | None, typer.Option(help="File with the control-plane object.", exists=True)] = None,
     infra: Annotated[Path | None, typer.Option(help="File with the infrastructure object.", exists=True)] = None,
     kube_version: Annotated[str | None, typer.Option(help="Kubernetes version, default: the release's.")] = None,
+    hook: Annotated[Hook, typer.Option(help="Of a release with stages: what a cluster has after which ones.")] = (
+        Hook.FIRST
+    ),
 ) -> None:
     """Print the addon manifests of a release for a cluster, as multi-document YAML. Needs no cluster."""
     from shared.charts import ChartError
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
+    from shared.releases.sources import SourceError
 
     from .manifests import dump
     from .render import render as render_files
 
-    with failures(ChartError, InvalidName, InvalidRelease, OSError, ValueError, KeyError):
-        objects = render_files(release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version)
+    with failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError):
+        objects = render_files(
+            release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version, hook=hook
+        )
         sys.stdout.write(dump(objects))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from shared.charts import yamls
+from infra.releases.documents import load, text
 from shared.kube import Object
+
+__all__ = ["dump", "load", "text"]
 
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -33,19 +34,3 @@ _Dumper.add_implicit_resolver(
 def dump(objects: Iterable[Object]) -> str:
     """YAML, a document each, fields in the order that they have."""
     return str(yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False))
-
-
-def load(path: Path) -> list[Object]:
-    """The objects of a file. Raises ValueError that names it."""
-    try:
-        return [document for document in yamls.load_all(text(path)) if isinstance(document, dict)]
-    except yamls.YAMLError as error:
-        raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-
-
-def text(path: Path) -> str:
-    """What is in a file. Raises ValueError that names it."""
-    try:
-        return path.read_text()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text") from error

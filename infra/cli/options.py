@@ -27,3 +27,11 @@ class Format(StrEnum):
 
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="For people, or for programs.")]
+
+
+class Hook(StrEnum):
+    """As in a clusteraddon.yaml."""
+
+    FIRST = "AfterControlPlaneInitialized"
+    UPGRADE = "BeforeClusterUpgrade"
+    UPGRADED = "AfterClusterUpgrade"

@@ -1,17 +1,16 @@
-"""`render`: the addon manifests of a release for one cluster, from files alone."""
+"""`render`: what a release brings to a cluster, from files alone."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Any
 
-from shared import charts
+from infra.releases.documents import load
+from infra.releases.folder import read
+from infra.releases.samples import Sample, of_file
+from shared.addons.assets import of_files
+from shared.addons.content import Facts, wanted
 from shared.kube import Object
-from shared.releases.naming import ReleaseName
-from shared.releases.release import METADATA, Blob, assemble
-
-from . import manifests
+from shared.releases.stages import FIRST
 
 
 def render(
@@ -21,43 +20,32 @@ def render(
     control_plane: Path | None = None,
     infra: Path | None = None,
     kube_version: str | None = None,
+    hook: str = FIRST,
 ) -> list[Object]:
-    """Like `render_release`, with the objects read from files."""
-    return render_release(
-        folder,
-        _object(cluster, "Cluster"),
-        _object(control_plane) if control_plane else None,
-        _object(infra) if infra else None,
-        kube_version,
-    )
+    """Like `render_release`, also `OSError`; what the Cluster refers to may be beside it in its file."""
+    sample = dict(of_file(cluster))
+    for root, path in (("ControlPlane", control_plane), ("InfraCluster", infra)):
+        if path is not None:
+            sample[root] = _first(path)
+    return render_release(folder, sample, kube_version, hook)
 
 
-def render_release(
-    folder: Path, cluster: Object, control_plane: Object | None, infra: Object | None, kube_version: str | None
-) -> list[Object]:
-    """Raises `ChartError`, `InvalidRelease`, `InvalidName`, `OSError` or `ValueError` that names the file."""
-    files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
-    blobs = {name: Blob(hashlib.sha256(data).hexdigest(), len(data)) for name, data in files.items()}
-    release = assemble(ReleaseName.parse(folder.resolve().name), blobs, files.get(METADATA))
-    context: dict[str, Any] = {"Cluster": cluster}
-    if control_plane is not None:
-        context["ControlPlane"] = control_plane
-    if infra is not None:
-        context["InfraCluster"] = infra
-    template = files[release.values_template].decode() if release.values_template else None
-    return charts.render_addon(
-        files[release.addon_chart],
-        template,
-        context,
-        chart_name=release.addon_chart,
-        kube_version=kube_version or release.metadata.kubernetes,
-    )
+def render_release(folder: Path, sample: Sample, kube_version: str | None = None, hook: str = FIRST) -> list[Object]:
+    """The objects that a cluster has once `hook` is gone through, in the order of the stages, if there are any.
+
+    Raises `ChartError`, `InvalidRelease`, `InvalidName`, `SourceError`, or `ValueError` for stages that cannot be used.
+    """
+    release, files = read(folder)
+    assets = of_files(release, files)
+    if assets.problem:
+        raise ValueError(assets.problem)
+    stages = assets.stages.wanted(hook) if assets.stages else ()
+    facts = Facts(kube_version or release.metadata.kubernetes)
+    return [obj for _, objects in wanted(assets, stages, sample, facts) for obj in objects]
 
 
-def _object(path: Path, kind: str = "") -> Object:
-    """The first object of `kind` in a file of YAML documents."""
-    documents = manifests.load(path)
-    for document in documents:
-        if not kind or document.get("kind") == kind:
-            return document
-    raise ValueError(f"{path}: no {kind or 'object'} in it")
+def _first(path: Path) -> Object:
+    found = load(path)
+    if not found:
+        raise ValueError(f"{path}: no object in it")
+    return found[0]

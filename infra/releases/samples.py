@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from shared.kube import dig
 from shared.releases.naming import ReleaseName
+
+from .documents import load
 
 Sample = Mapping[str, Any]
 """The roots of a values template; `Cluster` is always there."""
@@ -56,10 +56,7 @@ def built_in(name: ReleaseName, kubernetes: str) -> list[Sample]:
 
 def of_file(path: Path) -> Sample:
     """The Cluster in a file of YAML documents, with the objects it refers to. Raises `ValueError` or `OSError`."""
-    try:
-        found = [document for document in yaml.safe_load_all(path.read_text()) if isinstance(document, dict)]
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    found = load(path)
     cluster = next((document for document in found if document.get("kind") == "Cluster"), None)
     if cluster is None:
         raise ValueError(f"{path}: no Cluster in it")

@@ -1,0 +1,30 @@
+"""Files of objects, read as kubectl reads them, and within limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shared.charts import yamls
+from shared.kube import Object
+
+
+def load(path: Path) -> list[Object]:
+    """The objects of a file. Raises `ValueError` that names it, or `OSError`."""
+    try:
+        return [document for document in yamls.load_all(text(path)) if isinstance(document, dict)]
+    except yamls.YAMLError as error:
+        raise ValueError(f"{path}: not YAML: {_brief(error)}") from error
+
+
+def text(path: Path) -> str:
+    """What is in a file. Raises `ValueError` that names it, or `OSError`."""
+    try:
+        return path.read_text()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text") from error
+
+
+def _brief(error: yamls.YAMLError) -> str:
+    """What is wrong and in which line, without the lines around it."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    return f"line {mark.line + 1}: {problem}" if problem and mark else " ".join(str(error).split())

@@ -1,0 +1,113 @@
+"""`render`: what a first installation of a release brings, from files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from infra.cli.main import app
+from tests.support.releases import config_map, write_release, write_stages
+
+CLUSTER = """\
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: here, namespace: team}
+spec:
+  infrastructureRef: {apiGroup: infrastructure.cluster-k8s.io, kind: KINDCluster, name: here}
+---
+apiVersion: infrastructure.cluster-k8s.io/v1alpha1
+kind: KINDCluster
+metadata: {name: here, namespace: team}
+spec: {clusterName: from-the-file}
+"""
+STAGES = """\
+  AfterControlPlaneInitialized:
+    - {name: network}
+    - {name: storage}
+  BeforeClusterUpgrade:
+    - {name: storage}
+    - {name: extra}
+    - {name: network, action: delete}
+"""
+TEMPLATE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: told}\ndata: {k: '{{ .Values.k }}'}\n"
+
+
+def render(tmp_path: Path, tag: str, *arguments: str | Path, cluster: str = CLUSTER) -> Result:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(cluster)
+    given = ["render", "--release", tmp_path / tag, "--cluster", file, *arguments]
+    return CliRunner().invoke(app, [str(argument) for argument in given])
+
+
+def objects(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    return {document["metadata"]["name"]: document for document in yaml.safe_load_all(result.stdout)}
+
+
+def staged(tmp_path: Path) -> str:
+    charts = {name: [config_map(f"{name}-map")] for name in ("network", "storage", "extra", "unused")}
+    overwrite = {"storage": "values: |\n  k: {{ .Cluster.metadata.name }}"}
+    return write_stages(
+        tmp_path, "v1", STAGES, charts, overwrite=overwrite, templates={"storage": {"told.yaml": TEMPLATE}}
+    )
+
+
+def test_stages_each_with_its_own_values(tmp_path: Path) -> None:
+    found = objects(render(tmp_path, staged(tmp_path)))
+    assert list(found) == ["network-map", "storage-map", "told"]
+    assert found["told"]["data"] == {"k": "here"}
+
+
+def test_stages_of_an_upgrade(tmp_path: Path) -> None:
+    found = objects(render(tmp_path, staged(tmp_path), "--hook", "BeforeClusterUpgrade"))
+    assert list(found) == ["storage-map", "told", "extra-map"]
+
+
+def test_objects_beside_the_cluster_are_found_and_outranked(tmp_path: Path) -> None:
+    values = "values: |\n  k: {{ .InfraCluster.spec.clusterName }}"
+    tag = write_release(tmp_path, "v1", templates={"all.yaml": TEMPLATE}, values=values)
+    assert objects(render(tmp_path, tag))["told"]["data"] == {"k": "from-the-file"}
+    (other := tmp_path / "infra.yaml").write_text("kind: KINDCluster\nspec: {clusterName: other}\n")
+    assert objects(render(tmp_path, tag, "--infra", other))["told"]["data"] == {"k": "other"}
+
+
+def no_config(folder: Path) -> None:
+    (folder / "clusteraddon.yaml").write_text("addonStages: {}\n")
+
+
+def no_chart(folder: Path) -> None:
+    config = folder / "clusteraddon.yaml"
+    config.write_text(config.read_text().replace("name: network", "name: net"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [(no_config, "clusteraddon.yaml: addonStages: no stages at all"), (no_chart, "there is no chart 'net' in it")],
+)
+def test_stages_that_cannot_be_used(tmp_path: Path, damage: Any, words: str) -> None:
+    tag = staged(tmp_path)
+    damage(tmp_path / tag)
+    result = render(tmp_path, tag)
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ("# Title\n\n`code` is no YAML\n", "cluster.yaml: not YAML: line 3: found character that cannot start any token"),
+        ("kind: Other\n", "no Cluster in it"),
+        ("", "no Cluster in it"),
+    ],
+)
+def test_files_without_a_cluster(tmp_path: Path, cluster: str, words: str) -> None:
+    result = render(tmp_path, write_release(tmp_path, "v1", [config_map("a")]), cluster=cluster)
+    assert result.exit_code == 1
+    [line] = result.stderr.splitlines()
+    assert words in line
+    assert len(line) < 100 + len(str(tmp_path))
