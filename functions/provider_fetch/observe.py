@@ -37,7 +37,7 @@ class Observed:
     bundle: Bundle | None = None
     problem: ComponentsError | SourceError | None = None
     others: Sequence[Object] = ()
-    """All other providers; read only for an upgrade."""
+    """Those that an upgrade has to go with: all others for the core provider, the core provider for all others."""
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
@@ -64,10 +64,12 @@ def _further(clients: Clients, observed: Observed, provider: Object) -> Observed
         source, identity = brought, _identity(provider, brought)
         bundle = clients.components.find(identity, version)
     observed = replace(observed, repository=source, identity=identity, version=version, bundle=bundle)
-    if contract.installed_version(provider) in ("", version):
+    if bundle is None or contract.installed_version(provider) in ("", version):
         return observed
-    everybody = peers.all_of(clients, *KINDS)
-    others = [other for other in everybody if other["metadata"]["uid"] != provider["metadata"]["uid"]]
+    concerned = KINDS if contract.kind_of(provider).is_core else (contract.CORE,)
+    others = [
+        other for other in peers.all_of(clients, *concerned) if other["metadata"]["uid"] != provider["metadata"]["uid"]
+    ]
     return replace(observed, others=others)
 
 

@@ -37,7 +37,7 @@ def of_version(metadata: Metadata, version: str) -> tuple[str, str]:
 def refusal(provider: Object, version: str, contract: str, others: Iterable[Mapping[str, Any]]) -> str:
     """Why the provider must not be upgraded to a version of this contract; empty where it may.
 
-    `others` are all other providers as they are.
+    `others` are the other providers as they are; only the core provider need be among them unless this is it.
     """
     if message := _skips(provider, version):
         return message
