@@ -26,8 +26,6 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
-from shared.releases.naming import ReleaseName
-from shared.releases.stages import UPGRADED
 from shared.runtime import Decision, changes
 from shared.runtime.verdict import Verdict
 from shared.workload import inventory
@@ -39,7 +37,7 @@ from shared.workload.rollout import Rollout, look_again
 
 from . import history
 from .observe import Observed, is_anothers, progress, target, values_context
-from .target import AFTER, BEFORE, DONE, WORKING, Position, Progress, Target
+from .target import AFTER, BEFORE, DONE, WORKING, Position, Progress, Target, unchanged
 
 STAGE_ANNOTATION = "ClusterAddonStage"
 DEFAULT_NAMESPACE = "kube-system"
@@ -182,7 +180,7 @@ def _waiting(
 def _bring_to(verdict: Verdict, observed: Observed, reach: Reached, assets: Assets) -> Decision:
     goal = target(observed)
     resumed = dig(verdict.obj, "status.digest") == goal.digest
-    if not resumed and _unchanged(verdict.obj, goal):
+    if not resumed and unchanged(verdict.obj, goal):
         # The addons' own version is what decides: a new release with the same addons costs the cluster nothing.
         verdict.true("HelmChartApplied")
         effects = (*_finalizer(verdict.obj), *_advance(verdict.obj, goal))
@@ -201,21 +199,6 @@ def _bring_to(verdict: Verdict, observed: Observed, reach: Reached, assets: Asse
     if way.current is not None:
         return _stage(verdict, observed, reach, assets, goal, way, way.current)
     return _finish(verdict, observed, reach, assets, goal, way)
-
-
-def _unchanged(addon: Object, goal: Target) -> bool:
-    """Versions are compared within one stack: each counts its own."""
-    applied = ReleaseName.from_class_name(dig(addon, "spec.clusterStack", ""))
-    wanted = ReleaseName.from_class_name(goal.class_name)
-    return (
-        applied is not None
-        and wanted is not None
-        and applied.stack == wanted.stack
-        and dig(addon, "spec.version") == goal.version
-        and dig(addon, "status.ready") is True
-        and dig(addon, "status.kubernetesVersion", "") == goal.told
-        and dig(addon, "spec.hook") != UPGRADED
-    )
 
 
 def _unreadable(found: Found) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from shared.api.conditions import rfc3339
 from shared.kube import Object, dig
+from shared.releases.naming import ReleaseName
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Condition, Stage
 from shared.workload.inventory import digest
 
@@ -56,6 +57,21 @@ class Target:
     @property
     def digest(self) -> str:
         return digest(self.class_name, self.version, self.hook, self.told, self.cluster_uid)
+
+
+def unchanged(addon: Object, goal: Target) -> bool:
+    """Whether the addons of `goal` are applied and ready. Versions count within one stack: each has its own."""
+    applied = ReleaseName.from_class_name(dig(addon, "spec.clusterStack", ""))
+    wanted = ReleaseName.from_class_name(goal.class_name)
+    return (
+        applied is not None
+        and wanted is not None
+        and applied.stack == wanted.stack
+        and dig(addon, "spec.version") == goal.version
+        and dig(addon, "status.ready") is True
+        and dig(addon, "status.kubernetesVersion", "") == goal.told
+        and dig(addon, "spec.hook") != UPGRADED
+    )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functions.addon_apply import history
 from functions.addon_apply.decide import DEFAULT_NAMESPACE
 from functions.addon_apply.observe import Observed, target, values_context
-from functions.addon_apply.target import Target
+from functions.addon_apply.target import Target, unchanged
 from shared import charts
 from shared.addons import content
 from shared.addons.assets import Assets
@@ -201,11 +201,9 @@ def _notes(observed: Observed, addon: Object, cluster: Object, goal: Target, *, 
         yield "the Cluster is paused: nothing of this happens before it is not"
     if dig(addon, ("metadata", "annotations", history.ROLLBACK)) == goal.class_name:
         yield "the addons are rolled back from this class: nothing of this happens while that is asked for"
-    if goal.version == dig(addon, "spec.version") and goal.told == dig(addon, "status.kubernetesVersion", ""):
-        applied = dig(addon, "status.ready") is True
-        drift = observed.policy.drift if isinstance(observed.policy, Policy) else ""
-        if applied and changed and drift != "repair":
-            yield (
-                f"addons {goal.version} are applied already, and this is what differs from them; it is put back with "
-                f"annotation {PREFIX}drift: repair (now {drift})"
-            )
+    drift = observed.policy.drift if isinstance(observed.policy, Policy) else ""
+    if changed and drift != "repair" and unchanged(addon, goal):
+        yield (
+            f"addons {goal.version} are applied already, and this is what differs from them; it is put back with "
+            f"annotation {PREFIX}drift: repair (now {drift})"
+        )
