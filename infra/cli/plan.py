@@ -18,10 +18,10 @@ from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRun
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import InvalidName, ReleaseName
+from shared.releases.origin import Origin, of_release
 from shared.releases.release import InvalidRelease
 from shared.releases.sources import SourceError
 from shared.releases.sources.folder import FolderSource
-from shared.releases.sources.urls import from_env
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError
 from shared.workload.policy import PolicyError
@@ -39,7 +39,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     if deleting(cluster):
         raise Failure(f"Cluster {key_of(cluster)} is being deleted")
     name = _name(release, cluster)
-    clients.releases = _store(name, release)
+    clients.releases = _store(name, release, of_release(clients, contract.class_namespace(cluster), name))
     dry.suppose(CLUSTER, _of_class(cluster, name.class_name))
     addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _fresh(cluster)
     observed = _obstacles(observe(clients, key_of(addon), _forgetful(addon), resync=True))
@@ -62,27 +62,26 @@ def _name(release: str | None, cluster: Object) -> ReleaseName:
         raise Failure(f"--release {release}: neither a folder nor a tag: {error}") from error
 
 
-def _store(name: ReleaseName, release: str | None) -> ReleaseStore:
-    """A store that has the release, and that keeps to itself what is written there."""
+def _store(name: ReleaseName, release: str | None, origin: Origin) -> ReleaseStore:
+    """A store that has the release where `addon_apply` looks for it, and that keeps to itself what is written there."""
     memory = ReleaseStore(Scratch())
+    folder = Path(release) if release is not None and Path(release).is_dir() else None
+    missing = ""
     try:
-        if release is not None and Path(release).is_dir():
-            memory.save(name.tag, FolderSource(Path(release).resolve().parent))
+        if folder is not None:
+            memory.within(origin.scope).save(name.tag, FolderSource(folder.resolve().parent))
             return memory
-        missing = f"release {name.tag} is not in object storage"
+        missing = f"release {name.tag} is not in object storage, and its source does not give it: "
         try:
             stored = ReleaseStore(Scratch(ObjectStore.from_env()))
-            if stored.load(name.tag) is not None:
+            if stored.within(origin.scope).load(name.tag) is not None:
                 return stored
         except StorageError as error:
-            missing = str(error)
-        memory.save(name.tag, from_env())
+            missing = f"{error}, and its source does not give it: "
+        memory.within(origin.scope).save(name.tag, origin.source)
         return memory
     except (SourceError, InvalidRelease) as error:
-        where = (
-            "" if release is not None and Path(release).is_dir() else f"{missing}, and its source does not give it: "
-        )
-        raise Failure(f"{where}{error}") from error
+        raise Failure(f"{missing}{error}") from error
 
 
 def _of_class(cluster: Object, class_name: str) -> Object:

@@ -12,13 +12,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK, CONFIG_MAP, SECRET
 from shared.kube import ApiError, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.kube.discovery import Discovery
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Proxy, Request, api_server, cut_before
-from tests.support.releases import config_map, write_release, write_stages
+from tests.support.releases import STACK, config_map, write_release, write_stages
+from tests.support.site import Site, files
 from tests.support.world import ADDON, World
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -338,6 +339,72 @@ def test_by_stage(world: World, plan: Plan) -> None:
         ("", "apply", {"store": "delete"}),
     ]
     assert found["stages"][1]["waitsBefore"] == "1 == 1"
+
+
+def test_what_other_addons_differ_in_is_no_drift(world: World, plan: Plan) -> None:
+    """Each stack counts its own versions: v1 of one is not v1 of another."""
+    world.cluster(write_release(world.releases, "v1", [world.map("a", "1")]))
+    world.secret()
+    world.settle()
+    other = write_release(world.releases, "v1", [world.map("a", "2")], stack="test-other-1-36")
+    found = plan("--release", other)
+    assert actions(found) == {"a": "update"}
+    assert found["notes"] == []
+
+
+# -- a ClusterStack with sources of its own ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(world: World, tmp_path: Path) -> Iterator[Site]:
+    """The sources of the namespace's ClusterStack; their v1 and v2 are others than the environment's, which has v3."""
+    own = tmp_path / "own"
+    for version in ("v1", "v2"):
+        write_release(own, version, [world.map("a", "own")])
+        write_release(world.releases, version, [world.map("a", "environment")])
+    write_release(world.releases, "v3", [world.map("a", "environment")])
+    with Site(files({f"/{path.relative_to(own)}": path.read_bytes() for path in own.rglob("*.*")})) as site:
+        spec = {"provider": "test", "name": "stack", "kubernetesVersion": "1.36", "noProvider": True}
+        stack = {
+            "apiVersion": CLUSTER_STACK.api_version,
+            "kind": CLUSTER_STACK.kind,
+            "metadata": {"name": "stack", "namespace": world.namespace},
+            "spec": spec | {"sources": [{"url": site.url}]},
+        }
+        world.client.apply(CLUSTER_STACK, stack, manager="user")
+        yield site
+
+
+@pytest.mark.usefixtures("site")
+def test_a_stack_with_sources_of_its_own(world: World, plan: Plan) -> None:
+    first = f"{STACK}-v1"
+    world.cluster(first)
+    assert plan()["changes"]["a"]["action"] == "create"
+    world.secret()
+    world.settle()
+    assert world.read("a")["data"] == {"k": "own"}
+    stored = plan()  # from object storage
+    assert actions(stored) == {"a": "unchanged"}
+    assert actions(plan("--release", f"{STACK}-v2")) == {"a": "unchanged"}
+
+
+@pytest.mark.usefixtures("site")
+def test_a_folder_instead_of_the_stacks_own_sources(world: World, plan: Plan, tmp_path: Path) -> None:
+    world.cluster(f"{STACK}-v1")
+    world.secret()
+    world.settle()
+    tag = write_release(tmp_path / "drafts", "v2", [world.map("a", "draft")])
+    found = plan("--release", str(tmp_path / "drafts" / tag))
+    assert found["changes"]["a"]["fields"] == [{"path": "data.k", "old": "own", "new": "draft"}]
+
+
+@pytest.mark.usefixtures("site")
+def test_a_release_that_the_stacks_own_sources_lack(world: World, kubeconfig: Path, tmp_path: Path) -> None:
+    world.cluster(f"{STACK}-v1")
+    world.secret()
+    result = invoke(world, kubeconfig, tmp_path, "--release", f"{STACK}-v3")
+    assert result.exit_code == 1
+    assert "no release 'test-stack-1-36-v3'" in result.output
 
 
 # -- exit codes and refusals -------------------------------------------------------------------------------------
