@@ -15,8 +15,8 @@ from rich.tree import Tree
 
 from shared.kube import Object, dig, key_of
 
-out = Console(soft_wrap=True, highlight=False)
-err = Console(soft_wrap=True, highlight=False, stderr=True)
+out = Console(soft_wrap=True, highlight=False, emoji=False)
+err = Console(soft_wrap=True, highlight=False, emoji=False, stderr=True)
 
 
 class Timeline:
