@@ -5,7 +5,7 @@ First all is read, whatever is absent; then a document is made of it, pure, for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,8 @@ from .text import age
 EVENTS = 10
 """How many of the newest are told."""
 _EVENT = Resource("", "v1", "Event", "events")
+NO_RELEASE = "NoClusterStack"
+"""The reason for having no addons where the Cluster's class is of no cluster stack."""
 _NOTHING = Found("unreferenced")
 
 
@@ -48,16 +50,19 @@ class Facts:
 
 def gather(management: Client, cluster: Object) -> Facts:
     clients, namespace = Clients(management), key_of(cluster).namespace
-    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
+    wanted = _release(cluster)
     infrastructure = clients.look_up(contract.infrastructure_ref(cluster), namespace)
     control_plane = clients.look_up(contract.control_plane_ref(cluster), namespace)
     addon = _look(management, CLUSTER_ADDON, addon_of(cluster))
-    release = _NOTHING
-    if name is not None:
-        release = _look(management, CLUSTER_STACK_RELEASE, Key(contract.class_namespace(cluster), name.tag))
+    release = _look(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
     objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
     events = [event for obj in objects for event in _events(management, obj)]
     return Facts(cluster, infrastructure, control_plane, addon, release, sorted(events, key=_time)[-EVENTS:])
+
+
+def _release(cluster: Object) -> Key | None:
+    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
+    return Key(contract.class_namespace(cluster), name.tag) if name else None
 
 
 def _look(management: Client, resource: Resource, key: Key) -> Found:
@@ -100,8 +105,8 @@ def document(facts: Facts, now: datetime) -> Object:
                 "paused": contract.is_paused(cluster),
                 "class": contract.class_name(cluster),
             },
-            "infrastructure": _found(facts.infrastructure, now),
-            "controlPlane": _found(facts.control_plane, now),
+            "infrastructure": _found(facts.infrastructure, _referred(cluster, contract.infrastructure_ref), now),
+            "controlPlane": _found(facts.control_plane, _referred(cluster, contract.control_plane_ref), now),
             "versions": {
                 "wanted": contract.class_name(cluster),
                 "applied": dig(addon, "spec.clusterStack"),
@@ -109,10 +114,10 @@ def document(facts: Facts, now: datetime) -> Object:
                 "kubernetes": dig(cluster, "spec.topology.version"),
                 "kubernetesToldToCharts": dig(addon, "status.kubernetesVersion"),
             },
-            "addon": {**_found(facts.addon, now), **_addon(addon, now)},
+            "addon": {**_found(facts.addon, addon_of(cluster), now), **_addon(addon, now)},
             "policy": _policy(cluster, addon),
             "release": {
-                **_found(facts.release, now),
+                **_found(facts.release, _release(cluster), now),
                 "kubernetesVersion": dig(facts.release.object, "status.kubernetesVersion"),
             },
             "events": [_event(event, now) for event in facts.events],
@@ -135,10 +140,19 @@ def _listed(obj: Object, path: str) -> list[Mapping[str, Any]]:
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
-def _found(found: Found, now: datetime) -> Object:
+def _referred(cluster: Object, reference: Callable[[Object], Object | None]) -> Key | None:
+    found = reference(cluster)
+    return Key(key_of(cluster).namespace, found["name"]) if found else None
+
+
+def _found(found: Found, key: Key | None, now: datetime) -> Object:
+    """`key` is what was looked for."""
     if found.object is not None:
         return _object(found.object, now)
-    return {} if found.state == "unreferenced" else {"kind": found.kind, "state": found.state, "error": found.error}
+    if found.state == "unreferenced":
+        return {}
+    where = {"namespace": key.namespace, "name": key.name} if key else {}
+    return {"kind": found.kind, **where, "state": found.state, "error": found.error}
 
 
 def _object(obj: Object, now: datetime) -> Object:
@@ -186,13 +200,14 @@ def _addon(addon: Object, now: datetime) -> Object:
 
 
 def _waiting(addon: Object, now: datetime) -> Object | None:
-    """The condition that `Ready` sums up, where it is not true."""
+    """The condition that `Ready` sums up, where it is not true; but without a release there is none to wait for."""
     conditions = _listed(addon, "status.conditions")
     ready = get_condition(conditions, READY) or {}
     if ready.get("status") in (None, "True"):
         return None
     same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
-    return _condition(same[0] if same else ready, now)
+    cause = same[0] if same else ready
+    return None if cause.get("reason") == NO_RELEASE else _condition(cause, now)
 
 
 def _inventory(entries: Sequence[Entry]) -> Object:

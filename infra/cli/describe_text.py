@@ -40,10 +40,7 @@ def tree(document: Object) -> Tree:
     _versions(root, document.get("versions", {}))
     _addon(root, document.get("addon", {}))
     _policy(root, document.get("policy", {}))
-    if document.get("release"):
-        branch = root.add(f"release: {_object(document['release'])}")
-        _leaf(branch, "Kubernetes", document["release"].get("kubernetesVersion"))
-        _conditions(branch, document["release"])
+    _release(root, document.get("release", {}))
     _events(root, document.get("events", []))
     return root
 
@@ -62,13 +59,13 @@ def _ago(told: Mapping[str, Any]) -> str:
 
 
 def _object(told: Mapping[str, Any]) -> str:
-    if "name" not in told:
-        state = {"absent": "is not there", "failed": "cannot be read"}.get(told.get("state", ""), "")
+    where = "/".join(told[part] for part in ("namespace", "name") if told.get(part))
+    named = f"[bold]{_say(told.get('kind', 'object'))}[/bold]" + (f" {_say(where)}" if where else "")
+    if told.get("state"):
+        state = {"absent": "is not there", "failed": "cannot be read"}.get(told["state"], "")
         why = f": {_say(told['error'])}" if told.get("error") else ""
-        return f"[bold]{_say(told.get('kind', 'object'))}[/bold] [yellow]{state}[/yellow]{why}"
-    where = f"{told['namespace']}/" if told.get("namespace") else ""
-    gone = "  [yellow]is being deleted[/yellow]" if told.get("deleting") else ""
-    return f"[bold]{_say(told['kind'])}[/bold] {_say(where + told['name'])}{gone}"
+        return f"{named} [yellow]{state}[/yellow]{why}"
+    return named + ("  [yellow]is being deleted[/yellow]" if told.get("deleting") else "")
 
 
 def _conditions(branch: Tree, told: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
@@ -106,7 +103,7 @@ def _versions(root: Tree, versions: Mapping[str, Any]) -> None:
 
 
 def _addon(root: Tree, addon: Mapping[str, Any]) -> None:
-    if "name" not in addon:
+    if "name" not in addon or addon.get("state"):
         root.add(f"addons: {_object(addon)}" if addon.get("state") else "addons: none")
         return
     branch = root.add(f"addons: {_object(addon)}  " + ("[green]ready[/green]" if addon.get("ready") else "not ready"))
@@ -154,6 +151,18 @@ def _inventory(branch: Tree, inventory: Mapping[str, Any]) -> None:
             objects.add(f"[{colour}]{name}[/{colour}] {_say(entry['object'])}{why}")
         if len(listed) > _LISTED:
             objects.add(f"[{colour}]{name}[/{colour}] and {len(listed) - _LISTED} more")
+
+
+def _release(root: Tree, release: Mapping[str, Any]) -> None:
+    if not release:
+        return
+    if release.get("state") == "absent":
+        # Nothing to mend: clusters get releases also where no ClusterStack keeps them.
+        root.add(f"release: {_say(release.get('name', ''))}, of which there is no {_say(release['kind'])}")
+        return
+    branch = root.add(f"release: {_object(release)}")
+    _leaf(branch, "Kubernetes", release.get("kubernetesVersion"))
+    _conditions(branch, release)
 
 
 def _policy(root: Tree, policy: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
     found = describe.json()
     assert found["cluster"]["name"] == "demo"
     assert found["addon"]["state"] == "absent"
-    assert "ClusterAddon is not there" in describe.text()
+    assert f"ClusterAddon {world.namespace}/cluster-addon-demo is not there" in describe.text()
 
 
 def test_the_cluster_of_the_environment(
@@ -90,6 +90,18 @@ def test_from_waiting_to_applied(world: World, describe: Describe) -> None:
     assert "AddonsApplied" in text
 
 
+def test_a_class_of_no_cluster_stack_is_nothing_to_wait_for(world: World, describe: Describe) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    world.cluster("plain")
+    world.settle()
+    addon = describe.json()["addon"]
+    assert addon["ready"] is False
+    assert "waitingFor" not in addon
+    assert "class 'plain' names no cluster stack" in describe.text()
+
+
 def test_what_the_cluster_refers_to(world: World, describe: Describe) -> None:
     kind = {
         "apiVersion": KIND_CLUSTER.api_version,
@@ -117,7 +129,7 @@ def test_what_the_cluster_refers_to(world: World, describe: Describe) -> None:
     assert found["release"]["name"] == name
     text = describe.text()
     assert "infrastructure: KINDCluster" in text
-    assert "KubeadmControlPlane cannot be read" in text
+    assert f"KubeadmControlPlane {world.namespace}/demo cannot be read" in text
 
 
 def test_no_secret_is_told(world: World, describe: Describe) -> None:

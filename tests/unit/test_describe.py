@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from infra.cli.describe import Facts, document
+from infra.cli.describe import NO_RELEASE, Facts, document
 from infra.cli.describe_text import show
 from shared.clients import Found
 from shared.kube import Object
@@ -76,6 +76,10 @@ WAITS: list[tuple[list[Object], Object | None]] = [
         [condition("Ready", message="m")],
         {"type": "Ready", "status": "False", "message": "m", "since": SINCE, "for": "3m12s"},
     ),
+    (
+        [condition("Ready", message="m"), condition("ClusterAddonConfigValidated", message="m", reason=NO_RELEASE)],
+        None,
+    ),
 ]
 
 
@@ -110,6 +114,24 @@ def test_many_failing_objects_are_counted_in_the_text() -> None:
     assert "objects: 25 in all: 25 failing" in text
     assert text.count("refused") == 10
     assert "and 15 more" in text
+
+
+def test_what_is_absent_has_a_name() -> None:
+    reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "KINDCluster", "name": "demo"}
+    referring = cluster()
+    referring["spec"] |= {"infrastructureRef": reference}
+    facts = Facts(
+        referring,
+        infrastructure=Found("absent", "KINDCluster"),
+        addon=Found("absent", "ClusterAddon"),
+        release=Found("absent", "ClusterStackRelease"),
+    )
+    found = document(facts, NOW)
+    assert found["infrastructure"] == {"kind": "KINDCluster", "namespace": "ns", "name": "demo", "state": "absent"}
+    text = told(facts)
+    assert "infrastructure: KINDCluster ns/demo is not there" in text
+    assert "addons: ClusterAddon ns/cluster-addon-demo is not there" in text
+    assert "release: x-y-1-36-v2, of which there is no ClusterStackRelease" in text
 
 
 def test_policy_in_force() -> None:
@@ -175,7 +197,7 @@ def test_everything_in_the_text() -> None:
         "cni (apply): waitingForPostCondition for 3m12s",
         "ConfigMap ns/a (data.k)",
         "x-y-1-36-v1 (addons v1), 3m12s ago",
-        "release: ClusterStackRelease cannot be read: forbidden",
+        "release: ClusterStackRelease ns/x-y-1-36-v2 cannot be read: forbidden",
         "3m12s ago  ClusterAddon cluster-addon-demo  AddonsApplied: 15 objects written (x2)",
     ):
         assert words in text, text
