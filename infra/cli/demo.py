@@ -20,7 +20,7 @@ from shared.kube import ApiError, Key, Object, dig
 from shared.kube.connect import workload as connect_workload
 from shared.workload.inventory import Entry, is_owned, load
 
-from .output import Timeline, out, tree, wait_for
+from .output import Timeline, news, out, tree, wait_for
 
 FOLDER = Path(__file__).parents[1] / "demo"
 RELEASES = FOLDER / "releases"
@@ -69,7 +69,7 @@ class Demo:
             "a reachable workload cluster",
             lambda: dig(self._cluster(), "status.phase") == "Provisioned" and self._secret(KUBECONFIG_KEY),
             within=90,
-            hear=lambda: self._news(self._client.find(KIND_CLUSTER, CLUSTER_KEY), self._cluster()),
+            hear=lambda: news(self._client.find(KIND_CLUSTER, CLUSTER_KEY), self._cluster()),
             tell=self._timeline.say,
         )
         kubeconfig = base64.b64decode(dig(self._secret(KUBECONFIG_KEY), "data.value", ""))
@@ -147,7 +147,7 @@ class Demo:
             "a clean management cluster",
             lambda: not self._leftovers(),
             within=60,
-            hear=lambda: self._news(self._cluster()) or ", ".join(self._leftovers()),
+            hear=lambda: news(self._cluster()) or ", ".join(self._leftovers()),
             tell=self._timeline.say,
         )
         try:
@@ -222,7 +222,7 @@ class Demo:
             f"ClusterAddon ready with {name}",
             ready,
             within=90,
-            hear=lambda: self._news(self._addon()),
+            hear=lambda: news(self._addon()),
             tell=self._timeline.say,
             pause=0.02,
         )
@@ -267,14 +267,6 @@ class Demo:
             for obj in self._client.list(resource, "default")
         ]
         return sorted(left)
-
-    def _news(self, *objects: Object | None) -> str:
-        """The first thing that is not as it should be, in the object's own words."""
-        for obj in objects:
-            for condition in dig(obj, "status.conditions", []):
-                if condition.get("status") in ("False", "Unknown") and condition.get("message"):
-                    return f"{(obj or {})['kind']}: {condition['type']}: {condition['message']}"
-        return ""
 
 
 class _Reasons:

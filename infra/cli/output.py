@@ -94,6 +94,16 @@ def conditions(obj: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def news(*objects: Object | None) -> str:
+    """The first condition that is not as it should be, and says why; "" where there is none."""
+    for obj in filter(None, objects):
+        for condition in dig(obj, "status.conditions", []):
+            status, message = condition.get("status"), condition.get("message")
+            if status in ("False", "Unknown") and message:
+                return f"{obj['kind']}: {condition['type']}={status}: {message}"
+    return ""
+
+
 def describe(obj: Mapping[str, Any], *, detail: str = "") -> str:
     key = key_of(obj)
     where = f"{key.namespace}/" if key.namespace else ""
