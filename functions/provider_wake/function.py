@@ -29,7 +29,8 @@ def handle(clients: Clients, event: Event) -> Answer:
     if subject is None:
         return done("no concern of this function")
     try:
-        providers = _providers(clients)
+        # Who came a moment ago may wait for the core provider by now.
+        providers = peers.all_of(clients, *KINDS) if event.kind == CORE.kind else _providers(clients)
         if not providers:
             return done("there are no providers")
         changed = event.as_object

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.api.provider import CORE
+from functions import catalog
+from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
-from shared.event import Event
+from shared.event import Event, change_event
 from shared.kube import Key, dig
 from shared.providers import phases
 from tests.support.provider_releases import config_map, publish, whole
-from tests.support.provider_world import Providers
+from tests.support.provider_world import PHASES, Providers, is_ready
 
 SPACE = "made-up-system"
 CORE_KEY = (CORE, "cluster-api", SPACE)
@@ -64,3 +66,41 @@ def test_a_workload_that_went_is_no_way_past_the_checks(providers: Providers, re
     providers.tell(deployment, DEPLOYMENT, "delete")
     assert dig(providers.get(*CORE_KEY), "status.installedVersion") == "v1.2.0"
     assert value(providers, "made-up-settings") == "v1.2.0"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_events_lost_doubled_and_shuffled(providers: Providers, releases: Path, seed: int) -> None:
+    """Also those of the version before last; only what is asked again and again gets through at last."""
+    chance, pool = random.Random(seed), list[Event]()
+
+    def deliver_one() -> None:
+        event = chance.choice(pool)
+        if chance.random() < 0.6:
+            pool.remove(event)
+        for name in PHASES:
+            if catalog.triggers()[name].subject(event) is not None:
+                answer = catalog.handler(name)(providers.clients, event)
+                assert answer.status != 500, f"{name}: {answer.message}"
+                if answer.reply is not None and chance.random() < 0.7:
+                    pool.append(answer.reply)
+
+    def step() -> bool:
+        core = providers.get(*CORE_KEY)
+        pool.append(change_event(core, "update", source="/test", reference=True, resync=chance.random() < 0.1))
+        pool.extend(
+            change_event(each, "update", source="/test")
+            for each in providers.client.list(DEPLOYMENT, SPACE, selector=PROVIDER_LABEL)
+        )
+        deliver_one()
+        return is_ready(providers.get(*CORE_KEY))
+
+    versions = ["v1.1.0", "v1.1.1", "v1.2.0"]
+    for version in versions:
+        publish(releases, version, whole("made-up", version))
+        want(providers, version)
+        providers.eventually(step, f"{version} ready")
+    while pool:
+        deliver_one()
+    core = providers.until_ready(*CORE_KEY)
+    assert dig(core, "status.installedVersion") == value(providers, "made-up-settings") == versions[-1]
+    assert providers.brought() == providers.listed(*CORE_KEY)

@@ -335,6 +335,18 @@ def _core() -> tuple[Any, Key]:
     return CORE.resource, Key(SPACE, "cluster-api")
 
 
+def test_what_was_made_anew_goes_with_its_provider(providers: Providers, releases: Path) -> None:
+    """A process died after it had made objects anew, and before it could tell their uids."""
+    publish(releases, "v1.1.0", whole("made-up", "v1.1.0"))
+    want(providers, "v1.1.0")
+    core = providers.until_ready(*CORE_KEY)
+    begun = [{**entry, "uid": "of-the-former-one", "status": "not-synced"} for entry in dig(core, "status.resources")]
+    providers.client.patch(*_core(), {"status": {"resources": begun}}, subresource="status")
+    providers.client.delete(*_core())
+    providers.settle(*CORE_KEY)
+    assert providers.brought() == {}
+
+
 def test_two_core_providers(providers: Providers, releases: Path) -> None:
     publish(releases, "v1.1.0", whole("made-up", "v1.1.0"))
     want(providers, "v1.1.0")

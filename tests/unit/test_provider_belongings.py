@@ -1,0 +1,28 @@
+"""What a provider's record says it brought, in tables."""
+
+from __future__ import annotations
+
+from shared.kube import Object
+from shared.providers.belongings import belongings, in_doubt
+from shared.workload.inventory import NOT_SYNCED, SYNCED, Entry
+
+
+def entry(name: str, **more: str) -> Entry:
+    return Entry("", "v1", "ConfigMap", "n", name, **more)
+
+
+def provider(*entries: Entry) -> Object:
+    return {"status": {"resources": [each.dump() for each in entries]}}
+
+
+def test_what_was_being_written_may_have_another_uid() -> None:
+    synced, begun = entry("a", uid="1", hash="h", status=SYNCED), entry("b", uid="2", hash="h", status=NOT_SYNCED)
+    kept = entry("c", uid="3", status="kept")
+    assert belongings(provider(synced, begun, kept)) == [synced, entry("b", hash="h"), kept]
+    assert belongings(None) == belongings({}) == []
+
+
+def test_what_others_wrote_is_applied_again() -> None:
+    mine, other = entry("a", uid="1", hash="h", status=SYNCED), entry("b", uid="2", hash="h", status=SYNCED)
+    theirs = [entry("b", uid="9", hash="i", status=SYNCED), entry("c", uid="8", hash="i", status=SYNCED)]
+    assert in_doubt([mine, other], theirs) == [mine, entry("b"), entry("c")]
