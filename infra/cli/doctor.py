@@ -29,6 +29,7 @@ def examine() -> Iterator[Finding]:
         yield check()
     yield _optional("helm", "charts that ask for the cluster's version or API list need it (HELM or PATH)")
     yield _optional("kubectl", "to look into the clusters; nothing here depends on it")
+    yield _optional("docker-registry", "tests with a registry are skipped (Debian: apt-get install docker-registry)")
     yield _loopback()
 
 

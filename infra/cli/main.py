@@ -62,6 +62,7 @@ def up(
             for name, value in (("kubeconfig", stack.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
             out.print(f"  try           kubectl --kubeconfig {escape(str(stack.kubeconfig))} get clusters -A")
+            out.print(f"Ctrl-C ends it, and so does `capi-functions down -d {escape(str(directory))}`")
             until_signal()
         finally:
             timeline.say("stopping")

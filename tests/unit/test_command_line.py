@@ -94,3 +94,10 @@ def test_render_for_a_file_that_has_no_cluster(tmp_path: Path, content: bytes, w
     assert result.exit_code == 1
     assert f"{file}: {words}" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_doctor_says_what_is_skipped_without_a_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "docker-registry  not found; tests with a registry are skipped" in run("doctor").stdout
+    (program := tmp_path / "docker-registry").touch(0o755)
+    assert f"docker-registry  {program}" in run("doctor").stdout
