@@ -1,96 +1,57 @@
-"""Packs the demo's cluster stack: `python -m infra.demo.build [--check]`.
-
-The same sources give the same bytes, so that a stale release is found by comparing.
-"""
+"""Makes the releases of the demo's cluster stack: `python -m infra.demo.build [--check]`."""
 
 from __future__ import annotations
 
-import gzip
-import io
 import sys
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
+from infra.releases import build
+from infra.releases.folder import Files
+from shared import charts
+from shared.releases.release import Release
 
 FOLDER = Path(__file__).parent
-STACK = "local-demo-1-36"
-KUBERNETES = "v1.36.3"
+RELEASES = FOLDER / "releases"
 VERSIONS = ("v1", "v2", "v3")
-VALUES = "cluster-addon-values.yaml"
-
-Files = dict[str, bytes]
-"""Content by path."""
 
 
 def sources(version: str) -> Files:
-    """The files of one version: those of the versions before, with what each one changes."""
-    files: Files = {}
+    """Those of the versions before, with what each one changes."""
+    files: dict[str, bytes] = {}
     for step in VERSIONS[: VERSIONS.index(version) + 1]:
-        root = FOLDER / "stack" / step
-        for path in sorted(root.rglob("*")):
-            name = path.relative_to(root).as_posix()
-            if path.suffix == ".removed":
-                del files[name.removesuffix(".removed")]
-            elif path.is_file():
-                files[name] = path.read_bytes()
-    for chart in ("addon/Chart.yaml", "class/Chart.yaml"):
-        document = yaml.safe_load(files[chart]) | {"version": version}
-        files[chart] = yaml.safe_dump(document, sort_keys=False).encode()
+        for path, data in build.read(FOLDER / "stack" / step).items():
+            if path.endswith(".removed"):
+                del files[path.removesuffix(".removed")]
+            else:
+                files[path] = data
     return files
 
 
-def release(version: str) -> Files:
-    """The files of a release folder."""
-    files = sources(version)
-    metadata = {
-        "apiVersion": "metadata.clusterstack.x-k8s.io/v1alpha1",
-        "versions": {
-            "clusterStack": version,
-            "kubernetes": KUBERNETES,
-            "components": {"clusterAddon": version, "nodeImage": "v1"},
-        },
-    }
-    return {
-        "metadata.yaml": yaml.safe_dump(metadata, sort_keys=False).encode(),
-        VALUES: files[VALUES],
-        f"{STACK}-cluster-addon-{version}.tgz": chart(f"{STACK}-cluster-addon", "addon/", files),
-        f"{STACK}-cluster-class-{version}.tgz": chart(f"{STACK}-cluster-class", "class/", files),
-    }
+def release(version: str) -> tuple[Release, Files]:
+    return build.build(build.stack_of(sources(version), FOLDER / "stack"), build.custom(version))
 
 
-def chart(name: str, prefix: str, files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path, content in sorted(files.items()):
-            if path.startswith(prefix):
-                member = tarfile.TarInfo(f"{name}/{path.removeprefix(prefix)}")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-    # Stored, not compressed: the bytes of deflate differ between versions of zlib.
-    return gzip.compress(buffer.getvalue(), compresslevel=0, mtime=0)
+def content(files: Files) -> Mapping[str, object]:
+    """What can be compared: archives by what is in them, as another zlib packs the same into other bytes."""
+    return {name: charts.inspect(data, name) if name.endswith(".tgz") else data for name, data in files.items()}
 
 
 def main() -> int:
-    check = "--check" in sys.argv[1:]
-    stale = []
-    for version in VERSIONS:
-        folder = FOLDER / "releases" / f"{STACK}-{version}"
-        files = release(version)
-        present = {path.name: path.read_bytes() for path in folder.glob("*")} if folder.is_dir() else {}
-        stale += [
-            str(folder / name) for name in sorted(files.keys() | present.keys()) if files.get(name) != present.get(name)
-        ]
-        if not check:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in present.keys() - files.keys():
-                (folder / name).unlink()
-            for name, content in files.items():
-                (folder / name).write_bytes(content)
-    if check and stale:
-        print("stale, `make generate` writes them anew:", *stale, sep="\n  ", file=sys.stderr)
-        return 1
+    made = {one.name.tag: files for one, files in map(release, VERSIONS)}
+    there = {tag: build.read(RELEASES / tag) for tag in made}
+    stale = [tag for tag in made if content(made[tag]) != content(there[tag])]
+    if "--check" in sys.argv[1:]:
+        if stale:
+            print("stale, `make generate` makes them anew:", *stale, sep="\n  ", file=sys.stderr)
+        return 1 if stale else 0
+    for tag in stale:
+        folder = RELEASES / tag
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in there[tag].keys() - made[tag].keys():
+            (folder / name).unlink()
+        for name, data in made[tag].items():
+            (folder / name).write_bytes(data)
     return 0
 
 

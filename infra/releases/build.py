@@ -68,12 +68,22 @@ class Versions:
 
 def load(folder: Path) -> Stack:
     """Raises `BuildError` or `OSError`."""
+    return stack_of(read(folder), folder)
+
+
+def read(folder: Path) -> Files:
+    """All files below a folder, by path. Raises `BuildError` or `OSError`."""
     files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise BuildError(f"{path}: neither a file nor a folder; links do not go into archives")
         if path.is_file():
             files[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return files
+
+
+def stack_of(files: Files, folder: Path) -> Stack:
+    """The sources that these files are; `folder` is for messages. Raises `BuildError`."""
     where = folder / CONFIG
     try:
         config = yaml.load(files[CONFIG], Loader=yaml.BaseLoader)  # noqa: S506 - texts, lists and mappings only

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from infra.demo.build import KUBERNETES, VALUES, VERSIONS, release
+from infra.demo.build import VERSIONS, release
 from shared import charts
+from shared.addons.assets import of_files
+from shared.addons.content import Facts, umbrella
 from shared.charts import ArchiveError, HelmMissing, ManifestError, RenderError, ValuesError
 from shared.charts.engine import Manifest
 from tests.support.releases import archive, chart
@@ -346,8 +348,6 @@ def test_helm_hooks_about_deletion_and_tests_are_not_applied(hooks: str, applied
 
 
 def demo(version: str) -> dict[str, dict[str, Any]]:
-    files = release(version)
-    addon = next(name for name in files if "cluster-addon-v" in name and name.endswith(".tgz"))
     cluster = {
         "metadata": {"name": "demo"},
         "spec": {
@@ -357,9 +357,7 @@ def demo(version: str) -> dict[str, dict[str, Any]]:
         },
     }
     context = {"Cluster": cluster, "InfraCluster": {"kind": "KINDCluster"}}
-    objects = charts.render_addon(
-        files[addon], files[VALUES].decode(), context, chart_name=addon, kube_version=KUBERNETES
-    )
+    objects = umbrella(of_files(*release(version)), context, Facts("v1.36.3"))
     return {str(charts.identity(obj)): obj for obj in objects}
 
 
