@@ -21,7 +21,8 @@ from .observe import Observed
 from .storage import NoCommonVersion
 
 # Seconds until the next look.
-BACKEND_RETRY = 5.0
+BACKEND_RETRY = 15.0
+"""A workload that runs starts it at once, by way of `provider_report`; this is for events that get lost."""
 PARTIAL_RETRY = 20.0
 
 

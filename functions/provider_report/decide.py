@@ -20,6 +20,11 @@ def decide(observed: Observed, now: datetime) -> Decision:
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider is gone, or going")
+    if observed.continues:
+        # Events come late and twice: it finds out itself whether it can go on.
+        return Decision(
+            reply=phases.next_step(phases.FETCHED, provider, resync=False), message="the installation goes on"
+        )
     if not observed.installed:
         return Decision(message="not installed yet")
     state = State(provider, now)

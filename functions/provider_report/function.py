@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from shared.runtime import Function
+from functools import partial
+
+from shared.api.resources import DAEMON_SET, DEPLOYMENT
+from shared.clients import Clients
+from shared.event import Event
+from shared.runtime import Answer, Function
 
 from .decide import decide
 from .observe import observe
 from .triggers import TRIGGERS
 
-FUNCTION = Function(TRIGGERS, observe, decide)
-handle = FUNCTION.handle
+
+def handle(clients: Clients, event: Event) -> Answer:
+    workload = event.object if event.kind in (DEPLOYMENT.kind, DAEMON_SET.kind) else None
+    return Function(TRIGGERS, partial(observe, changed=workload), decide).handle(clients, event)

@@ -10,6 +10,7 @@ from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
 from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
+from shared.providers.state import under_way
 from shared.workload import inventory
 from shared.workload.inventory import Entry
 from shared.workload.policy import PREFIX
@@ -32,6 +33,8 @@ class Observed:
 
     provider: Object | None
     installed: bool = False
+    continues: bool = False
+    """An installation is under way, and one of its workloads runs, which it may have waited for."""
     awaited: bool = True
     """Whether what it runs is to be looked at."""
     missing: Sequence[str] = ()
@@ -43,9 +46,12 @@ class Observed:
     """Kinds that the API server does not serve (yet)."""
 
 
-def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
+def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Object | None = None) -> Observed:
+    """`changed` is the workload that the event is about, if any."""
     if provider is None or deleting(provider):
         return Observed(provider)
+    if under_way(provider):
+        return Observed(provider, continues=changed is not None and not unready(changed))
     entries = inventory.load(dig(provider, "status.resources"))
     if not contract.installed_version(provider):
         return Observed(provider)

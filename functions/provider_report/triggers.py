@@ -7,14 +7,21 @@ from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
 from shared.providers import phases
 from shared.triggers import Rule, Subscription, Triggers, Watch
 
-_FIELDS = ("metadata.generation", "metadata.deletionTimestamp", "status")
+_FIELDS = ("metadata.generation", "metadata.deletionTimestamp", "status.observedGeneration")
+_OF_DEPLOYMENT = (*_FIELDS, "status.updatedReplicas", "status.availableReplicas")
+_OF_DAEMON_SET = (
+    *_FIELDS,
+    "status.desiredNumberScheduled",
+    "status.updatedNumberScheduled",
+    "status.numberAvailable",
+)
 
 TRIGGERS = Triggers(
     name="provider_report",
     several=tuple(kind.resource for kind in KINDS),
     watches=(
-        Watch(DEPLOYMENT, key=phases.owner, fields=_FIELDS, selector=PROVIDER_LABEL),
-        Watch(DAEMON_SET, key=phases.owner, fields=_FIELDS, selector=PROVIDER_LABEL),
+        Watch(DEPLOYMENT, key=phases.owner, fields=_OF_DEPLOYMENT, selector=PROVIDER_LABEL),
+        Watch(DAEMON_SET, key=phases.owner, fields=_OF_DAEMON_SET, selector=PROVIDER_LABEL),
     ),
     subscriptions=(Subscription(phases.type_of(phases.INSTALLED), phases.about),),
     rules=(

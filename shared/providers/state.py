@@ -21,6 +21,8 @@ AVAILABLE = "ComponentsAvailable"
 _DECISIVE = (CHECKED, INSTALLED, AVAILABLE)
 """What `Ready` depends on; besides, an upgrade that failed."""
 
+_UNDER_WAY = ("Installing", "Upgrading", "WaitingForBackends")
+
 
 def checked(provider: Object) -> bool:
     """Whether the provider passed its checks as it stands. Events that come late are no way around them."""
@@ -28,6 +30,12 @@ def checked(provider: Object) -> bool:
     return condition.get("status") == "True" and condition.get("observedGeneration") == dig(
         provider, "metadata.generation"
     )
+
+
+def under_way(provider: Object) -> bool:
+    """Whether an installation has begun that is neither through nor refused."""
+    condition = get_condition(dig(provider, "status.conditions"), INSTALLED) or {}
+    return condition.get("status") == "False" and condition.get("reason") in _UNDER_WAY
 
 
 @dataclass
