@@ -9,7 +9,7 @@ from shared.api import provider as contract
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.kube import Object, deleting, dig, key_of
+from shared.kube import Key, Object, deleting, dig, key_of
 from shared.providers.peers import works
 from shared.providers.selectors import matches
 from shared.providers.state import CHECKED
@@ -28,12 +28,18 @@ def concerned(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[O
     return []
 
 
-def _names(provider: Object, config_map: Mapping[str, Any]) -> bool:
-    if contract.additional_manifests(provider) == key_of(config_map):
+def may_name(provider: Object, config_map: Key) -> bool:
+    """Whether the provider names this ConfigMap, or selects some of its namespace."""
+    if contract.additional_manifests(provider) == config_map:
         return True
-    selector = dig(provider, "spec.fetchConfig.selector")
-    same = key_of(provider).namespace == key_of(config_map).namespace
-    return selector is not None and same and matches(selector, dig(config_map, "metadata.labels", {}))
+    selects = dig(provider, "spec.fetchConfig.selector") is not None
+    return selects and key_of(provider).namespace == config_map.namespace
+
+
+def _names(provider: Object, config_map: Mapping[str, Any]) -> bool:
+    key, selector = key_of(config_map), dig(provider, "spec.fetchConfig.selector", {})
+    named = contract.additional_manifests(provider) == key
+    return may_name(provider, key) and (named or matches(selector, dig(config_map, "metadata.labels", {})))
 
 
 def _checked(provider: Object) -> bool:

@@ -14,7 +14,7 @@ from shared.providers import peers
 from shared.runtime import Answer, done
 from shared.runtime.emit import emit
 
-from .decide import concerned
+from .decide import concerned, may_name
 from .triggers import TRIGGERS
 
 SOURCE = "/provider_wake"
@@ -33,6 +33,8 @@ def handle(clients: Clients, event: Event) -> Answer:
         providers = peers.all_of(clients, *KINDS) if event.kind == CORE.kind else _providers(clients)
         if not providers:
             return done("there are no providers")
+        if event.kind == CONFIG_MAP.kind and not any(may_name(provider, event.key) for provider in providers):
+            return done("no provider is concerned")  # as with nearly all of them, which need not be read for it
         changed = event.as_object
         if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):  # what decides is not in the event
             resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from functions.provider_wake.decide import concerned
+from functions.provider_wake.decide import concerned, may_name
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
-from shared.kube import Object
+from shared.kube import Key, Object
 from shared.providers.selectors import as_text, matches
 from tests.support.providers_made import READY, provider
 
@@ -87,3 +87,19 @@ def test_selectors(expression: Object, labels: dict[str, str], holds: bool, text
     assert matches(selector, {**labels, "k": "v"}) is holds
     assert not matches(selector, labels)
     assert as_text(selector) == ",".join(filter(None, ["k=v", text]))
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({}, False),
+        ({"additionalManifests": {"name": "c"}}, True),
+        ({"additionalManifests": {"name": "d"}}, False),
+        ({"additionalManifests": {"name": "c", "namespace": "b"}}, False),
+        ({"fetchConfig": {"selector": {"matchLabels": {"x": "y"}}}}, True),
+        ({"fetchConfig": {"url": "https://example.com"}}, False),
+    ],
+)
+def test_config_maps_that_nobody_may_name_are_not_read(spec: Object, named: bool) -> None:
+    assert may_name(infra("i", "a", **spec), Key("a", "c")) is named
+    assert not may_name(infra("i", "other", fetchConfig={"selector": {}}), Key("a", "c"))
