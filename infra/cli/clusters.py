@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .failures import Failure, failures
-from .options import DEFAULT_DIR, ClusterName, Dir, Format, Kubeconfig, Namespace, Output
+from .options import DEFAULT_DIR, ClusterName, Dir, Format, Json, Kubeconfig, Namespace, Output
 from .output import Timeline, out
 from .runs import kubeconfig_of, settings_of
 
@@ -31,6 +31,7 @@ def plan(
     namespace: Namespace = "default",
     release: Release = None,
     output: Output = Format.text,
+    as_json: Json = False,
     exit_code: ExitCode = False,
     directory: Dir = DEFAULT_DIR,
     kubeconfig: Kubeconfig = None,
@@ -43,7 +44,7 @@ def plan(
         os.environ |= settings_of(directory)
         management = _management(directory, kubeconfig)
         forecast = planning.plan(management, _cluster(management, namespace, cluster), release)
-        if output is Format.json:
+        if as_json or output is Format.json:
             typer.echo(json.dumps(forecast.dump(), indent=2))
         else:
             for line in plan_text.lines(forecast):
@@ -56,6 +57,7 @@ def describe_cluster(
     name: Annotated[str, typer.Argument(help="Name of the Cluster.")],
     namespace: Namespace = "default",
     output: Output = Format.text,
+    as_json: Json = False,
     directory: Dir = DEFAULT_DIR,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -68,7 +70,7 @@ def describe_cluster(
         management = _management(directory, kubeconfig)
         facts = describe.gather(management, _cluster(management, namespace, name))
         document = describe.document(facts, datetime.now(UTC))
-        if output is Format.json:
+        if as_json or output is Format.json:
             typer.echo(json.dumps(document, indent=2))
         else:
             describe_text.show(out, document)

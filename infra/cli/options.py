@@ -35,3 +35,6 @@ class Hook(StrEnum):
     FIRST = "AfterControlPlaneInitialized"
     UPGRADE = "BeforeClusterUpgrade"
     UPGRADED = "AfterClusterUpgrade"
+
+
+Json = Annotated[bool, typer.Option("--json", help="The same as -o json.")]

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from .failures import Failure, failures
-from .options import Format, Output
+from .options import Format, Json, Output
 from .output import out
 
 app = typer.Typer(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
@@ -112,7 +112,7 @@ def lint(
         ),
     ] = None,
     output: Output = Format.text,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as -o json: a list of the findings.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check a release without a cluster: a line for each finding, exit code 1 if one is an error."""
     import json

@@ -50,6 +50,7 @@ def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
     world.cluster()
     found = describe.json()
     assert found["cluster"]["name"] == "demo"
+    assert json.loads(describe("--json").stdout)["cluster"]["name"] == "demo"
     assert found["addon"]["state"] == "absent"
     assert f"ClusterAddon {world.namespace}/cluster-addon-demo is not there" in describe.text()
 

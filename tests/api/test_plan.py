@@ -413,7 +413,8 @@ def test_a_release_that_the_stacks_own_sources_lack(world: World, kubeconfig: Pa
 def test_exit_codes(world: World, kubeconfig: Path, tmp_path: Path) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
-    assert invoke(world, kubeconfig, tmp_path).exit_code == 0
+    assert (result := invoke(world, kubeconfig, tmp_path, "--json")).exit_code == 0
+    assert json.loads(result.stdout)["cluster"] == "demo"
     assert invoke(world, kubeconfig, tmp_path, "--exit-code").exit_code == 3
     world.settle()
     assert invoke(world, kubeconfig, tmp_path, "--exit-code").exit_code == 0
