@@ -24,6 +24,7 @@ from shared.kube import Client, connect
 
 from . import crds
 from .functions_server import FunctionsServer
+from .namespaces import Namespaces
 
 STATE = "up.json"
 
@@ -55,6 +56,7 @@ class Stack:
         self._delivery: HttpDelivery | None = None
         self.forwarder: Forwarder | None = None
         self.client: Client | None = None
+        self._namespaces: Namespaces | None = None
 
     @property
     def kubeconfig(self) -> Path:
@@ -94,6 +96,8 @@ class Stack:
         self._delivery = HttpDelivery(self.functions.url)
         self.forwarder = Forwarder(self.client, catalog.triggers(), self._delivery, listener=listener)
         self.forwarder.start()
+        self._namespaces = Namespaces(self._planes)
+        self._namespaces.start()
         object_store.wait_ready(self._store.url)
         self._progress(f"functions at {self.functions.url}: {', '.join(catalog.NAMES)}")
         urls = Urls(plane.url, self.functions.url, ingress, self._store.url)
@@ -116,7 +120,9 @@ class Stack:
             self._delivery.close()  # the functions' server waits for idle connections otherwise
         if self.functions is not None:
             self.functions.close()
-        planes = [self.directory / "management", *self._workloads()]
+        if self._namespaces is not None:
+            self._namespaces.stop()
+        planes = self._planes()
         with ThreadPoolExecutor(len(planes)) as pool:
             list(pool.map(control_plane.stop, planes))
         if self._store is not None:
@@ -132,12 +138,14 @@ class Stack:
         self._store.stop()
         self._store = object_store.start(port)
 
-    def _workloads(self) -> list[Path]:
-        return [path for path in (self.directory / "clusters").glob("*") if path.is_dir()]
+    def _planes(self) -> list[Path]:
+        """Those of the management cluster and the workload clusters."""
+        workloads = (path for path in (self.directory / "clusters").glob("*") if path.is_dir())
+        return [self.directory / "management", *workloads]
 
     def _end_leftovers(self) -> None:
         """A former run that was killed may have left its planes for a moment."""
-        for plane in (self.directory / "management", *self._workloads()):
+        for plane in self._planes():
             control_plane.stop(plane)
 
     def _settings(self, store: str, ingress: str) -> dict[str, str]:

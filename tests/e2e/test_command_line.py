@@ -85,7 +85,7 @@ def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
     assert "nothing runs" in run("down", "--dir", folder).stdout
 
 
-def test_a_cluster_stack_in_a_local_run(tmp_path: Path, kubectl: Path) -> None:
+def test_cluster_stacks_and_namespaces_of_a_local_run(tmp_path: Path, kubectl: Path) -> None:
     folder = tmp_path / "run"
     try:
         started = run("up", "--dir", folder, "--detach")
@@ -96,6 +96,9 @@ def test_a_cluster_stack_in_a_local_run(tmp_path: Path, kubectl: Path) -> None:
         listed = [*ask, "get", "clusterclasses", "-o", "name"]
         classes = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
         assert classes == ["clusterclass.cluster.x-k8s.io/local-demo-1-36-v3"]
+        subprocess.run([*ask, "create", "namespace", "short"], check=True)
+        subprocess.run([*ask, "create", "configmap", "inside", "-n", "short"], check=True)
+        subprocess.run([*ask, "delete", "namespace", "short", "--timeout=60s"], check=True)
     finally:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

@@ -1,0 +1,69 @@
+"""Namespaces of local runs end without a controller for them, but not before what is in them has ended."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from infra.local.namespaces import NAMESPACE, Namespaces, finish, leaving
+from shared.api.resources import CONFIG_MAP, KIND_CLUSTER
+from shared.kube import Client, Key, Object
+from tests.support.releases import config_map
+
+
+def kind_cluster(namespace: str, **metadata: object) -> Object:
+    body = {"name": "held", "namespace": namespace, **metadata}
+    return {
+        "apiVersion": KIND_CLUSTER.api_version,
+        "kind": "KINDCluster",
+        "metadata": body,
+        "spec": {"clusterName": "held"},
+    }
+
+
+def leave(client: Client, name: str) -> Object:
+    client.delete(NAMESPACE, Key("", name))
+    [found] = [one for one in leaving(client) if one["metadata"]["name"] == name]
+    return found
+
+
+def test_what_is_inside_goes_first(management: Client, namespace: str) -> None:
+    management.create(CONFIG_MAP, config_map("a", namespace=namespace))
+    management.create(
+        CONFIG_MAP,
+        config_map("b", namespace=namespace)
+        | {
+            "metadata": {
+                "name": "b",
+                "namespace": namespace,
+                "finalizers": ["example.com/held"],
+            }
+        },
+    )
+    management.create(KIND_CLUSTER, kind_cluster(namespace))
+    found = leave(management, namespace)
+    assert not finish(management, found)
+    assert [obj["metadata"]["name"] for obj in management.list(CONFIG_MAP, namespace)] == ["b"]
+    assert list(management.list(KIND_CLUSTER, namespace)) == []
+    assert management.find(NAMESPACE, Key("", namespace)) is not None
+    management.patch(CONFIG_MAP, Key(namespace, "b"), {"metadata": {"finalizers": None}})
+    assert finish(management, found)
+    assert management.find(NAMESPACE, Key("", namespace)) is None
+
+
+def test_others_stay(management: Client, namespace: str) -> None:
+    management.create(CONFIG_MAP, config_map("a", namespace=namespace))
+    assert namespace not in [one["metadata"]["name"] for one in leaving(management)]
+
+
+def test_in_the_background_of_planes_that_run(management: Client, namespace: str, plane: Path, tmp_path: Path) -> None:
+    namespaces = Namespaces(lambda: [tmp_path / "none", plane], every=0.05)
+    namespaces.start()
+    try:
+        management.delete(NAMESPACE, Key("", namespace))
+        deadline = time.monotonic() + 30
+        while management.find(NAMESPACE, Key("", namespace)) is not None:
+            assert time.monotonic() < deadline, "the namespace does not end"
+            time.sleep(0.05)
+    finally:
+        namespaces.stop()
