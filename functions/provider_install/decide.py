@@ -92,7 +92,7 @@ def _issue(provider: Object, request: Request, before: Object | None) -> Effect:
     secret = certificates.issue(request, before)
     if before is not None:
         return Patch(SECRET, before, {"data": secret["data"]})
-    secret["metadata"]["ownerReferences"] = [owner_reference(provider)]
+    secret["metadata"] |= {"labels": _labels(provider), "ownerReferences": [owner_reference(provider)]}
     return Create(SECRET, secret)
 
 
@@ -153,10 +153,14 @@ def _kept(provider: Object, secret: Object) -> Object:
     metadata = {
         "name": secret["metadata"]["name"],
         "namespace": secret["metadata"]["namespace"],
-        "labels": {contract.COMPONENT_LABEL: "", contract.PROVIDER_LABEL: contract.label_of(provider)},
+        "labels": _labels(provider),
         "ownerReferences": [owner_reference(provider)],
     }
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": secret["type"], "data": secret["data"]}
+
+
+def _labels(provider: Object) -> dict[str, str]:
+    return {contract.COMPONENT_LABEL: "", contract.PROVIDER_LABEL: contract.label_of(provider)}
 
 
 def _plan(

@@ -6,11 +6,12 @@ import pytest
 
 from functions.provider_delete.triggers import TRIGGERS as DELETE
 from functions.provider_preflight.triggers import TRIGGERS as PREFLIGHT
-from shared.api.provider import FINALIZER, HASH_ANNOTATION
+from functions.provider_wake.triggers import TRIGGERS as WAKE
+from shared.api.provider import FINALIZER, HASH_ANNOTATION, PROVIDER_LABEL
 from shared.event import change_event
 from shared.kube import Key, Object
 from shared.triggers import Triggers
-from tests.support.providers_made import provider
+from tests.support.providers_made import READY, provider
 
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
@@ -40,3 +41,18 @@ def test_only_what_is_going_is_deleted(metadata: Object, concerned: bool) -> Non
     key = Key("capi-system", "cluster-api")
     assert DELETE.key(change_event(changed, "update", source="/test")) == (key if concerned else None)
     assert DELETE.key(change_event(changed, "update", source="/sweep", reference=True)) == key
+
+
+@pytest.mark.parametrize(
+    ("conditions", "concerned"), [([], False), ([READY | {"status": "False"}], False), ([READY], True)]
+)
+def test_others_hear_of_a_core_provider_that_works(conditions: list[Object], concerned: bool) -> None:
+    changed = provider(conditions=conditions)
+    key = Key("capi-system", "cluster-api")
+    assert WAKE.key(change_event(changed, "update", source="/test")) == (key if concerned else None)
+    assert WAKE.key(change_event(changed, "update", source="/sweep", reference=True)) == key
+
+
+def test_what_providers_bring_is_no_input_of_any() -> None:
+    selectors = {watch.resource.kind: watch.selector for watch in WAKE.watches}
+    assert all(f"!{PROVIDER_LABEL}" in selectors[kind].split(",") for kind in ("Secret", "ConfigMap"))
