@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,22 @@ def test_a_workload_that_went_is_no_way_past_the_checks(providers: Providers, re
     providers.tell(deployment, DEPLOYMENT, "delete")
     assert dig(providers.get(*CORE_KEY), "status.installedVersion") == "v1.2.0"
     assert value(providers, "made-up-settings") == "v1.2.0"
+
+
+@pytest.mark.parametrize("through", [["provider_install"], PHASES], ids=["lost", "followed"])
+def test_late_events_bring_nothing_from_a_former_source(
+    providers: Providers, releases: Path, through: Sequence[str]
+) -> None:
+    """What another source has at the same version is checked, but not fetched yet."""
+    for repository, content in (("org/one", "1"), ("org/two", "2")):
+        publish(releases, "v1.1.0", [config_map("one", content)], repository=repository)
+        config = {"url": providers.url("core-components.yaml", repository=repository)}
+        providers.apply(*CORE_KEY, version="v1.1.0", fetchConfig=config)
+        if content == "2":
+            providers.send_to(["provider_preflight"], *CORE_KEY)
+            providers.send(late(providers, phases.FETCHED), through)
+        providers.until_ready(*CORE_KEY)
+        assert value(providers, "one") == content
 
 
 @pytest.mark.parametrize("seed", range(2))
