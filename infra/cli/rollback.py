@@ -18,6 +18,8 @@ from .failures import Failure
 from .output import wait_for
 from .text import plain
 
+_WIDE = 4000
+"""Characters of a condition: several errors of an API server, each with its object."""
 _ANNOTATION = ("metadata", "annotations", history.ROLLBACK)
 
 
@@ -68,7 +70,7 @@ def wait(management: Client, key: Key, *, within: float, tell: Callable[[str], N
         cluster = management.get(CLUSTER, key)
         addon = addon_of_cluster(management, cluster)
         ready = get_condition(dig(addon, "status.conditions", []), READY) or {}
-        heard = ": ".join(plain(ready[name]) for name in ("reason", "message") if ready.get(name))
+        heard = ": ".join(plain(ready[name], most=_WIDE) for name in ("reason", "message") if ready.get(name))
         return at_rest(addon, cluster)
 
     what = "what was asked for (do the functions run?)"

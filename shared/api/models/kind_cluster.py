@@ -20,7 +20,7 @@ class KINDClusterSpec(Model):
     cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
     """The name that the cluster gets in kind."""
     kubernetes_version: str = Field("1.21", pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
-    """A minor version, 1.14 or later."""
+    """A minor version, 1.14 or later, that is asked for. The runtime `local` has one only, and runs that."""
     runtime: Literal["local", "kind"] | None = None
     """`kind` for a cluster in containers, `local` for a control plane of plain processes."""
     control_plane_endpoint: Endpoint | None = None
