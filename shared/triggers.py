@@ -41,7 +41,7 @@ class Watch:
     bare reference (apiVersion, kind, name, namespace) where `reference` is set: such events carry no content, which
     is how Secrets are watched without their values travelling. `fields` are the dotted paths that matter; an update
     that touches none of them is not forwarded (empty: every update is). Of annotations, those in `own` do not matter:
-    the functions write them themselves.
+    the functions write them themselves. `digest` is what must differ where less matters than the whole `fields`.
     """
 
     resource: Resource
@@ -51,9 +51,12 @@ class Watch:
     reference: bool = False
     selector: str = ""
     own: tuple[str, ...] = ()
+    digest: Callable[[Mapping[str, Any]], object] | None = None
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """What must differ for an update to matter; comparable with ==."""
+        if self.digest is not None:
+            return self.digest(obj)
         if not self.fields:
             return dig(obj, "metadata.resourceVersion")
         return [self._others(dig(obj, path)) if path == ANNOTATIONS else dig(obj, path) for path in self.fields]

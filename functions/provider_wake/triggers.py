@@ -24,7 +24,7 @@ _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
 TRIGGERS = Triggers(
     name="provider_wake",
     watches=(
-        Watch(CORE.resource, key=working, fields=("status.conditions",), changes=("add", "update")),
+        Watch(CORE.resource, key=working, fields=("status.conditions",), digest=works, changes=("add", "update")),
         Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS),
         Watch(CONFIG_MAP, changes=("add", "update"), reference=True, selector=f"!{PROVIDER_LABEL}"),
     ),

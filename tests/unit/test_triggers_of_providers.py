@@ -56,3 +56,10 @@ def test_others_hear_of_a_core_provider_that_works(conditions: list[Object], con
 def test_what_providers_bring_is_no_input_of_any() -> None:
     selectors = {watch.resource.kind: watch.selector for watch in WAKE.watches}
     assert all(f"!{PROVIDER_LABEL}" in selectors[kind].split(",") for kind in ("Secret", "ConfigMap"))
+
+
+def test_others_hear_once_that_the_core_provider_works() -> None:
+    watch = WAKE.watches[0]
+    before, now = provider(), provider(conditions=[READY])
+    busy = provider(conditions=[READY, {"type": "ProviderUpgraded", "status": "True"}])
+    assert watch.relevant(before) != watch.relevant(now) == watch.relevant(busy)
