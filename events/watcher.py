@@ -162,7 +162,9 @@ class _Stream:
         if isinstance(error, Gone):
             log.info("watch of %s fell behind, listing anew: %s", self._feed, error)
         elif isinstance(error, ApiError):
-            log.warning("watch of %s, attempt %d, again in %.1fs: %s", self._feed, self._failures, pause, error)
+            # Once is nothing: a server that starts, or a kind that was just defined, refuses the first.
+            level = logging.WARNING if self._failures > 1 else logging.INFO
+            log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self._feed, self._failures, pause, error)
         else:
             log.exception("watch of %s failed, again in %.1fs", self._feed, pause)
         return pause
