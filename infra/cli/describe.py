@@ -200,14 +200,14 @@ def _addon(addon: Object, now: datetime) -> Object:
 
 
 def _waiting(addon: Object, now: datetime) -> Object | None:
-    """The condition that `Ready` sums up, where it is not true; but without a release there is none to wait for."""
+    """The condition that `Ready` sums up, where it is not true and something is still to come."""
     conditions = _listed(addon, "status.conditions")
     ready = get_condition(conditions, READY) or {}
     if ready.get("status") in (None, "True"):
         return None
     same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
     cause = same[0] if same else ready
-    return None if cause.get("reason") == NO_RELEASE else _condition(cause, now)
+    return None if cause.get("reason") in (NO_RELEASE, history.ROLLED_BACK) else _condition(cause, now)
 
 
 def _inventory(entries: Sequence[Entry]) -> Object:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.markup import escape
 
+from shared.releases.naming import ReleaseName
 from shared.workload.diff import ABSENT, WITHHELD, Field
 from shared.workload.preview import Change
 
@@ -36,8 +37,7 @@ _WORDS = {
 
 def lines(forecast: Forecast) -> Iterator[str]:
     """In rich's markup."""
-    change = f"{forecast.present or 'nothing'} -> {forecast.wanted}"
-    yield f"[bold]Cluster {forecast.cluster}[/bold]  {escape(plain(change))}"
+    yield f"[bold]Cluster {forecast.cluster}[/bold]  {escape(plain(_releases(forecast.present, forecast.wanted)))}"
     yield "  " + escape(plain(f"addons {forecast.addon_version}, rendered for Kubernetes {forecast.kubernetes}"))
     for note in forecast.notes:
         yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
@@ -47,6 +47,13 @@ def lines(forecast: Forecast) -> Iterator[str]:
     yield "[bold]" + ", ".join(summary(forecast.counts)) + "[/bold]"
     if forecast.counts["unknown"]:
         yield "[red]nothing of this would begin[/red], not even deletions, before the kinds marked ? are known"
+
+
+def _releases(present: str, wanted: str) -> str:
+    """From which to which; only one where both are the same, however either is spelled."""
+    if ReleaseName.from_class_name(present) == ReleaseName.from_class_name(wanted):
+        return wanted
+    return f"{present or 'nothing'} -> {wanted}"
 
 
 def summary(counts: dict[str, int]) -> Iterable[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from functions.addon_apply import history
 from infra.cli.describe import NO_RELEASE, Facts, document
 from infra.cli.describe_text import show
 from shared.clients import Found
@@ -80,6 +81,7 @@ WAITS: list[tuple[list[Object], Object | None]] = [
         [condition("Ready", message="m"), condition("ClusterAddonConfigValidated", message="m", reason=NO_RELEASE)],
         None,
     ),
+    ([condition("Ready", message="m"), condition("HelmChartApplied", message="m", reason=history.ROLLED_BACK)], None),
 ]
 
 

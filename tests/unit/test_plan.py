@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -197,6 +198,20 @@ def test_text() -> None:
     ):
         assert words in told, told
     assert told.count("ConfigMap ns/a") == 2
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "said"),
+    [
+        ("", "x-y-1-36-v1", "nothing -> x-y-1-36-v1"),
+        ("x-y-1-36-v1", "x-y-1-36-v1", "x-y-1-36-v1"),
+        ("x-y-1-36-v0-sha-abc", "x-y-1-36-v0-sha.abc", "x-y-1-36-v0-sha.abc"),
+        ("x-y-1-36-v0-sha-abc", "x-y-1-36-v0-sha.abd", "x-y-1-36-v0-sha-abc -> x-y-1-36-v0-sha.abd"),
+    ],
+)
+def test_from_which_release_to_which(present: str, wanted: str, said: str) -> None:
+    told = next(plan_text.lines(replace(forecast(), present=present, wanted=wanted)))
+    assert told == f"[bold]Cluster ns/demo[/bold]  {said}"
 
 
 @pytest.mark.parametrize(("actions", "said"), [(["unknown", "delete"], True), (["delete"], False), ([], False)])
