@@ -39,16 +39,19 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
     kind = contract.kind_of(provider)
     others = peers.all_of(clients, *KINDS[1:]) if kind.is_core else []
     forced = dig(provider, FORCE) == "true"
-    custom = {} if forced else _counted(clients, entries)
+    custom = {} if forced else _counted(clients, provider, entries)
     return Observed(provider, entries, custom, others, _downloads(clients, provider), here(clients))
 
 
-def _counted(clients: Clients, entries: Sequence[Entry]) -> dict[str, int]:
+def _counted(clients: Clients, provider: Object, entries: Sequence[Entry]) -> dict[str, int]:
+    names = [entry.name for entry in entries if (entry.group, entry.kind) == (CRD.group, CRD.kind)]
+    if not names:
+        return {}
+    selector = f"{contract.PROVIDER_LABEL}={contract.label_of(provider)}"
+    labelled = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
     counts = {}
-    for entry in entries:
-        if (entry.group, entry.kind) != (CRD.group, CRD.kind):
-            continue
-        crd = clients.management.find(CRD, Key("", entry.name))
+    for name in names:
+        crd = labelled.get(name) or clients.management.find(CRD, Key("", name))
         served = [each for each in dig(crd, "spec.versions", []) if each.get("served")]
         if not served:
             continue

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..charts.manifests import install_rank
+from ..charts.manifests import Identity, install_rank
 from ..clients import Workload
-from ..kube import ApiError, Conflict, Key, Object, Resource, Unavailable, dig
+from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
+from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD
 from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, Entry, is_owned
 from .policy import PREFIX, Policy
@@ -17,8 +19,12 @@ KEEP = ("metadata", "annotations", "helm.sh/resource-policy")
 KEPT = "kept"
 """Status of what stays in the cluster, and in the inventory, until somebody decides."""
 
-_GONE_WITHIN = 5.0
-"""Seconds that custom resources may take to go before a later look is better than waiting on."""
+_GONE_WITHIN = 7.0
+"""Seconds without anything going before a later look is better than waiting on. More than the five after which an API
+server looks again whether the objects of a CRD are gone."""
+
+_LIST_FROM = 3
+"""Objects of one kind from which on one list is cheaper than a look at each."""
 
 _BUILT_IN = ("", "apps", "batch", "autoscaling", "policy", "extensions")
 
@@ -39,8 +45,8 @@ def backwards(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def prune(workload: Workload, entry: Entry, policy: Policy) -> Entry | None:
-    """None once the object is gone. Else its entry: with an error where it has to be tried again, `kept` where it
-    stays until somebody decides, unchanged without error where it is none of ours any more.
+    """None once the object is deleted (see also `linger`). Else its entry: with an error where it has to be tried
+    again, `kept` where it stays until somebody decides, unchanged without error where it is none of ours any more.
 
     Raises `Unavailable` where the server fails.
     """
@@ -61,8 +67,6 @@ def prune(workload: Workload, entry: Entry, policy: Policy) -> Entry | None:
             if others:
                 return replace(entry, status=KEPT, error=others)
         workload.client.delete(resource, key, uid=live["metadata"]["uid"])
-        if is_custom(entry) or resource.kind == CRD.kind:
-            return _gone(workload, resource, key, failed)
     except Conflict:
         return replace(entry, error="")  # replaced between the look and the deletion: not ours
     except Unavailable:
@@ -93,13 +97,52 @@ def _others(workload: Workload, crd: Mapping[str, object]) -> str:
     )
 
 
-def _gone(workload: Workload, resource: Resource, key: Key, failed: Entry) -> Entry | None:
-    deadline = time.monotonic() + _GONE_WITHIN
-    pause = 0.02
-    while (live := workload.client.find(resource, key)) is not None:
-        if time.monotonic() > deadline:
-            finalizers = ", ".join(dig(live, "metadata.finalizers", [])) or "none"
-            return replace(failed, error=f"not pruned: it is being deleted, its finalizers hold it: {finalizers}")
+def linger(workload: Workload, entries: Iterable[Entry]) -> dict[Identity, str]:
+    """Waits a while for what was deleted and takes its time: custom resources and CRDs. Returns what holds the rest.
+
+    Raises `ApiError`.
+    """
+    waiting = [entry for entry in entries if is_custom(entry) or (entry.group, entry.kind) == (CRD.group, CRD.kind)]
+    deadline, pause = time.monotonic() + _GONE_WITHIN, 0.02
+    while waiting:
+        left = _left(workload, waiting)
+        if not left or time.monotonic() > deadline:
+            return {who: f"finalizers hold it: {', '.join(names) or 'none'}" for who, names in left.items()}
+        if len(left) < len(waiting):  # some went: the rest have their time, too
+            deadline = time.monotonic() + _GONE_WITHIN
+        waiting = [entry for entry in waiting if entry.identity in left]
         time.sleep(pause)
         pause = min(pause * 2, 0.5)
-    return None
+    return {}
+
+
+def _left(workload: Workload, entries: Sequence[Entry]) -> dict[Identity, list[str]]:
+    """The finalizers of those that are still there: by one list for each kind and namespace, or by a look at each."""
+    left: dict[Identity, list[str]] = {}
+    places: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        places[entry.api_version, entry.kind, entry.namespace].append(entry)
+    for (api_version, kind, namespace), members in places.items():
+        resource = workload.discovery.resource(api_version, kind)
+        if resource is None:
+            continue
+        there = {obj["metadata"]["name"]: obj["metadata"] for obj in _look(workload, resource, namespace, members)}
+        for entry in members:
+            metadata = there.get(entry.name)
+            if metadata is not None and entry.uid in ("", metadata["uid"]):
+                left[entry.identity] = metadata.get("finalizers") or []
+    return left
+
+
+def _look(workload: Workload, resource: Resource, namespace: str, members: Sequence[Entry]) -> list[Object]:
+    namespace = namespace if resource.namespaced else ""
+    if len(members) < _LIST_FROM:
+        found = (workload.client.find(resource, Key(namespace, entry.name)) for entry in members)
+        return [obj for obj in found if obj is not None]
+    try:
+        pages = workload.client.pages(
+            resource, namespace, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST, limit=500
+        )
+        return [obj for page in pages for obj in page["items"]]
+    except NotFound:
+        return []  # the kind is gone, and its objects with it

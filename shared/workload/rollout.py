@@ -21,7 +21,7 @@ from .apply import Held, Refused, apply
 from .fields import contains, differences, with_live
 from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, SYNCED, Entry, Plan, Step, content_hash
 from .policy import Policy
-from .prune import KEPT, backwards, prune
+from .prune import KEPT, backwards, linger, prune
 from .readiness import completed, unready
 
 _Live = Object | ApiError | None
@@ -302,7 +302,8 @@ class Rollout:
             if failed:
                 left += wave
                 continue
-            for entry, result in zip(wave, pool.map(self._prune_one, wave), strict=True):
+            results = self._lingering(wave, list(pool.map(self._prune_one, wave)))
+            for entry, result in zip(wave, results, strict=True):
                 if result is None:
                     outcome.pruned += (entry,)
                 elif result.error:
@@ -314,6 +315,20 @@ class Rollout:
         if failed:
             raise Incomplete(outcome, unavailable=self._stop.is_set())
         return outcome
+
+    def _lingering(self, wave: Sequence[Entry], results: Sequence[Entry | None]) -> list[Entry | None]:
+        """The results with what does not go, though it was deleted."""
+        deleted = [entry for entry, result in zip(wave, results, strict=True) if result is None]
+        try:
+            held = {who: f"it is being deleted, its {why}" for who, why in linger(self.workload, deleted).items()}
+        except ApiError as error:
+            held = {entry.identity: error.detail for entry in deleted}
+        return [
+            replace(entry, status=NOT_SYNCED, error=f"not pruned: {held[entry.identity]}")
+            if result is None and entry.identity in held
+            else result
+            for entry, result in zip(wave, results, strict=True)
+        ]
 
     def _prune_one(self, entry: Entry) -> Entry | None:
         if self._stop.is_set():

@@ -1,0 +1,135 @@
+"""CRDs come and go together: what is waited for is looked at with one request where there are several."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from shared.charts.manifests import Identity
+from shared.clients import Workload
+from shared.kube import Client, Key, Object, Resource
+from shared.kube.crds import CRD, await_all
+from shared.workload.inventory import OWNED, OWNED_LABEL, Entry
+from shared.workload.policy import Policy
+from shared.workload.prune import linger, prune
+
+
+@pytest.fixture
+def group(management: Client) -> Iterator[str]:
+    """A group of its own; its CRDs go with the test."""
+    name = f"g{uuid.uuid4().hex[:8]}.example.com"
+    yield name
+    for found in list(management.list(CRD, selector=f"group={name}")):
+        management.delete(CRD, Key("", found["metadata"]["name"]))
+
+
+def kind(group: str, number: int) -> Resource:
+    return Resource(group, "v1", f"Kind{number}", f"kind{number}s")
+
+
+def crd(resource: Resource, names: Mapping[str, str] | None = None) -> Object:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": CRD.api_version,
+        "kind": CRD.kind,
+        "metadata": {
+            "name": f"{resource.plural}.{resource.group}",
+            "labels": {OWNED_LABEL: OWNED, "group": resource.group},
+        },
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {"kind": resource.kind, "plural": resource.plural, **(names or {})},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def applied(client: Client, *crds: Object) -> list[Object]:
+    return [client.apply(CRD, each, manager="test") for each in crds]
+
+
+def entry(obj: Object) -> Entry:
+    group, version = obj["apiVersion"].split("/")
+    metadata = obj["metadata"]
+    return Entry(group, version, obj["kind"], metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+
+
+def instance(client: Client, resource: Resource, namespace: str, name: str, *finalizers: str) -> Object:
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {OWNED_LABEL: OWNED},
+        "finalizers": list(finalizers),
+    }
+    return client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
+
+
+def test_all_are_served_when_it_is_said_so(management: Client, namespace: str, group: str) -> None:
+    kinds = [kind(group, number) for number in range(5)]
+    crds = applied(management, *(crd(each) for each in kinds))
+    before = management.requests
+    assert await_all(management, crds) == {}
+    assert management.requests - before < len(crds)
+    for each in kinds:
+        assert list(management.list(each, namespace)) == []
+
+
+def test_those_that_are_served_need_no_look(management: Client, group: str) -> None:
+    wanted = [crd(kind(group, number)) for number in range(2)]
+    assert await_all(management, applied(management, *wanted)) == {}
+    again = applied(management, *wanted)
+    before = management.requests
+    assert await_all(management, again) == {}
+    assert management.requests == before
+
+
+def test_one_that_comes_to_nothing_is_named_and_the_others_are_served(management: Client, group: str) -> None:
+    first, second, third, fourth = (kind(group, number) for number in range(4))
+    assert await_all(management, applied(management, crd(first))) == {}
+    crds = applied(management, crd(second, {"kind": first.kind}), crd(third), crd(fourth))
+    management.delete(CRD, Key("", crds[2]["metadata"]["name"]))
+    problems = await_all(management, crds)
+    assert set(problems) == {f"{each.plural}.{group}" for each in (second, fourth)}
+    assert "is not accepted" in problems[f"{second.plural}.{group}"]
+    assert "was deleted meanwhile" in problems[f"{fourth.plural}.{group}"]
+
+
+def test_what_was_deleted_is_waited_for(management: Client, group: str) -> None:
+    crds = applied(management, *(crd(kind(group, number)) for number in range(5)))
+    assert await_all(management, crds) == {}
+    workload = Workload(management)
+    entries = [entry(each) for each in crds]
+    assert [prune(workload, each, Policy()) for each in entries] == [None] * 5
+    assert linger(workload, entries) == {}
+    assert list(management.list(CRD, selector=f"group={group}")) == []
+
+
+@pytest.mark.parametrize("others", [0, 4])
+def test_what_a_finalizer_holds_is_named(management: Client, namespace: str, group: str, others: int) -> None:
+    resource = kind(group, 0)
+    assert await_all(management, applied(management, crd(resource))) == {}
+    held = instance(management, resource, namespace, "held", "example.com/holds")
+    free = [instance(management, resource, namespace, f"free{number}") for number in range(others)]
+    workload = Workload(management)
+    entries = [entry(each) for each in (held, *free)]
+    for each in entries:
+        assert prune(workload, each, Policy()) is None
+    assert linger(workload, entries) == {
+        Identity(group, resource.kind, namespace, "held"): "finalizers hold it: example.com/holds"
+    }
+    management.patch(resource, Key(namespace, "held"), {"metadata": {"finalizers": None}})
+    assert linger(workload, entries) == {}
+
+
+def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespace: str, group: str) -> None:
+    resource = kind(group, 0)
+    assert await_all(management, applied(management, crd(resource))) == {}
+    entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(3)]
+    workload = Workload(management)
+    for each in entries:
+        assert prune(workload, each, Policy()) is None
+    instance(management, resource, namespace, "w1")
+    assert linger(workload, entries) == {}
