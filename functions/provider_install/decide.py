@@ -122,7 +122,7 @@ def _roll_out(
     except UnknownKinds as error:
         hint = "install what defines them first"
         return _broken(state, "InstallFailed", f"{str(error).replace('workload', 'management')}; {hint}", INPUT_RETRY)
-    plan, whole = _plan(observed, provider, policy, wanted, state)
+    plan, whole = _plan(observed, policy, wanted, state)
     effects: list[Effect] = []
     if contract.FINALIZER not in dig(provider, "metadata.finalizers", []):
         effects.append(add_finalizer(contract.kind_of(provider).resource, provider, contract.FINALIZER))
@@ -163,13 +163,9 @@ def _labels(provider: Object) -> dict[str, str]:
     return {contract.COMPONENT_LABEL: "", contract.PROVIDER_LABEL: contract.label_of(provider)}
 
 
-def _plan(
-    observed: Observed, provider: Object, policy: Policy, wanted: Sequence[Object], state: State
-) -> tuple[Plan, bool]:
+def _plan(observed: Observed, policy: Policy, wanted: Sequence[Object], state: State) -> tuple[Plan, bool]:
     """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
-    known = observed.known
-    # One that was through is looked at anew: its objects may have been changed by others since.
-    resumed = dig(provider, "status.target.inputs") == observed.digest and not state.is_true(INSTALLED)
+    known, resumed = observed.known, observed.resumed
     whole = inventory.plan(wanted, known, resumed=resumed)
     if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in LATE for step in whole.steps):
         return whole, True
@@ -182,7 +178,7 @@ def _plan(
 
 def _begin(state: State, observed: Observed, provider: Object, plan: Plan, whole: bool) -> list[Effect]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
-    if whole and not plan.count("apply") and not plan.prune:
+    if (whole or observed.resumed) and not plan.count("apply") and not plan.prune:
         return []
     if observed.upgrades:
         reason, what = "Upgrading", f"from {contract.installed_version(provider)} to {contract.version_of(provider)}"

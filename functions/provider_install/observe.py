@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from shared.api import cluster
 from shared.api import provider as contract
+from shared.api.conditions import is_true
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
 from shared.charts.manifests import identity
 from shared.clients import Clients
@@ -14,17 +15,18 @@ from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
 from shared.components.errors import ComponentsError
 from shared.components.render import render
-from shared.kube import Key, Object, deleting, key_of, owner_reference
+from shared.kube import Key, Object, deleting, dig, key_of, owner_reference
 from shared.kube.crds import CRD
 from shared.providers import inputs
 from shared.providers.belongings import belongings
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
-from shared.providers.state import checked
+from shared.providers.state import INSTALLED, checked
 from shared.workload.desired import defined_by
 from shared.workload.inventory import Entry
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, here
+from shared.workload.rollout import look_again
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Observed:
     inputs: Inputs = field(default_factory=Inputs)
     digest: str = ""
     """The hash of all inputs."""
+    known: Sequence[Entry] = ()
+    """What it has brought; of an installation that goes on, as ready as it is now."""
     fetched: Fetched | None = None
     """The components of the version that is asked for; None while they are not in storage."""
     policy: Policy | PolicyError = field(default_factory=Policy)
@@ -48,8 +52,13 @@ class Observed:
     """The CRDs of an upgrade by name, as they are in the cluster."""
 
     @property
-    def known(self) -> list[Entry]:
-        return belongings(self.provider)
+    def resumed(self) -> bool:
+        """Whether an installation of the very same has begun and is not through.
+
+        After one that was through, objects may have been changed by others.
+        """
+        begun = dig(self.provider, "status.target.inputs") == self.digest
+        return begun and not is_true(dig(self.provider, "status.conditions"), INSTALLED)
 
     @property
     def upgrades(self) -> bool:
@@ -59,10 +68,10 @@ class Observed:
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
     if provider is None or deleting(provider) or cluster.is_paused(provider) or not checked(provider):
-        return Observed(provider)
+        return Observed(provider, known=belongings(provider))
     read = inputs.read(clients, provider)
     digest = inputs.applied_hash(provider, read, catalog.overrides_text())
-    observed = Observed(provider, inputs=read, digest=digest)
+    observed = Observed(provider, inputs=read, digest=digest, known=belongings(provider))
     if not resync and inputs.is_installed(provider, digest):
         return replace(observed, unchanged=True)
     components = fetched(clients, provider, read)
@@ -86,17 +95,32 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
 
 def _in_cluster(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> Observed:
     asked = certificates.requests(objects)
-    if asked and clients.discovery.resource(f"{CERT_MANAGER}/v1", "Certificate") is not None:
+    if asked and _has_cert_manager(clients, again=not observed.resumed):
         asked = []
     management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
     wanted = [*_owned(objects, provider), *_listed(provider, management)]
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
     crds: dict[str, Object] = {}
     if observed.upgrades:
-        names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
-        found = {name: clients.management.find(CRD, Key("", name)) for name in names}
-        crds = {name: crd for name, crd in found.items() if crd is not None}
+        crds = _live_crds(clients, provider, [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind])
+    if observed.resumed:
+        known = [look_again(management.workload, entry) if entry.waiting else entry for entry in observed.known]
+        observed = replace(observed, known=known)
     return replace(observed, rendered=wanted, management=management, requests=asked, secrets=secrets, crds=crds)
+
+
+def _has_cert_manager(clients: Clients, *, again: bool) -> bool:
+    """One that comes in the middle of an installation is for the next."""
+    kind = (f"{CERT_MANAGER}/v1", "Certificate")
+    return clients.discovery.resource(*kind) is not None if again else kind in clients.discovery.served()
+
+
+def _live_crds(clients: Clients, provider: Object, names: Sequence[str]) -> dict[str, Object]:
+    """Those that are there: on one list by our label, and a look at each that does not have it."""
+    selector = f"{contract.PROVIDER_LABEL}={contract.label_of(provider)}"
+    labelled = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
+    found = {name: labelled.get(name) or clients.management.find(CRD, Key("", name)) for name in names}
+    return {name: crd for name, crd in found.items() if crd is not None}
 
 
 def _serving(clients: Clients, objects: Sequence[Object]) -> Reached:

@@ -50,7 +50,7 @@ def report(
         # The conditions are as the intent has left them: under way.
         return replace(decision, status={"resources": _dump(outcome.entries)}, proceed=True)
     message = f"its webhooks wait for {told_waiting(outcome.unready)}"
-    state.false(INSTALLED, "WaitingForBackends", message, tell="Normal")
+    state.false(INSTALLED, "WaitingForBackends", message, tell="")
     status = state.status(resources=_dump(outcome.entries))
     return replace(decision, status=status, notices=tuple(state.notices), requeue=BACKEND_RETRY, message=message)
 
