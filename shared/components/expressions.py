@@ -15,7 +15,9 @@ _SPACED = re.compile(r"\$\{[\t\n\f\r ]*+([A-Za-z0-9_$]++)[\t\n\f\r ]*+\}")
 """With blanks around the name, which the grammar does not have; Go's notion of a blank."""
 
 _NAME = re.compile(r"\w+")
-_PLAIN = re.compile(r"(?:[^$]|\$\$|\$(?!\{))++")
+# Nothing follows the repeated groups, so nothing is tried twice. They are not possessive, which Python before 3.11.5
+# gets wrong.
+_PLAIN = re.compile(r"(?:[^$]+|\$\$|\$(?!\{))+")
 _DEFAULT = re.compile(r":?=|:[-?+]")
 _COLONS = re.compile(r":++")
 _SLASHES = re.compile(r"/++")
@@ -24,10 +26,10 @@ _STRIP = re.compile(r"##?|%%?")
 _REPLACE = re.compile(r"/[/#%]?")
 
 # Arguments are one text or one expression, those of defaults any number of them.
-_TEXT = re.compile(r"(?:[^$}]|\$(?!\{))++")
-_OFFSET = re.compile(r"(?![^\0-\x7f])(?:[^$}:]|\$(?!\{))++")
-_SOUGHT = re.compile(r"(?:[^$/\\]|\\[/\\]|\\|\$\$|\$(?!\{))++")
-_REPLACEMENT = re.compile(r"(?:[^$}\\]|\\[/\\]|\\|\$\$|\$(?!\{))++")
+_TEXT = re.compile(r"(?:[^$}]+|\$(?!\{))+")
+_OFFSET = re.compile(r"(?![^\0-\x7f])(?:[^$}:]+|\$(?!\{))+")
+_SOUGHT = re.compile(r"(?:[^$/\\]+|\\[/\\]|\\|\$\$|\$(?!\{))+")
+_REPLACEMENT = re.compile(r"(?:[^$}\\]+|\\[/\\]|\\|\$\$|\$(?!\{))+")
 _ESCAPED = re.compile(r"\\([/\\])|\$(\$)")
 
 

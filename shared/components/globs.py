@@ -49,7 +49,7 @@ def _spread(states: set[int], tests: list[_Test | None]) -> set[int]:
 _TOKEN = re.compile(
     r"""
     (?P<star>\*++) | (?P<any>\?) | \\(?P<escaped>.) | (?P<plain>[^\[\\])
-    | \[(?P<not>\^?+)(?P<class>(?:(?:\\.|[^\\\]-])(?:-(?:\\.|[^\\\]-]))?+)++)\]
+    | \[(?P<not>\^?+)(?P<class>(?:(?:\\.|[^\\\]-])(?:-(?:\\.|[^\\\]-]))?)+)\]
     """,
     re.DOTALL | re.VERBOSE,
 )
