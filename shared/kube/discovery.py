@@ -60,8 +60,9 @@ class Discovery:
     def _load(self) -> None:
         if self._loaded:
             return
-        self._known = {}
-        for path in ("/api", "/apis"):
+        core = {kind: versions for kind, versions in self._known.items() if not kind[0]}
+        self._known = core  # of the server's own version: it stays what it is
+        for path in ("/apis",) if core else ("/api", "/apis"):
             answer = self._client.request("GET", path, accept=_AGGREGATED, subject="discovery")
             if answer.get("kind") == "APIGroupDiscoveryList":
                 self._read_aggregated(answer)
