@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from .client import Client
-from .resources import Key, Object, Resource, dig
+from .resources import Key, Object, Resource, deleting, dig
 
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
@@ -52,7 +52,7 @@ def await_all(client: Client, crds: Iterable[Object], *, within: float = 30.0) -
 
 def _lost(crd: Object | None) -> str:
     """Why it is of no use to wait for it."""
-    if crd is None:
+    if crd is None or deleting(crd):
         return "was deleted meanwhile"
     if _says(crd, "Established", "True"):
         return ""
