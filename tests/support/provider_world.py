@@ -202,7 +202,7 @@ class Providers:
                 self.client.delete(resource, key_of(obj))
 
     def remove_all(self) -> None:
-        """Every provider, by force, with all that it brought; then the namespaces."""
+        """Every provider, by force, with all that it brought, and the marks of other installers on namespaces."""
         for kind in reversed(KINDS):
             for provider in list(self.client.list(kind.resource)):
                 key = key_of(provider)
@@ -213,6 +213,8 @@ class Providers:
                     self.settle(kind, key.name, key.namespace)
                 if self.client.find(kind.resource, key):
                     self.client.patch(kind.resource, key, {"metadata": {"finalizers": None}})
+        for namespace in list(self.client.list(NAMESPACE, selector=PROVIDER_LABEL)):
+            self.client.patch(NAMESPACE, key_of(namespace), {"metadata": {"labels": {PROVIDER_LABEL: None}}})
 
 
 def is_ready(provider: Object) -> bool:
