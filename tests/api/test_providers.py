@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT, SECRET
 from shared.kube import Key, Object, Resource, dig
