@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from . import clusters, provider, provider_commands, release
+from . import clusters, release
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir, Hook, Kubeconfig
 from .output import Timeline, WaitTimeout, err, out
+from .provider import commands as provider
 from .runs import detach as start_detached
 from .runs import end, kubeconfig_of, refuse_second, settings_of, until_signal
 
@@ -253,7 +254,6 @@ def doctor() -> None:
 
 clusters.register(app)
 app.add_typer(release.app)
-provider_commands.register(provider.app)
 app.add_typer(provider.app)
 
 

@@ -13,11 +13,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra import control_plane
-from infra.cli import manifests, provider_init
+from infra.cli import manifests
 from infra.cli.main import app
 from infra.cli.output import WaitTimeout
-from infra.cli.provider_requests import parse
-from infra.cli.provider_standing import providers as listed
+from infra.cli.provider import init
+from infra.cli.provider.requests import parse
+from infra.cli.provider.standing import providers as listed
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.charts import yamls
@@ -133,7 +134,7 @@ def test_waiting_ends_with_the_reason(providers: Providers) -> None:
     providers.settle(INFRASTRUCTURE, "docker", "capd-system")
     asked, said = parse(INFRASTRUCTURE, "docker:capd-system"), list[str]()
     with pytest.raises(WaitTimeout, match="docker: WaitingForCoreProviderReady: Waiting for the CoreProvider"):
-        provider_init.wait(providers.client, [asked], within=0.2, tell=said.append, pause=0.05)
+        init.wait(providers.client, [asked], within=0.2, tell=said.append, pause=0.05)
     [line] = said
     assert line.startswith("InfrastructureProvider capd-system/docker: WaitingForCoreProviderReady")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra import control_plane
-from infra.cli import provider_adopt
+from infra.cli.provider import adopt
 from shared.api.provider import CORE, FINALIZER, HASH_ANNOTATION
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, Resource, dig
@@ -104,7 +104,7 @@ def test_after_the_real_clusterctl(providers: Providers, provider_plane: Path, t
         assert ended.returncode == 0, ended.stderr
         before = providers.client.get(DEPLOYMENT, MANAGER_KEY)
 
-        [found] = provider_adopt.find(providers.client).providers
+        [found] = adopt.find(providers.client).providers
         assert (str(found), found.version) == ("CoreProvider capi-system/cluster-api", PREVIOUS)
         for version in (PREVIOUS, CURRENT):
             core = at(providers, version)
@@ -114,5 +114,5 @@ def test_after_the_real_clusterctl(providers: Providers, provider_plane: Path, t
                 obj = providers.client.get(resource, Key(entry.namespace, entry.name))
                 assert "clusterctl" not in {one["manager"] for one in obj["metadata"]["managedFields"]}, str(entry)
         assert providers.client.get(DEPLOYMENT, MANAGER_KEY)["metadata"]["uid"] == before["metadata"]["uid"]
-        again = provider_adopt.find(providers.client).providers
+        again = adopt.find(providers.client).providers
         assert [one.version for one in again] == [CURRENT]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from infra.cli.failures import Failure
-from infra.cli.provider_adopt import chosen, found, of_label, paused
-from infra.cli.provider_requests import Wanted
+from infra.cli.provider.adopt import chosen, found, of_label, paused
+from infra.cli.provider.requests import Wanted
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, PROVIDER_LABEL, RUNTIME_EXTENSION
 from shared.kube import Key, Object
 

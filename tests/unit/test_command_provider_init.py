@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from infra.cli.failures import Failure
 from infra.cli.main import app
-from infra.cli.provider_requests import Wanted, complete, default_namespace, kind_named, parse, secret_named
-from infra.cli.provider_standing import standing, table
+from infra.cli.provider.requests import Wanted, complete, default_namespace, kind_named, parse, secret_named
+from infra.cli.provider.standing import standing, table
 from shared.api.conditions import READY
 from shared.api.provider import (
     ADDON,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from infra.cli import provider_text
-from infra.cli.provider_crds import brief, dropped
-from infra.cli.provider_plan import Outlook
-from infra.cli.provider_rights import widened
+from infra.cli.provider import plan_text
+from infra.cli.provider.crds import brief, dropped
+from infra.cli.provider.plan import Outlook
+from infra.cli.provider.rights import widened
 from shared.kube import Key, Object
 from shared.workload.diff import compare
 from shared.workload.inventory import Entry
@@ -169,7 +169,7 @@ def test_for_people() -> None:
         widened=("cluster-wide: get [pods]",),
         changes=(Change(ENTRY, "create"), Change(ENTRY, "unchanged")),
     )
-    head, source, note, crd_line, right, change, total = provider_text.lines(made)
+    head, source, note, crd_line, right, change, total = plan_text.lines(made)
     assert head == "[bold]CoreProvider capi-system/cluster-api[/bold]  v1.0.0 -> v1.1.0"
     assert "contract v1beta2" in source
     assert "\x1b" not in note
@@ -177,4 +177,4 @@ def test_for_people() -> None:
     assert right.endswith("get \\[pods]")
     assert "create" in change
     assert "1 to create, 1 unchanged" in total
-    assert list(provider_text.lines(outlook(obstacle="no")))[-1].endswith("no")
+    assert list(plan_text.lines(outlook(obstacle="no")))[-1].endswith("no")

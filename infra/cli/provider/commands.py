@@ -1,4 +1,4 @@
-"""The commands about the providers of a management cluster."""
+"""`provider`: what operators of a management cluster do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from . import provider_transfer
-from .failures import Failure, failures
-from .options import DEFAULT_DIR, Dir, Format, Kubeconfig, Output
-from .output import Timeline, err, out
-from .provider_options import (
+from ..failures import Failure, failures
+from ..options import DEFAULT_DIR, Dir, Format, Kubeconfig, Output
+from ..output import Timeline, err, out
+from ..runs import running, settings_of
+from ..text import plain
+from . import render, transfer
+from .options import (
     Addon,
     Bootstrap,
     ConfigSecret,
@@ -31,8 +33,6 @@ from .provider_options import (
     management,
     parsed,
 )
-from .runs import running, settings_of
-from .text import plain
 
 
 def init(
@@ -54,9 +54,10 @@ def init(
 
     A provider that is there already is left alone. With --dry-run no cluster is needed.
     """
-    from . import manifests, provider_init
-    from .provider_requests import complete, secret_named
-    from .provider_requests import manifests as asked_for
+    from .. import manifests
+    from .init import create, follow, unknown
+    from .requests import complete, secret_named
+    from .requests import manifests as asked_for
 
     with failures():
         wanted = complete(parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon))
@@ -65,20 +66,20 @@ def init(
                 "no provider is asked for: name one, such as `--infrastructure docker`, or `--core cluster-api`"
             )
         secret = secret_named(config_secret)
-        for note in provider_init.unknown(wanted):
+        for note in unknown(wanted):
             err.print(f"[yellow]note:[/yellow] {escape(plain(note))}")
         if dry_run:
             sys.stdout.write(manifests.dump(asked_for(wanted, secret)))
             return
         client, timeline = management(directory, kubeconfig), Timeline()
-        asked = provider_init.create(client, wanted, secret, timeline.say)
+        asked = create(client, wanted, secret, timeline.say)
         obstacle = "" if kubeconfig or running(directory) else "no functions run here"
-        provider_init.follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
+        follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
 
 
 def list_(output: Output = Format.text, directory: Dir = DEFAULT_DIR, kubeconfig: Kubeconfig = None) -> None:
     """List the providers of a cluster: what is installed, what is asked for, and why one is not ready."""
-    from .provider_standing import providers, standing, table
+    from .standing import providers, standing, table
 
     with failures():
         found = [standing(provider) for provider in providers(management(directory, kubeconfig))]
@@ -108,7 +109,8 @@ def plan(
     """
     from shared.components.errors import ComponentsError
 
-    from . import provider_plan, provider_text
+    from .plan import plan as foresee
+    from .plan_text import lines
 
     with failures(ComponentsError):
         client = management(directory, kubeconfig)
@@ -121,10 +123,10 @@ def plan(
         os.environ |= settings_of(directory)
         outlooks = []
         for provider in asked:
-            outlook = provider_plan.plan(client, provider, version)
+            outlook = foresee(client, provider, version)
             outlooks.append(outlook)
             if output is Format.text:
-                for line in provider_text.lines(outlook):
+                for line in lines(outlook):
                     out.print(line)
         if output is Format.json:
             typer.echo(json.dumps([outlook.dump() for outlook in outlooks], indent=2))
@@ -139,8 +141,10 @@ def _check_version(version: str) -> None:
         raise Failure(f"--version {version!r} is no version such as v1.2.3")
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(init)
-    app.command("list")(list_)
-    app.command()(plan)
-    provider_transfer.register(app)
+app = typer.Typer(name="provider", help="Providers of Cluster API.", no_args_is_help=True)
+app.command()(render.render)
+app.command()(init)
+app.command("list")(list_)
+app.command()(plan)
+app.command()(transfer.adopt)
+app.command()(transfer.export)

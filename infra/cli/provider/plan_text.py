@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rich.markup import escape
 
-from . import plan_text
-from .provider_crds import brief
-from .provider_plan import Outlook
-from .text import plain
+from ..plan_text import objects, summary
+from ..text import plain
+from .crds import brief
+from .plan import Outlook
 
 
 def lines(outlook: Outlook) -> Iterator[str]:
@@ -27,5 +27,5 @@ def lines(outlook: Outlook) -> Iterator[str]:
         yield f"  [yellow]of a CRD:[/yellow] {escape(plain(told))}"
     for told in outlook.widened:
         yield f"  [yellow]new right:[/yellow] {escape(plain(told))}"
-    yield from plan_text.objects(map(brief, outlook.changes))
-    yield "  [bold]" + ", ".join(plan_text.summary(outlook.counts)) + "[/bold]"
+    yield from objects(map(brief, outlook.changes))
+    yield "  [bold]" + ", ".join(summary(outlook.counts)) + "[/bold]"

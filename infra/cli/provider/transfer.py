@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from .failures import Failure, failures
-from .options import DEFAULT_DIR, Dir, Kubeconfig
-from .output import Timeline, err
-from .provider_options import (
+from ..failures import Failure, failures
+from ..options import DEFAULT_DIR, Dir, Kubeconfig
+from ..output import Timeline, err
+from ..runs import running, settings_of
+from ..text import plain
+from .options import (
     Addon,
     Bootstrap,
     ConfigSecret,
@@ -29,8 +31,6 @@ from .provider_options import (
     management,
     parsed,
 )
-from .runs import running, settings_of
-from .text import plain
 
 
 def adopt(
@@ -51,18 +51,20 @@ def adopt(
 
     Each gets a provider object of the version that runs; then the functions take its objects over.
     """
-    from . import manifests, provider_adopt, provider_init
-    from .provider_requests import kind_named, secret_named
+    from .. import manifests
+    from . import adopt as adopting
+    from .init import create, follow, unknown
+    from .requests import kind_named, secret_named
 
     with failures():
         if every is bool(kind and name):
             raise Failure("say which: KIND and NAME, or --all; `--all --dry-run` shows what there is")
         secret, client = secret_named(config_secret), management(directory, kubeconfig)
-        found = provider_adopt.find(client)
-        wanted = list(found.providers) if every else provider_adopt.chosen(found.providers, kind_named(kind), name)
-        wanted = provider_adopt.paused(wanted) if pause else wanted
-        at_work = provider_adopt.operator(client)
-        for note in (*found.unclear, *provider_init.unknown(wanted), *([at_work] if at_work and dry_run else [])):
+        found = adopting.find(client)
+        wanted = list(found.providers) if every else adopting.chosen(found.providers, kind_named(kind), name)
+        wanted = adopting.paused(wanted) if pause else wanted
+        at_work = adopting.operator(client)
+        for note in (*found.unclear, *unknown(wanted), *([at_work] if at_work and dry_run else [])):
             err.print(f"[yellow]note:[/yellow] {escape(plain(note))}")
         if dry_run:
             sys.stdout.write(manifests.dump(one.dump(secret) for one in wanted))
@@ -74,10 +76,10 @@ def adopt(
         if at_work:
             raise Failure(at_work)
         timeline = Timeline()
-        asked = provider_init.create(client, wanted, secret, timeline.say)
+        asked = create(client, wanted, secret, timeline.say)
         obstacle = "" if kubeconfig or running(directory) else "no functions run here"
         obstacle = "they are paused" if pause else obstacle
-        provider_init.follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
+        follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
 
 
 class Form(StrEnum):
@@ -120,30 +122,25 @@ def export(
     from shared.releases.sources.access import Access
     from shared.storage import StorageError
 
-    from . import provider_export
-    from .provider_standing import providers
+    from . import export as exporting
+    from .standing import providers
 
     with failures(ComponentsError, SourceError, StorageError, OSError):
         wanted = parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
         if every is bool(wanted):
             raise Failure("say which: --all for what the cluster has, or providers such as `--infrastructure docker`")
-        target, timeline = provider_export.target(to), Timeline()
+        target, timeline = exporting.target(to), Timeline()
         if every:
             os.environ |= settings_of(directory)
             client = management(directory, kubeconfig)
-            exported = [provider_export.installed(client, provider) for provider in providers(client)]
+            exported = [exporting.installed(client, provider) for provider in providers(client)]
             if not exported:
                 raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
         else:
-            exported = [provider_export.asked_for(one) for one in wanted]
+            exported = [exporting.asked_for(one) for one in wanted]
         if isinstance(target, Path):
-            provider_export.to_folder(target, exported, layers=form is Form.OCI, tell=timeline.say)
+            exporting.to_folder(target, exported, layers=form is Form.OCI, tell=timeline.say)
             return
         password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
         access = Access(username=username, password=password, authority=ca_file.read_text() if ca_file else "")
-        provider_export.to_registry(target, exported, access, force=force, tell=timeline.say)
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(adopt)
-    app.command()(export)
+        exporting.to_registry(target, exported, access, force=force, tell=timeline.say)

@@ -29,8 +29,8 @@ from shared.runtime import Decision
 from shared.storage import ObjectStore, StorageError
 from shared.workload.policy import PREFIX
 
-from .failures import Failure
-from .scratch import Scratch
+from ..failures import Failure
+from ..scratch import Scratch
 
 _Observed = TypeVar("_Observed")
 _STEPS = 20

@@ -12,8 +12,8 @@ from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT
 from shared.components import versions
 from shared.kube import Client, NotFound, Object, dig, key_of
 
-from .failures import Failure
-from .provider_requests import Wanted
+from ..failures import Failure
+from .requests import Wanted
 
 _OPERATOR = f"{COMPONENT_LABEL}/core=capi-operator"
 _TAG = re.compile(r":([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:@.*)?$")

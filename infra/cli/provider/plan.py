@@ -16,11 +16,10 @@ from shared.runtime import Decision
 from shared.workload.preview import Change, preview, totals
 from shared.workload.rollout import Rollout
 
-from . import provider_crds
-from . import provider_rights as rights
-from .failures import Failure
-from .provider_phases import Obstacle, Supposed
-from .provider_versions import Next, following
+from ..failures import Failure
+from . import crds, rights
+from .phases import Obstacle, Supposed
+from .versions import Next, following
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision
     return replace(
         outlook,
         changes=tuple(changes.values()),
-        dropped=(*provider_crds.dropped(changes.values()), *map(_moved, migrations)),
+        dropped=(*crds.dropped(changes.values()), *map(_moved, migrations)),
         widened=tuple(_widened(management, outlook, observed, rollout)),
     )
 

@@ -8,9 +8,9 @@ from shared.components import catalog
 from shared.components.errors import ComponentsError
 from shared.kube import Client, Conflict, Key, Object, key_of
 
-from .output import Timeline, wait_for
-from .provider_requests import NAMESPACE, Wanted, namespaces
-from .provider_standing import providers, standing
+from ..output import Timeline, wait_for
+from .requests import NAMESPACE, Wanted, namespaces
+from .standing import providers, standing
 
 Tell = Callable[[str], None]
 

@@ -1,4 +1,4 @@
-"""`provider`: what operators of a management cluster do."""
+"""`provider render`: what a provider consists of, from files alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from rich.markup import escape
 
 from shared.kube import Key, Object
 
-from .failures import Failure, failures
-from .output import err
-
-app = typer.Typer(name="provider", help="Providers of Cluster API.", no_args_is_help=True)
+from ..failures import Failure, failures
+from ..output import err
 
 
-@app.command()
 def render(
     provider: Annotated[Path, typer.Option(help="File with the provider object.", exists=True, dir_okay=False)],
     components: Annotated[Path, typer.Option(help="Components file of the release.", exists=True, dir_okay=False)],
@@ -37,7 +34,7 @@ def render(
     from shared.kube import dig
     from shared.providers.inputs import decoded
 
-    from . import manifests
+    from .. import manifests
 
     with failures(OSError, ValueError):
         asked = _provider(provider)
@@ -60,7 +57,7 @@ def _provider(path: Path) -> Object:
     from shared.kube import dig
     from shared.kube.resources import split_api_version
 
-    from . import manifests
+    from .. import manifests
 
     for found in manifests.load(path):
         group, _ = split_api_version(str(found.get("apiVersion")))
@@ -84,7 +81,7 @@ def _referenced(key: Key | None, kind: str, path: Path | None, option: str) -> M
     """What a provider refers to; empty where it does not, or where no file is given."""
     from shared.kube import key_of
 
-    from . import manifests
+    from .. import manifests
 
     if key is None:
         return {}

@@ -17,11 +17,11 @@ from shared.providers.inputs import Inputs
 from shared.releases.registry import Layer, NotInRegistry, Registry
 from shared.releases.sources.access import Access
 
-from . import manifests
-from .failures import Failure
-from .provider_phases import asking, scratch
-from .provider_requests import Wanted
-from .provider_versions import source_of
+from .. import manifests
+from ..failures import Failure
+from .phases import asking, scratch
+from .requests import Wanted
+from .versions import source_of
 
 
 @dataclass(frozen=True)

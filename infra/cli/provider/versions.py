@@ -17,7 +17,7 @@ from shared.providers.selectors import as_text
 from shared.releases.registry import Registry
 from shared.releases.sources import SourceError
 
-from .failures import Failure
+from ..failures import Failure
 
 _HINT = "name a version with --version"
 

@@ -11,7 +11,7 @@ from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRA
 from shared.components import versions
 from shared.kube import Key, Object, Resource
 
-from .failures import Failure
+from ..failures import Failure
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 

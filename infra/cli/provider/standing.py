@@ -12,8 +12,8 @@ from shared.api.conditions import READY, get_condition
 from shared.api.provider import KINDS
 from shared.kube import Client, NotFound, Object, deleting, dig, key_of
 
-from .failures import Failure
-from .text import plain
+from ..failures import Failure
+from ..text import plain
 
 _HEADINGS = ("KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "READY", "REASON")
 

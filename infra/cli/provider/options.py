@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .failures import Failure
-from .runs import kubeconfig_of
+from ..failures import Failure
+from ..runs import kubeconfig_of
 
 if TYPE_CHECKING:
     from shared.kube import Client, Object
 
-    from .provider_requests import Wanted
+    from .requests import Wanted
 
 _FORM = "name[:namespace[:version]]"
 Core = Annotated[str, typer.Option("--core", help="The core provider: cluster-api[:namespace[:version]].")]
@@ -39,8 +39,8 @@ def chosen(client: Client, kind: str, name: str) -> list[Object]:
     """The one provider of this kind and name, or all. Raises `Failure`."""
     from shared.kube import key_of
 
-    from .provider_requests import kind_named
-    from .provider_standing import providers
+    from .requests import kind_named
+    from .standing import providers
 
     found = providers(client)
     if kind == "all":
@@ -57,7 +57,7 @@ def parsed(core: str, *others: Sequence[str] | None) -> list[Wanted]:
     """The providers that the options of this module name; `others` in the order of the kinds. Raises `Failure`."""
     from shared.api.provider import KINDS
 
-    from .provider_requests import parse
+    from .requests import parse
 
     texts = ([core] if core else [], *others)
     return [parse(kind, text) for kind, those in zip(KINDS, texts, strict=True) for text in those or ()]

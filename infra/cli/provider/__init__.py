@@ -1,0 +1,1 @@
+"""The commands about the providers of a management cluster."""
