@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .clients import Clients
-from .kube import ApiError, Conflict, NotFound, Object, Resource, dig, key_of
+from .kube import ApiError, Conflict, NotFound, Object, Resource, dig, has_finalizer, key_of
 
 MANAGER = "capi-functions"
 """The field manager of everything written."""
@@ -102,6 +102,30 @@ class RemoveFinalizer:
 
 def add_finalizer(resource: Resource, target: Mapping[str, Any], finalizer: str) -> Patch:
     return Patch(resource, target, {"metadata": {"finalizers": [*dig(target, "metadata.finalizers", []), finalizer]}})
+
+
+def ensure_finalizer(resource: Resource, target: Mapping[str, Any], finalizer: str) -> tuple[Patch, ...]:
+    """What gives it the finalizer; nothing where it has it."""
+    return () if has_finalizer(target, finalizer) else (add_finalizer(resource, target, finalizer),)
+
+
+def write_ahead(resource: Resource, target: Mapping[str, Any], status: Object) -> tuple[Patch, ...]:
+    """The status before the work that it announces, so that no crash in between leaves anything that nobody knows of.
+
+    Nothing where the object says so already.
+    """
+    if not changes(dig(target, "status", {}), status):
+        return ()
+    return (Patch(resource, target, {"status": status}, subresource="status"),)
+
+
+def changes(current: Any, patch: Any) -> bool:
+    """True if the merge patch would alter `current`."""
+    if not isinstance(patch, dict) or not isinstance(current, dict):
+        return bool(current != patch)
+    return any(
+        (name in current) if value is None else changes(current.get(name), value) for name, value in patch.items()
+    )
 
 
 @dataclass

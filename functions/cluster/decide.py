@@ -15,8 +15,8 @@ from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition, set_condition
 from shared.api.resources import CLUSTER, MACHINE, SECRET
 from shared.clients import Found
-from shared.effects import Delete, Effect, Patch, RemoveFinalizer, add_finalizer
-from shared.kube import Object, Resource, deleting, dig, owned_by, owner_reference
+from shared.effects import Delete, Effect, Patch, RemoveFinalizer, ensure_finalizer
+from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by, owner_reference
 from shared.runtime import Decision, Notice
 
 from .observe import DESCENDANTS, Observed
@@ -71,18 +71,14 @@ def decide(observed: Observed, now: datetime) -> Decision:
     cluster = observed.cluster
     if cluster is None:
         return Decision(message="the Cluster is gone")
-    if not deleting(cluster) and FINALIZER not in dig(cluster, "metadata.finalizers", []):
-        # The write comes back as an event, but going on at once saves a round.
-        start: tuple[Effect, ...] = (add_finalizer(CLUSTER, cluster, FINALIZER),)
-    else:
-        start = ()
     plan = Plan(
         cluster=cluster,
         now=now,
         conditions=list(dig(cluster, "status.conditions", [])),
         initialization=_initialization(cluster),
         endpoint=contract.endpoint(cluster),
-        effects=list(start),
+        # The write comes back as an event, but going on at once saves a round.
+        effects=[] if deleting(cluster) else [*ensure_finalizer(CLUSTER, cluster, FINALIZER)],
     )
     if _paused(plan):
         return Decision(status={"conditions": plan.conditions}, message="paused")
@@ -204,7 +200,7 @@ def _mirror_ready(plan: Plan, kind: str, infra: Object) -> None:
 
 def _delete(plan: Plan, observed: Observed) -> None:
     """Workers first, then the control plane, then the infrastructure, then what only the Cluster kept alive."""
-    if FINALIZER not in dig(plan.cluster, "metadata.finalizers", []):
+    if not has_finalizer(plan.cluster, FINALIZER):
         return
     if observed.failure:
         plan.condition("Deleting", "True", "InternalError", observed.failure)

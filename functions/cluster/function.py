@@ -8,10 +8,10 @@ from shared.api import cluster as contract
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTER
 from shared.clients import Found
+from shared.effects import changes
 from shared.event import Event
-from shared.kube import Object, deleting, dig
+from shared.kube import Object, deleting, dig, has_finalizer
 from shared.runtime import Function
-from shared.runtime.function import changes
 
 from .decide import FINALIZER, decide
 from .observe import Observed, observe
@@ -39,7 +39,7 @@ def settled(cluster: Object, event: Event) -> bool:
 
 def _at_rest(cluster: Object) -> bool:
     return (
-        FINALIZER in dig(cluster, "metadata.finalizers", [])
+        has_finalizer(cluster, FINALIZER)
         and dig(cluster, "status.observedGeneration") == cluster["metadata"].get("generation")
         and dig(cluster, "status.phase") == "Provisioned"
         and not contract.is_paused(cluster)

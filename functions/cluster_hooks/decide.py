@@ -14,10 +14,10 @@ from typing import Any, Literal
 from shared.api import cluster as contract
 from shared.api.conditions import get_condition, is_true
 from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited, Limits, is_about, wants_cleanup
+from shared.effects import changes
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED
-from shared.runtime import changes
 
 RETRY = 10
 """Seconds after which Cluster API is to ask again."""

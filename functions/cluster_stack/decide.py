@@ -10,7 +10,7 @@ from shared.api import cluster as contract
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
-from shared.effects import Create, Delete, Effect, RemoveFinalizer, Results, add_finalizer
+from shared.effects import Create, Delete, Effect, RemoveFinalizer, Results, ensure_finalizer
 from shared.kube import (
     ApiError,
     Conflict,
@@ -20,6 +20,7 @@ from shared.kube import (
     Unavailable,
     deleting,
     dig,
+    has_finalizer,
     key_of,
     owner_reference,
 )
@@ -79,9 +80,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if not isinstance(plan, Blueprint) and dig(stack, "spec.noProvider") is not True:
         create = []
     _judge_availability(verdict, keep)
-    effects: list[Effect] = []
-    if FINALIZER not in dig(stack, "metadata.finalizers", []):
-        effects.append(add_finalizer(CLUSTER_STACK, stack, FINALIZER))
+    effects: list[Effect] = [*ensure_finalizer(CLUSTER_STACK, stack, FINALIZER)]
     effects += [Delete(CLUSTER_STACK_RELEASE, release) for release in delete]
     effects += _create(stack, create, plan)
     effects += _update(stack, keep, plan)
@@ -250,7 +249,7 @@ def _phase(ready: bool, conditions: list[Object]) -> str:
 def _let_go(verdict: Verdict, observed: Observed) -> Decision:
     """The releases first. Each waits by itself for the Clusters that use it, and says so."""
     stack = observed.stack or {}
-    if FINALIZER not in dig(stack, "metadata.finalizers", []):
+    if not has_finalizer(stack, FINALIZER):
         return Decision(message="being deleted")
     if not observed.releases:
         return Decision(effects=(RemoveFinalizer(CLUSTER_STACK, stack, FINALIZER),), message="let go")

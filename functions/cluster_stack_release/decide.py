@@ -12,8 +12,8 @@ from shared import charts
 from shared.api import cluster as contract
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.clients import Clients
-from shared.effects import Delete, Effect, Patch, RemoveFinalizer, Results, add_finalizer
-from shared.kube import Object, deleting, dig, key_of, owned_by
+from shared.effects import Delete, Effect, RemoveFinalizer, Results, ensure_finalizer, write_ahead
+from shared.kube import Object, deleting, dig, has_finalizer, key_of, owned_by
 from shared.releases.missing import CONDITION as DOWNLOADED
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
@@ -123,9 +123,7 @@ def _broken(
 
 
 def _finalizer(verdict: Verdict) -> tuple[Effect, ...]:
-    if FINALIZER in dig(verdict.obj, "metadata.finalizers", []):
-        return ()
-    return (add_finalizer(CLUSTER_STACK_RELEASE, verdict.obj, FINALIZER),)
+    return ensure_finalizer(CLUSTER_STACK_RELEASE, verdict.obj, FINALIZER)
 
 
 # -- rollout ---------------------------------------------------------------------------------------------------
@@ -146,13 +144,12 @@ def _roll_out(
     known = inventory.load(dig(verdict.obj, "status.resources"))
     plan = inventory.plan(objects, known, resumed=False)
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in observed.claimed))
-    effects = list(_finalizer(verdict))
+    effects: list[Effect] = list(_finalizer(verdict))
     if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
         # Before anything is applied, so that a crash in between leaves nothing behind that nobody knows of.
         verdict.false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
-        intent = [entry.dump() for entry in inventory.intent(plan)]
-        status = verdict.status(resources=intent, **facts)
-        effects.append(Patch(CLUSTER_STACK_RELEASE, verdict.obj, {"status": status}, subresource="status"))
+        status = verdict.status(resources=inventory.dump(inventory.intent(plan)), **facts)
+        effects += write_ahead(CLUSTER_STACK_RELEASE, verdict.obj, status)
     resources = {**management.reached.served, **defined_by(objects)}
     effects.append(Rollout(management.reached.workload, plan, resources, POLICY))
     return Decision(tuple(effects))
@@ -187,7 +184,7 @@ def _render(assets: Assets, name: ReleaseName, management: Management, namespace
 def _delete(verdict: Verdict, observed: Observed) -> Decision:
     """Not while a Cluster uses the class; then its objects, the provider's object, and the finalizer last."""
     release = observed.release or {}
-    if FINALIZER not in dig(release, "metadata.finalizers", []) or observed.management is None:
+    if not has_finalizer(release, FINALIZER) or observed.management is None:
         return Decision(message="being deleted")
     if observed.users:
         names = ", ".join(str(user) for user in observed.users[:5])
@@ -233,7 +230,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if outcome is None or results.error is not None:
         return decision
     if deleting(observed.release):
-        status = (decision.status or {}) | {"resources": [entry.dump() for entry in outcome.entries]}
+        status = (decision.status or {}) | {"resources": inventory.dump(outcome.entries)}
         return replace(decision, status=status)
     return _applied(decision, verdict, observed, outcome)
 
@@ -248,7 +245,7 @@ def _applied(decision: Decision, verdict: Verdict, observed: Observed, outcome: 
         decision,
         status=verdict.status(
             ready=True,
-            resources=[entry.dump() for entry in outcome.entries],
+            resources=inventory.dump(outcome.entries),
             kubernetesVersion=observed.assets.kubernetes if isinstance(observed.assets, Assets) else None,
         ),
         notices=(Notice("ClusterStackReleaseReady", message),) if first else (),
@@ -267,7 +264,7 @@ def _incomplete(decision: Decision, verdict: Verdict, incomplete: Incomplete) ->
     verdict.false(condition, reason, message, "Warning", tell="Warning")
     return replace(
         decision,
-        status=verdict.status(resources=[entry.dump() for entry in incomplete.outcome.entries]),
+        status=verdict.status(resources=inventory.dump(incomplete.outcome.entries)),
         notices=tuple(verdict.notices),
         requeue=PARTIAL_RETRY,
         message=message,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api import cluster as contract
 from shared.api.conditions import get_condition, is_true
 from shared.event import Event
-from shared.kube import Object, deleting, dig
+from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases.usage import FINALIZER
 from shared.runtime import Function
 from shared.runtime.verdict import PAUSED
@@ -18,7 +18,7 @@ from .triggers import TRIGGERS
 def settled(release: Object, _event: Event) -> bool:
     """True once the class is there: a release never changes."""
     if deleting(release):
-        return FINALIZER not in dig(release, "metadata.finalizers", [])
+        return not has_finalizer(release, FINALIZER)
     conditions = dig(release, "status.conditions", [])
     if contract.is_paused(release):
         return is_true(conditions, PAUSED)
@@ -26,7 +26,7 @@ def settled(release: Object, _event: Event) -> bool:
         dig(release, "status.ready") is True
         and is_true(conditions, "Ready")
         and get_condition(conditions, PAUSED) is None
-        and FINALIZER in dig(release, "metadata.finalizers", [])
+        and has_finalizer(release, FINALIZER)
     )
 
 

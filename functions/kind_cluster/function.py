@@ -10,9 +10,9 @@ from typing import Any
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
-from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, add_finalizer
+from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
 from shared.event import Event
-from shared.kube import Key, Object, deleting, dig, key_of, owned_by, owner_reference, owners
+from shared.kube import Key, Object, deleting, dig, has_finalizer, key_of, owned_by, owner_reference, owners
 from shared.runtime import Decision, Function, Notice
 
 from .runtime import Instance, Runtime, RuntimeProblem, from_env
@@ -79,9 +79,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return _delete(observed, kind_cluster)
     if "cluster.x-k8s.io/paused" in dig(kind_cluster, "metadata.annotations", {}):
         return Decision(message="paused")
-    effects: list[Effect] = []
-    if FINALIZER not in dig(kind_cluster, "metadata.finalizers", []):
-        effects.append(add_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER))
+    effects: list[Effect] = [*ensure_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER)]
     if observed.runtime is None:
         return _failed(observed, effects, now)
     match observed.instance.phase:
@@ -108,7 +106,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 def settled(kind_cluster: Object, event: Event) -> bool:
     if deleting(kind_cluster):
-        return FINALIZER not in dig(kind_cluster, "metadata.finalizers", [])
+        return not has_finalizer(kind_cluster, FINALIZER)
     return (
         event.object is not None
         and dig(kind_cluster, "status.ready") is True
@@ -180,7 +178,7 @@ def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decisio
 
 
 def _delete(observed: Observed, kind_cluster: Object) -> Decision:
-    if FINALIZER not in dig(kind_cluster, "metadata.finalizers", []):
+    if not has_finalizer(kind_cluster, FINALIZER):
         return Decision()
     if observed.runtime is None:
         message = f"cannot delete: {observed.instance.error}"

@@ -10,6 +10,7 @@ from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
 from shared.providers.state import INSTALLED, State
 from shared.runtime import Decision
+from shared.workload import inventory
 from shared.workload.inventory import Plan
 from shared.workload.policy import Policy
 from shared.workload.rollout import Incomplete, Outcome, Rollout
@@ -69,5 +70,5 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if not left:
         return Decision(status=state.status(resources=None), proceed=True)
     state.false(INSTALLED, "OldComponentsDeletionError", message)
-    status = state.status(resources=[entry.dump() for entry in left])
+    status = state.status(resources=inventory.dump(left))
     return Decision(status=status, notices=tuple(state.notices), requeue=PARTIAL_RETRY, message=message)

@@ -9,7 +9,7 @@ from shared.api import provider as contract
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.kube import Key, Object, Resource, deleting, dig, key_of
+from shared.kube import Key, Object, Resource, deleting, dig, has_finalizer, key_of
 from shared.kube.crds import CRD
 from shared.providers import peers
 from shared.providers.belongings import belongings
@@ -33,7 +33,7 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
-    if provider is None or not deleting(provider) or contract.FINALIZER not in dig(provider, "metadata.finalizers", []):
+    if provider is None or not deleting(provider) or not has_finalizer(provider, contract.FINALIZER):
         return Observed(provider)
     entries = belongings(provider)
     kind = contract.kind_of(provider)

@@ -15,13 +15,12 @@ from shared.api.resources import SECRET
 from shared.components import certificates
 from shared.components.certificates import Request
 from shared.components.errors import ComponentsError
-from shared.effects import Create, Effect, Patch, add_finalizer
+from shared.effects import Create, Effect, Patch, ensure_finalizer, write_ahead
 from shared.kube import Object, deleting, dig, owner_reference
 from shared.kube.crds import CRD
 from shared.providers import phases
 from shared.providers.state import INSTALLED, State, checked
 from shared.runtime import Decision
-from shared.runtime.function import changes
 from shared.workload import inventory
 from shared.workload.desired import UnknownKinds, defined_by, desired
 from shared.workload.inventory import Plan
@@ -123,9 +122,7 @@ def _roll_out(
         hint = "install what defines them first"
         return _broken(state, "InstallFailed", f"{str(error).replace('workload', 'management')}; {hint}", INPUT_RETRY)
     plan, whole = _plan(observed, policy, wanted, state)
-    effects: list[Effect] = []
-    if contract.FINALIZER not in dig(provider, "metadata.finalizers", []):
-        effects.append(add_finalizer(contract.kind_of(provider).resource, provider, contract.FINALIZER))
+    effects: list[Effect] = [*ensure_finalizer(contract.kind_of(provider).resource, provider, contract.FINALIZER)]
     effects += _begin(state, observed, provider, plan, whole)
     for crd in wanted:
         live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None
@@ -176,18 +173,16 @@ def _plan(observed: Observed, policy: Policy, wanted: Sequence[Object], state: S
     return (whole, True) if done or overdue else (first, False)
 
 
-def _begin(state: State, observed: Observed, provider: Object, plan: Plan, whole: bool) -> list[Effect]:
+def _begin(state: State, observed: Observed, provider: Object, plan: Plan, whole: bool) -> Sequence[Effect]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
     if (whole or observed.resumed) and not plan.count("apply") and not plan.prune:
-        return []
+        return ()
     if observed.upgrades:
         reason, what = "Upgrading", f"from {contract.installed_version(provider)} to {contract.version_of(provider)}"
     else:
         reason, what = "Installing", contract.version_of(provider)
     state.false(INSTALLED, reason, f"{reason.lower()} {what}: {len(plan.steps)} objects", tell="Normal")
-    resources = [entry.dump() for entry in inventory.intent(plan)]
+    resources = inventory.dump(inventory.intent(plan))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     status = state.status(resources=resources, target=target)
-    if not changes(dig(provider, "status", {}), status):
-        return []
-    return [Patch(contract.kind_of(provider).resource, provider, {"status": status}, subresource="status")]
+    return write_ahead(contract.kind_of(provider).resource, provider, status)

@@ -15,6 +15,7 @@ from shared.effects import Patch, Results
 from shared.kube import ApiError, Conflict, NotFound, deleting, dig, key_of
 from shared.providers.belongings import belongings, in_doubt
 from shared.runtime import Decision
+from shared.workload import inventory
 from shared.workload.inventory import SYNCED, Entry, Plan
 from shared.workload.rollout import Incomplete, Outcome, Rollout
 
@@ -60,7 +61,7 @@ def _hand_over(clients: Clients, observed: Observed, written: Sequence[Entry]) -
         return False
     if dig(now, "status.target.inputs") == observed.digest and not deleting(now):
         return True  # the same was wanted there
-    resources = [entry.dump() for entry in in_doubt(belongings(now), written)]
+    resources = inventory.dump(in_doubt(belongings(now), written))
     status = {"resources": resources, "observedGeneration": None}
     Patch(resource, now, {"status": status}, subresource="status").execute(clients)
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,7 +12,7 @@ from shared.kube import Object, dig
 from shared.providers import phases
 from shared.providers.state import INSTALLED, UPGRADED, State
 from shared.runtime import Decision
-from shared.workload.inventory import Entry
+from shared.workload import inventory
 from shared.workload.rollout import Incomplete, Outcome, Rollout, told_waiting
 
 from .decide import LATE, renew_at
@@ -37,7 +36,7 @@ def report(
     error = results.error
     if isinstance(error, Incomplete):
         results.error = None
-        return _failed(decision, state, observed, str(error), resources=_dump(error.outcome.entries))
+        return _failed(decision, state, observed, str(error), resources=inventory.dump(error.outcome.entries))
     if isinstance(error, NoCommonVersion):
         results.error = None
         return _failed(decision, state, observed, str(error))
@@ -48,10 +47,10 @@ def report(
         return _installed(state, observed, provider, outcome, resync=resync)
     if not outcome.unready:
         # The conditions are as the intent has left them: under way.
-        return replace(decision, status={"resources": _dump(outcome.entries)}, proceed=True)
+        return replace(decision, status={"resources": inventory.dump(outcome.entries)}, proceed=True)
     message = f"its webhooks wait for {told_waiting(outcome.unready)}"
     state.false(INSTALLED, "WaitingForBackends", message, tell="")
-    status = state.status(resources=_dump(outcome.entries))
+    status = state.status(resources=inventory.dump(outcome.entries))
     return replace(decision, status=status, notices=tuple(state.notices), requeue=BACKEND_RETRY, message=message)
 
 
@@ -86,12 +85,8 @@ def _installed(state: State, observed: Observed, provider: Object, outcome: Outc
         installedVersion=version,
         contract=observed.fetched.contract if observed.fetched else None,
         observedGeneration=dig(provider, "metadata.generation"),
-        resources=_dump(outcome.entries),
+        resources=inventory.dump(outcome.entries),
         target=target,
     )
     step = phases.next_step(phases.INSTALLED, provider, resync=resync)
     return Decision(status=status, notices=tuple(state.notices), reply=step, message=message)
-
-
-def _dump(entries: Sequence[Entry]) -> list[dict[str, object]]:
-    return [entry.dump() for entry in entries]

@@ -2,7 +2,7 @@
 
 from .client import Client
 from .errors import ApiError, Conflict, Gone, NotFound, Unauthorized, Unavailable
-from .resources import Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference, owners
+from .resources import Key, Object, Resource, deleting, dig, has_finalizer, key_of, owned_by, owner_reference, owners
 
 __all__ = [
     "ApiError",
@@ -17,6 +17,7 @@ __all__ = [
     "Unavailable",
     "deleting",
     "dig",
+    "has_finalizer",
     "key_of",
     "owned_by",
     "owner_reference",

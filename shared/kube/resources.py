@@ -120,3 +120,7 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool | None = None)
 
 def deleting(obj: Mapping[str, Any]) -> bool:
     return dig(obj, "metadata.deletionTimestamp") is not None
+
+
+def has_finalizer(obj: Mapping[str, Any], finalizer: str) -> bool:
+    return finalizer in dig(obj, "metadata.finalizers", [])

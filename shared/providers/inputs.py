@@ -15,7 +15,7 @@ from shared.api import provider as contract
 from shared.api.conditions import is_true, rfc3339
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
-from shared.kube import Object, dig, key_of
+from shared.kube import Object, dig, has_finalizer, key_of
 
 from .selectors import as_text
 
@@ -111,7 +111,7 @@ def is_installed(provider: Object, digest: str) -> bool:
         and bool(contract.version_of(provider))
         and contract.installed_version(provider) == contract.version_of(provider)
         and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
-        and contract.FINALIZER in dig(provider, "metadata.finalizers", [])
+        and has_finalizer(provider, contract.FINALIZER)
         and is_true(dig(provider, "status.conditions"), "PreflightCheckPassed")
         and is_true(dig(provider, "status.conditions"), "ProviderInstalled")
     )

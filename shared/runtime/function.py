@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from ..clients import Clients
-from ..effects import Effect, Patch, Results, latest, perform
+from ..effects import Effect, Patch, Results, changes, latest, perform
 from ..event import Event
 from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
 from ..storage import StorageUnavailable
@@ -155,15 +155,6 @@ class Function(Generic[O]):
             Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
             for notice in decision.notices:
                 record(clients, primary, notice)
-
-
-def changes(current: Any, patch: Any) -> bool:
-    """True if the merge patch would alter `current`."""
-    if not isinstance(patch, dict) or not isinstance(current, dict):
-        return bool(current != patch)
-    return any(
-        (name in current) if value is None else changes(current.get(name), value) for name, value in patch.items()
-    )
 
 
 def _gone(primary: Object, results: Results) -> bool:

@@ -74,6 +74,11 @@ def load(entries: Any) -> list[Entry]:
     return loaded
 
 
+def dump(entries: Iterable[Entry]) -> list[Object]:
+    """The form in a status, which `load` reads."""
+    return [entry.dump() for entry in entries]
+
+
 def content_hash(obj: Object) -> str:
     return hashlib.sha256(json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 

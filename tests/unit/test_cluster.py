@@ -20,10 +20,9 @@ from shared.api.resources import (
     SECRET,
 )
 from shared.clients import Found
-from shared.effects import Delete, Patch, RemoveFinalizer
+from shared.effects import Delete, Patch, RemoveFinalizer, changes
 from shared.kube import Object, Resource
 from shared.runtime import Decision
-from shared.runtime.function import changes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NO_TOPOLOGY: Object = {"infrastructureRef": {"apiGroup": "g", "kind": "FakeInfraCluster", "name": "demo"}}

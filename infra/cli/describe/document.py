@@ -1,0 +1,186 @@
+"""What is known of a cluster as one document, pure: for programs, and for the tree for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from functions.addon_apply import history
+from shared.api import cluster as contract
+from shared.api.conditions import READY, get_condition
+from shared.api.names import addon_of
+from shared.clients import Found
+from shared.kube import Key, Object, deleting, dig, key_of
+from shared.workload import inventory
+from shared.workload.inventory import SYNCED, Entry
+from shared.workload.policy import PREFIX, Policy, PolicyError
+from shared.workload.prune import KEPT
+
+from ..text import age
+from .facts import Facts, release_of, time_of
+
+NO_RELEASE = "NoClusterStack"
+"""The reason for having no addons where the Cluster's class is of no cluster stack."""
+
+
+def document(facts: Facts, now: datetime) -> Object:
+    """What is known, as JSON; empty values are left out. `for` is how long something has been so."""
+    cluster, addon = facts.cluster, facts.addon.object or {}
+    found: Object = _filled(
+        {
+            "cluster": {
+                **_object(cluster, now),
+                "phase": dig(cluster, "status.phase"),
+                "paused": contract.is_paused(cluster),
+                "class": contract.class_name(cluster),
+            },
+            "infrastructure": _found(facts.infrastructure, _referred(cluster, contract.infrastructure_ref), now),
+            "controlPlane": _found(facts.control_plane, _referred(cluster, contract.control_plane_ref), now),
+            "versions": {
+                "wanted": contract.class_name(cluster),
+                "applied": dig(addon, "spec.clusterStack"),
+                "addons": dig(addon, "spec.version"),
+                "kubernetes": dig(cluster, "spec.topology.version"),
+                "kubernetesToldToCharts": dig(addon, "status.kubernetesVersion"),
+            },
+            "addon": {**_found(facts.addon, addon_of(cluster), now), **_addon(addon, now)},
+            "policy": _policy(cluster, addon),
+            "release": {
+                **_found(facts.release, release_of(cluster), now),
+                "kubernetesVersion": dig(facts.release.object, "status.kubernetesVersion"),
+            },
+            "events": [_event(event, now) for event in facts.events],
+        }
+    )
+    return found
+
+
+def _filled(value: Any) -> Any:
+    """Without what is null or empty."""
+    if isinstance(value, Mapping):
+        filled = {name: _filled(item) for name, item in value.items()}
+        return {name: item for name, item in filled.items() if item is not None and item not in ("", [], {})}
+    return [_filled(item) for item in value] if isinstance(value, list) else value
+
+
+def _listed(obj: Object, path: str) -> list[Mapping[str, Any]]:
+    """The entries of a list that another program may have written, as far as they are any."""
+    value = dig(obj, path)
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+
+
+def _referred(cluster: Object, reference: Callable[[Object], Object | None]) -> Key | None:
+    found = reference(cluster)
+    return Key(key_of(cluster).namespace, found["name"]) if found else None
+
+
+def _found(found: Found, key: Key | None, now: datetime) -> Object:
+    """`key` is what was looked for."""
+    if found.object is not None:
+        return _object(found.object, now)
+    if found.state == "unreferenced":
+        return {}
+    where = {"namespace": key.namespace, "name": key.name} if key else {}
+    return {"kind": found.kind, **where, "state": found.state, "error": found.error}
+
+
+def _object(obj: Object, now: datetime) -> Object:
+    return {
+        "kind": obj["kind"],
+        "namespace": key_of(obj).namespace,
+        "name": key_of(obj).name,
+        "deleting": deleting(obj),
+        "conditions": [_condition(one, now) for one in _listed(obj, "status.conditions")],
+    }
+
+
+def _condition(condition: Mapping[str, Any], now: datetime) -> Object:
+    if "type" not in condition:  # a history of messages, not Kubernetes conditions
+        return {"message": condition.get("message"), "for": age(condition.get("timestamp"), now)}
+    told = {name: condition.get(name) for name in ("type", "status", "severity", "reason", "message")}
+    since = condition.get("lastTransitionTime")
+    return {**told, "since": since, "for": age(since, now)}
+
+
+def _addon(addon: Object, now: datetime) -> Object:
+    entries = inventory.load(dig(addon, "status.resources"))
+    return {
+        "ready": dig(addon, "status.ready"),
+        "hook": dig(addon, "spec.hook"),
+        "rollbackFrom": dig(addon, ("metadata", "annotations", history.ROLLBACK)),
+        "waitingFor": _waiting(addon, now),
+        "stages": [
+            {
+                **{name: stage.get(name) for name in ("name", "action", "phase", "since")},
+                "for": age(stage.get("since"), now),
+            }
+            for stage in _listed(addon, "status.stages")
+        ],
+        "inventory": _inventory(entries),
+        "drift": dig(addon, "status.drift"),
+        "history": [
+            {
+                **{name: entry.get(name) for name in ("clusterStack", "version", "at")},
+                "for": age(entry.get("at"), now),
+            }
+            for entry in _listed(addon, "status.history")
+        ],
+    }
+
+
+def _waiting(addon: Object, now: datetime) -> Object | None:
+    """The condition that `Ready` sums up, where it is not true and something is still to come."""
+    conditions = _listed(addon, "status.conditions")
+    ready = get_condition(conditions, READY) or {}
+    if ready.get("status") in (None, "True"):
+        return None
+    same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
+    cause = same[0] if same else ready
+    return None if cause.get("reason") in (NO_RELEASE, history.ROLLED_BACK) else _condition(cause, now)
+
+
+def _inventory(entries: Sequence[Entry]) -> Object:
+    def listed(chosen: Iterable[Entry], field: str) -> list[Object]:
+        return [{"object": str(entry), "stage": entry.stage, "why": getattr(entry, field)} for entry in chosen]
+
+    kept = [entry for entry in entries if entry.status == KEPT]
+    failing = [entry for entry in entries if entry.error and entry.status != KEPT]
+    waiting = [entry for entry in entries if entry.waiting]
+    pending = [entry for entry in entries if entry.status not in (SYNCED, KEPT) and not entry.error]
+    synced = [entry for entry in entries if entry.status == SYNCED and not entry.error]
+    parts = {"synced": synced, "pending": pending, "failing": failing, "waiting": waiting, "kept": kept}
+    return {
+        "total": len(entries),
+        "counts": {name: len(part) for name, part in parts.items()},
+        "failing": listed(failing, "error"),
+        "waiting": listed(waiting, "waiting"),
+        "kept": listed(kept, "error"),
+    }
+
+
+def _policy(cluster: Object, addon: Object) -> Object:
+    """The annotations that say how the addons are treated; those of the addon outrank those of the Cluster."""
+    said: Object = {}
+    for obj in (cluster, addon):
+        annotations = dig(obj, "metadata.annotations", {})
+        said |= {
+            name.removeprefix(PREFIX): {"value": str(value), "from": obj["kind"]}
+            for name, value in annotations.items()
+            if name.startswith(PREFIX) and name != history.ROLLBACK
+        }
+    try:
+        Policy.of(cluster, addon)
+    except PolicyError as error:
+        return {"annotations": said, "problem": str(error)}
+    return {"annotations": said}
+
+
+def _event(event: Object, now: datetime) -> Object:
+    about = event.get("involvedObject") or {}
+    return {
+        "at": time_of(event),
+        "for": age(time_of(event), now),
+        "object": f"{about.get('kind')} {about.get('name')}",
+        **{name: event.get(name) for name in ("type", "reason", "message", "count")},
+    }

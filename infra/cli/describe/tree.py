@@ -1,0 +1,187 @@
+"""The document of `describe` as a tree for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.tree import Tree
+
+from shared.kube import Object
+
+from ..text import plain
+
+_LISTED = 10
+"""Objects of one state that are shown by name."""
+_WIDE = 10_000
+_GOOD_IF_FALSE = ("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating")
+_PHASES = {"done": "green", "Pending": "default"}
+
+
+def show(console: Console, document: Object) -> None:
+    """Wrapped on a terminal; elsewhere a line is a line, however long."""
+    if not console.is_terminal:
+        console = Console(file=console.file, width=_WIDE, highlight=False)
+    console.print(tree(document), soft_wrap=False)
+
+
+def tree(document: Object) -> Tree:
+    cluster = document["cluster"]
+    root = Tree(_object(cluster))
+    _leaf(root, "phase", cluster.get("phase"))
+    if cluster.get("paused"):
+        root.add("[yellow]paused[/yellow]: the functions leave it and its addons as they are")
+    _conditions(root, cluster)
+    for name, words in (("infrastructure", "infrastructure"), ("controlPlane", "control plane")):
+        if document.get(name):
+            _conditions(root.add(f"{words}: {_object(document[name])}"), document[name])
+    _versions(root, document.get("versions", {}))
+    _addon(root, document.get("addon", {}))
+    _policy(root, document.get("policy", {}))
+    _release(root, document.get("release", {}))
+    _events(root, document.get("events", []))
+    return root
+
+
+def _say(text: Any, *, most: int = 1000) -> str:
+    return escape(plain(text, most=most))
+
+
+def _leaf(branch: Tree, name: str, value: Any) -> None:
+    if value:
+        branch.add(f"{name}: {_say(value)}")
+
+
+def _ago(told: Mapping[str, Any]) -> str:
+    return f" for {told['for']}" if told.get("for") else ""
+
+
+def _object(told: Mapping[str, Any]) -> str:
+    where = "/".join(told[part] for part in ("namespace", "name") if told.get(part))
+    named = f"[bold]{_say(told.get('kind', 'object'))}[/bold]" + (f" {_say(where)}" if where else "")
+    if told.get("state"):
+        state = {"absent": "is not there", "failed": "cannot be read"}.get(told["state"], "")
+        why = f": {_say(told['error'])}" if told.get("error") else ""
+        return f"{named} [yellow]{state}[/yellow]{why}"
+    return named + ("  [yellow]is being deleted[/yellow]" if told.get("deleting") else "")
+
+
+def _conditions(branch: Tree, told: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
+    """Those of the types `briefly` without their messages, which are told elsewhere."""
+    for condition in told.get("conditions", []):
+        short = condition.get("type") in briefly
+        branch.add(_condition({**condition, "message": ""} if short else condition))
+
+
+def _condition(condition: Mapping[str, Any]) -> str:
+    if "type" not in condition:
+        ago = f" ({condition['for']} ago)" if condition.get("for") else ""
+        return _say(condition.get("message", "")) + ago
+    status = condition.get("status", "Unknown")
+    good = "False" if condition["type"] in _GOOD_IF_FALSE else "True"
+    colour = "green" if status == good else "red" if condition.get("severity") == "Error" else "yellow"
+    detail = ": ".join(str(condition[name]) for name in ("reason", "message") if condition.get(name))
+    return f"[{colour}]{_say(condition['type'])}={_say(status)}[/{colour}]{_ago(condition)}" + (
+        f"  {_say(detail)}" if detail else ""
+    )
+
+
+def _versions(root: Tree, versions: Mapping[str, Any]) -> None:
+    if not versions:
+        return
+    branch = root.add("versions")
+    for name, words in (
+        ("wanted", "class that is wanted"),
+        ("applied", "class whose addons are applied"),
+        ("addons", "addons"),
+        ("kubernetes", "Kubernetes"),
+        ("kubernetesToldToCharts", "Kubernetes that charts were told"),
+    ):
+        _leaf(branch, words, versions.get(name))
+
+
+def _addon(root: Tree, addon: Mapping[str, Any]) -> None:
+    if "name" not in addon or addon.get("state"):
+        root.add(f"addons: {_object(addon)}" if addon.get("state") else "addons: none")
+        return
+    branch = root.add(f"addons: {_object(addon)}  " + ("[green]ready[/green]" if addon.get("ready") else "not ready"))
+    waiting = addon.get("waitingFor", {})
+    if waiting:
+        why = waiting.get("message") or waiting.get("reason") or waiting.get("type", "")
+        branch.add(f"[yellow]waiting{_ago(waiting)}[/yellow]: {_say(why)}")
+    _leaf(branch, "rolled back, or being rolled back, from", addon.get("rollbackFrom"))
+    _leaf(branch, "hook", addon.get("hook"))
+    _conditions(branch, addon, briefly=("Ready", waiting.get("type", "")))
+    _stages(branch, addon)
+    _inventory(branch, addon.get("inventory", {}))
+    if addon.get("drift"):
+        drift = branch.add("drift")
+        for line in addon["drift"]:
+            drift.add(_say(line))
+    if addon.get("history"):
+        past = branch.add("history")
+        for entry in addon["history"]:
+            ago = f", {entry['for']} ago" if entry.get("for") else ""
+            past.add(f"{_say(entry.get('clusterStack'))} (addons {_say(entry.get('version'))}){ago}")
+
+
+def _stages(branch: Tree, addon: Mapping[str, Any]) -> None:
+    if not addon.get("stages"):
+        return
+    stages = branch.add("stages")
+    for stage in addon["stages"]:
+        phase = stage.get("phase", "Pending")
+        colour = _PHASES.get(phase, "yellow")
+        ago = _ago(stage) if phase != "done" else ""
+        words = f"{stage.get('name')} ({stage.get('action')})"
+        stages.add(f"{_say(words)}: [{colour}]{_say(phase)}[/{colour}]{ago}")
+
+
+def _inventory(branch: Tree, inventory: Mapping[str, Any]) -> None:
+    if not inventory.get("total"):
+        return
+    counts = ", ".join(f"{count} {name}" for name, count in inventory["counts"].items() if count)
+    objects = branch.add(f"objects: {inventory['total']} in all: {counts}")
+    for name, colour in (("failing", "red"), ("waiting", "yellow"), ("kept", "cyan")):
+        listed = inventory.get(name, [])
+        for entry in listed[:_LISTED]:
+            why = f": {_say(entry['why'])}" if entry.get("why") else ""
+            objects.add(f"[{colour}]{name}[/{colour}] {_say(entry['object'])}{why}")
+        if len(listed) > _LISTED:
+            objects.add(f"[{colour}]{name}[/{colour}] and {len(listed) - _LISTED} more")
+
+
+def _release(root: Tree, release: Mapping[str, Any]) -> None:
+    if not release:
+        return
+    if release.get("state") == "absent":
+        # Nothing to mend: clusters get releases also where no ClusterStack keeps them.
+        root.add(f"release: {_say(release.get('name', ''))}, of which there is no {_say(release['kind'])}")
+        return
+    branch = root.add(f"release: {_object(release)}")
+    _leaf(branch, "Kubernetes", release.get("kubernetesVersion"))
+    _conditions(branch, release)
+
+
+def _policy(root: Tree, policy: Mapping[str, Any]) -> None:
+    if not policy:
+        return
+    branch = root.add("policy")
+    for name, said in policy.get("annotations", {}).items():
+        branch.add(f"{_say(name)}: {_say(said.get('value', ''))} (on the {_say(said['from'])})")
+    if policy.get("problem"):
+        branch.add(f"[red]{_say(policy['problem'])}[/red]")
+
+
+def _events(root: Tree, events: list[Object]) -> None:
+    if not events:
+        return
+    branch = root.add("events, the newest last")
+    for event in events:
+        ago = f"{event['for']} ago  " if event.get("for") else ""
+        colour = "yellow" if event.get("type") == "Warning" else "default"
+        times = f" (x{event['count']})" if event.get("count", 1) > 1 else ""
+        words = f"{event.get('reason', '')}: {event.get('message', '')}"
+        branch.add(f"{ago}{_say(event['object'])}  [{colour}]{_say(words, most=300)}[/{colour}]{times}")
