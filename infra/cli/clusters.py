@@ -64,17 +64,16 @@ def describe_cluster(
     """Show a Cluster, what it consists of, its addons, and what they are waiting for."""
     from datetime import UTC, datetime
 
-    from .describe.document import document
-    from .describe.facts import gather
-    from .describe.tree import show
+    from . import describe, describe_text
 
     with failures():
         management = _management(directory, kubeconfig)
-        found = document(gather(management, _cluster(management, namespace, name)), datetime.now(UTC))
+        facts = describe.gather(management, _cluster(management, namespace, name))
+        document = describe.document(facts, datetime.now(UTC))
         if as_json or output is Format.json:
-            typer.echo(json.dumps(found, indent=2))
+            typer.echo(json.dumps(document, indent=2))
         else:
-            show(out, found)
+            describe_text.show(out, document)
 
 
 def rollback(
