@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from ..kube.resources import dig
@@ -65,6 +66,7 @@ class Policy:
         said: dict[str, str] = {}
         for obj in objects:
             annotations = dig(obj, "metadata.annotations", {})
+            _refuse_misspelled(annotations)
             said |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
         return cls(
             conflicts=_one_of(said, "conflicts", "force", "fail", "yield"),
@@ -75,6 +77,14 @@ class Policy:
             wait=_one_of(said, "wait", "true", "false") == "true",
             wait_timeout=_seconds(said, "wait-timeout", 600.0),
         )
+
+
+def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
+    """Others may have annotations under our prefix; one that is nearly ours is meant to be ours."""
+    for annotation in annotations:
+        if annotation.startswith(PREFIX) and (name := annotation.removeprefix(PREFIX)) not in _KNOWN:
+            for meant in get_close_matches(name, _KNOWN, 1, 0.8):
+                raise PolicyError(f"annotation {annotation} is not known; did you mean {PREFIX}{meant}?")
 
 
 def _one_of(said: Mapping[str, str], name: str, default: str, *others: str) -> str:

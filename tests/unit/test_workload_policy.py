@@ -46,3 +46,13 @@ def test_ignored_paths() -> None:
 def test_nonsense_is_named(annotations: dict[str, str], words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         Policy.of(annotated(**annotations))
+
+
+@pytest.mark.parametrize("name", ["prune_crd", "conflict", "wait_timeouts", "drift_ignored"])
+def test_the_misspelled_is_named(name: str) -> None:
+    with pytest.raises(PolicyError, match="did you mean capi-functions.dev/"):
+        Policy.of(annotated(**{name: "true"}))
+
+
+def test_what_others_say_under_our_prefix_is_theirs() -> None:
+    assert Policy.of(annotated(source="x", cleanup="y", hook_awaited="z", force_delete="true")) == Policy()
