@@ -64,16 +64,17 @@ def describe_cluster(
     """Show a Cluster, what it consists of, its addons, and what they are waiting for."""
     from datetime import UTC, datetime
 
-    from . import describe, describe_text
+    from .describe.document import document
+    from .describe.facts import gather
+    from .describe.tree import show
 
     with failures():
         management = _management(directory, kubeconfig)
-        facts = describe.gather(management, _cluster(management, namespace, name))
-        document = describe.document(facts, datetime.now(UTC))
+        found = document(gather(management, _cluster(management, namespace, name)), datetime.now(UTC))
         if as_json or output is Format.json:
-            typer.echo(json.dumps(document, indent=2))
+            typer.echo(json.dumps(found, indent=2))
         else:
-            describe_text.show(out, document)
+            show(out, found)
 
 
 def rollback(

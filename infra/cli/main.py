@@ -95,7 +95,9 @@ def demo(
 
     from infra.local.stack import Stack
 
-    from .demo import RELEASES, Demo, DemoError
+    from .demo import RELEASES
+    from .demo.site import DemoError
+    from .demo.steps import Demo
 
     with failures(DemoError), ExitStack() as cleanup:
         if directory is None:

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from functions.addon_apply import history
-from infra.cli.describe import NO_RELEASE, Facts, document
-from infra.cli.describe_text import show
+from infra.cli.describe.document import NO_RELEASE, document
+from infra.cli.describe.facts import Facts
+from infra.cli.describe.tree import show
 from shared.clients import Found
 from shared.kube import Object
 

@@ -1,12 +1,8 @@
-"""`describe cluster`: everything there is to know about one cluster, from what the management cluster has.
-
-First all is read, whatever is absent; then a document is made of it, pure, for programs and for the tree for people.
-"""
+"""What is known of a cluster as one document, pure: for programs, and for the tree for people."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,84 +10,18 @@ from functions.addon_apply import history
 from shared.api import cluster as contract
 from shared.api.conditions import READY, get_condition
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE
-from shared.clients import Clients, Found
-from shared.kube import ApiError, Client, Key, Object, Resource, deleting, dig, key_of
-from shared.releases.naming import ReleaseName
+from shared.clients import Found
+from shared.kube import Key, Object, deleting, dig, key_of
 from shared.workload import inventory
 from shared.workload.inventory import SYNCED, Entry
 from shared.workload.policy import PREFIX, Policy, PolicyError
 from shared.workload.prune import KEPT
 
-from .text import age
+from ..text import age
+from .facts import Facts, release_of, time_of
 
-EVENTS = 10
-"""How many of the newest are told."""
-_EVENT = Resource("", "v1", "Event", "events")
 NO_RELEASE = "NoClusterStack"
 """The reason for having no addons where the Cluster's class is of no cluster stack."""
-_NOTHING = Found("unreferenced")
-
-
-@dataclass(frozen=True)
-class Facts:
-    """The objects around a Cluster; each is present, absent, unreadable or not referenced."""
-
-    cluster: Object
-    infrastructure: Found = _NOTHING
-    control_plane: Found = _NOTHING
-    addon: Found = _NOTHING
-    release: Found = _NOTHING
-    events: Sequence[Object] = ()
-
-
-# -- reading -----------------------------------------------------------------------------------------------------
-
-
-def gather(management: Client, cluster: Object) -> Facts:
-    clients, namespace = Clients(management), key_of(cluster).namespace
-    wanted = _release(cluster)
-    infrastructure = clients.look_up(contract.infrastructure_ref(cluster), namespace)
-    control_plane = clients.look_up(contract.control_plane_ref(cluster), namespace)
-    addon = _look(management, CLUSTER_ADDON, addon_of(cluster))
-    release = _look(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
-    objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
-    events = [event for obj in objects for event in _events(management, obj)]
-    return Facts(cluster, infrastructure, control_plane, addon, release, sorted(events, key=_time)[-EVENTS:])
-
-
-def _release(cluster: Object) -> Key | None:
-    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
-    return Key(contract.class_namespace(cluster), name.tag) if name else None
-
-
-def _look(management: Client, resource: Resource, key: Key) -> Found:
-    try:
-        found = management.find(resource, key)
-    except ApiError as error:
-        return Found("failed", resource.kind, resource=resource, error=str(error))
-    return Found("present" if found else "absent", resource.kind, found, resource)
-
-
-def _events(management: Client, obj: Object) -> list[Object]:
-    key = key_of(obj)
-    query = {"fieldSelector": f"involvedObject.kind={obj['kind']},involvedObject.name={key.name}", "limit": "500"}
-    try:
-        found = management.request("GET", _EVENT.path(key.namespace), query=query, subject="Event list")
-    except ApiError:
-        return []  # a courtesy, here too
-    return list(found.get("items") or [])
-
-
-def _time(event: Mapping[str, Any]) -> str:
-    """In UTC, as Kubernetes writes it, so that it sorts as text."""
-    for path in ("series.lastObservedTime", "lastTimestamp", "eventTime", "metadata.creationTimestamp"):
-        if dig(event, path):
-            return str(dig(event, path))
-    return ""
-
-
-# -- the document ------------------------------------------------------------------------------------------------
 
 
 def document(facts: Facts, now: datetime) -> Object:
@@ -117,7 +47,7 @@ def document(facts: Facts, now: datetime) -> Object:
             "addon": {**_found(facts.addon, addon_of(cluster), now), **_addon(addon, now)},
             "policy": _policy(cluster, addon),
             "release": {
-                **_found(facts.release, _release(cluster), now),
+                **_found(facts.release, release_of(cluster), now),
                 "kubernetesVersion": dig(facts.release.object, "status.kubernetesVersion"),
             },
             "events": [_event(event, now) for event in facts.events],
@@ -249,8 +179,8 @@ def _policy(cluster: Object, addon: Object) -> Object:
 def _event(event: Object, now: datetime) -> Object:
     about = event.get("involvedObject") or {}
     return {
-        "at": _time(event),
-        "for": age(_time(event), now),
+        "at": time_of(event),
+        "for": age(time_of(event), now),
         "object": f"{about.get('kind')} {about.get('name')}",
         **{name: event.get(name) for name in ("type", "reason", "message", "count")},
     }

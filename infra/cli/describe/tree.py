@@ -11,7 +11,7 @@ from rich.tree import Tree
 
 from shared.kube import Object
 
-from .text import plain
+from ..text import plain
 
 _LISTED = 10
 """Objects of one state that are shown by name."""

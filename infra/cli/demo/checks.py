@@ -1,0 +1,54 @@
+"""Whether the workload cluster has what a release renders, and what an upgrade has made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from shared.kube import Object, deleting, dig
+from shared.workload.inventory import is_owned, load
+
+from ..render import render_release
+from . import RELEASES
+from .site import DemoError, Site
+
+Objects = dict[str, Object]
+"""Live objects of the workload cluster by `Kind namespace/name`."""
+
+
+def verify(site: Site, addon: Object, release: str) -> Objects:
+    """Every object that the release renders is in the workload cluster, ours, and in the inventory; no other."""
+    live = {str(entry): site.applied(entry) for entry in load(dig(addon, "status.resources"))}
+    missing = [name for name, obj in live.items() if obj is None or not is_owned(obj)]
+    if missing:
+        raise DemoError(f"not in the workload cluster, or not ours: {', '.join(missing)}")
+    found = {name: obj for name, obj in live.items() if obj is not None}
+    rendered = _names(render_release(RELEASES / release, {"Cluster": site.cluster() or {}}))
+    if _names(found.values()) != rendered:
+        raise DemoError(f"{release} renders {len(rendered)} objects, the inventory has {len(found)}")
+    return found
+
+
+def compare(site: Site, before: Objects, after: Objects, tell: Callable[[str], None]) -> str:
+    """What an upgrade has done, which must be something of each kind."""
+    new, gone = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
+    changed = [name for name in sorted(after.keys() & before.keys()) if _content(before[name]) != _content(after[name])]
+    for mark, names in (("+", new), ("~", changed), ("-", gone)):
+        for name in names:
+            tell(f"  {mark} {name}")
+    for name in gone:
+        still = site.live(before[name])
+        if still is not None and not deleting(still):
+            raise DemoError(f"{name} should have been pruned")
+    if not (new and changed and gone):
+        raise DemoError(f"the upgrade should add, change and prune: +{new} ~{changed} -{gone}")
+    return f"{len(new)} new, {len(changed)} changed, {len(gone)} pruned"
+
+
+def _names(objects: Iterable[Object]) -> set[tuple[str, str]]:
+    return {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
+
+
+def _content(obj: Object) -> Object:
+    """Without status and bookkeeping, whose updates do not count."""
+    metadata = {name: obj["metadata"].get(name) for name in ("labels", "annotations")}
+    return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}

@@ -1,0 +1,170 @@
+"""The steps of the demo."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import yaml
+
+from infra.local.stack import Stack
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.kube import ApiError, Object, dig
+from shared.workload.inventory import load
+
+from ..output import Timeline, news, out, tree, wait_for
+from . import FOLDER, STACK
+from .checks import Objects, compare, verify
+from .reasons import Reasons
+from .site import CA_KEY, CLUSTER_KEY, KUBECONFIG_KEY, DemoError, Site
+
+
+class Demo:
+    """The steps, in order, over one running stack."""
+
+    def __init__(self, stack: Stack, timeline: Timeline) -> None:
+        if stack.client is None:
+            raise DemoError("the stack does not run")
+        self._stack = stack
+        self._site = Site(stack.client)
+        self._timeline = timeline
+
+    def run(self, *, after_upgrade: Callable[[], object] = lambda: None) -> None:
+        """Raises `DemoError`, `WaitTimeout` or `ApiError`. `after_upgrade` is called before the Cluster is deleted."""
+        self._create()
+        first = self._applied("v1")
+        self._upgrade("v2", first)
+        self._cold_start("v3")
+        self._show()
+        after_upgrade()
+        self._delete()
+
+    def _create(self) -> None:
+        self._timeline.begin(f"apply a KINDCluster and a Cluster of class {STACK}-v1")
+        resources = {CLUSTER.kind: CLUSTER, KIND_CLUSTER.kind: KIND_CLUSTER}
+        for document in yaml.safe_load_all((FOLDER / "cluster.yaml").read_text()):
+            self._site.client.apply(resources[document["kind"]], document, manager="demo")
+        wait_for(
+            "a reachable workload cluster",
+            lambda: dig(self._site.cluster(), "status.phase") == "Provisioned" and self._site.secret(KUBECONFIG_KEY),
+            within=90,
+            hear=lambda: news(self._site.infrastructure(), self._site.cluster()),
+            tell=self._timeline.say,
+        )
+        workload = self._site.connect()
+        self._timeline.done(f"workload cluster up at {workload.client.host}, our client certificate is accepted")
+
+    def _applied(self, version: str) -> Objects:
+        self._timeline.begin(f"addons of {version}")
+        live = self._await_release(f"{STACK}-{version}")
+        self._timeline.done(f"addons {version} ready: {len(live)} objects in the workload cluster")
+        return live
+
+    def _upgrade(self, version: str, before: Objects) -> None:
+        self._timeline.begin(f"upgrade to {version}")
+        self._site.set_class(f"{STACK}-{version}")
+        after = self._await_release(f"{STACK}-{version}")
+        changed = compare(self._site, before, after, self._timeline.say)
+        self._timeline.done(f"upgraded to {version}: {changed}")
+
+    def _cold_start(self, version: str) -> None:
+        """Object store and functions vanish while the upgrade is on its way."""
+        self._timeline.begin(
+            f"upgrade to {version}, with the object store wiped and the functions killed in its middle"
+        )
+        previous, release = self._site.class_name(), f"{STACK}-{version}"
+        for _attempt in range(5):
+            seen, cut_off = self._interrupted_upgrade(release)
+            if cut_off:
+                break
+            self._timeline.say("the rollout was over before the kill; once more")
+            self._site.set_class(previous)
+            self._await_addon(previous)
+        else:
+            raise DemoError("the rollout could not be interrupted in its middle")
+        waited = [reason for reason in seen if reason.startswith("ReleaseAssetsNotDownloadedYet")]
+        failed = [reason for reason in seen if reason.startswith("IssueWithReleaseAssets")]
+        if not waited or failed:
+            raise DemoError(f"a cold start should wait for its assets, but the addon said: {sorted(seen)}")
+        live = verify(self._site, self._site.addon() or {}, release)
+        self._timeline.done(f"cold start waited for its assets, then finished {version}: {len(live)} objects")
+
+    def _interrupted_upgrade(self, release: str) -> tuple[set[str], bool]:
+        """Returns the reasons that the addon gave on its way, and whether the rollout was cut off."""
+        functions = self._stack.functions
+        if functions is None:
+            raise DemoError("the functions do not run")
+        watch = Reasons(self._site.client)
+        began = threading.Event()
+
+        def cut() -> None:
+            functions.kill()
+            began.set()
+
+        watch.when_applying(cut)
+        with watch:
+            self._site.set_class(release)
+            if not began.wait(30):
+                raise DemoError("the upgrade did not begin")
+            self._stack.wipe_object_store()
+            addon = self._site.addon() or {}
+            cut_off = dig(addon, "status.ready") is not True
+            pending = sum(entry.status != "synced" for entry in load(dig(addon, "status.resources")))
+            self._timeline.say(f"functions killed, object store empty; {pending} objects without a result")
+            functions.start()
+            self._await_addon(release)
+        return watch.seen, cut_off
+
+    def _delete(self) -> None:
+        self._timeline.begin("delete the Cluster")
+        self._site.client.delete(CLUSTER, CLUSTER_KEY)
+        wait_for(
+            "a clean management cluster",
+            lambda: not self._site.leftovers(),
+            within=60,
+            hear=lambda: news(self._site.cluster()) or ", ".join(self._site.leftovers()),
+            tell=self._timeline.say,
+        )
+        try:
+            self._site.workload.client.text("/readyz", timeout=1.0)
+        except ApiError:
+            pass
+        else:
+            raise DemoError("the workload API server still answers after its Cluster was deleted")
+        self._timeline.done(
+            "nothing is left: Cluster, infrastructure, addon and Secrets are gone, the API server ended"
+        )
+
+    def _show(self) -> None:
+        addon, cluster = self._site.addon() or {}, self._site.cluster() or {}
+        entries = [f"{entry}  {entry.status}" for entry in load(dig(addon, "status.resources"))]
+        infra = self._site.client.get(KIND_CLUSTER, CLUSTER_KEY)
+        secrets = [self._site.client.get(SECRET, key) for key in (CA_KEY, KUBECONFIG_KEY)]
+        applied = f"{dig(addon, 'spec.clusterStack')}, addons {dig(addon, 'spec.version')}"
+        shown: list[tuple[Object, str, list[str]]] = [
+            (cluster, dig(cluster, "status.phase", ""), []),
+            (infra, dig(infra, "status.phase", ""), []),
+            *((secret, "", []) for secret in secrets),
+            (addon, applied, [f"[dim]{entry}[/dim]" for entry in entries]),
+        ]
+        out.print(tree("management cluster", shown))
+
+    def _await_release(self, release: str) -> Objects:
+        """Its objects, once the addon has applied them."""
+        return verify(self._site, self._await_addon(release), release)
+
+    def _await_addon(self, release: str) -> Object:
+        def ready() -> Object | None:
+            addon = self._site.addon() or {}
+            done = dig(addon, "spec.clusterStack") == release and dig(addon, "status.ready") is True
+            return addon if done else None
+
+        found: Object = wait_for(
+            f"ClusterAddon ready with {release}",
+            ready,
+            within=90,
+            hear=lambda: news(self._site.addon()),
+            tell=self._timeline.say,
+            pause=0.02,
+        )
+        return found

@@ -1,0 +1,74 @@
+"""What there is of a Cluster and of what it consists of, whatever of it is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.api import cluster as contract
+from shared.api.names import addon_of
+from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE
+from shared.clients import Clients, Found
+from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
+from shared.releases.naming import ReleaseName
+
+EVENTS = 10
+"""How many of the newest are told."""
+_EVENT = Resource("", "v1", "Event", "events")
+_NOTHING = Found("unreferenced")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The objects around a Cluster; each is present, absent, unreadable or not referenced."""
+
+    cluster: Object
+    infrastructure: Found = _NOTHING
+    control_plane: Found = _NOTHING
+    addon: Found = _NOTHING
+    release: Found = _NOTHING
+    events: Sequence[Object] = ()
+
+
+def gather(management: Client, cluster: Object) -> Facts:
+    clients, namespace = Clients(management), key_of(cluster).namespace
+    wanted = release_of(cluster)
+    infrastructure = clients.look_up(contract.infrastructure_ref(cluster), namespace)
+    control_plane = clients.look_up(contract.control_plane_ref(cluster), namespace)
+    addon = _look(management, CLUSTER_ADDON, addon_of(cluster))
+    release = _look(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
+    objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
+    events = [event for obj in objects for event in _events(management, obj)]
+    return Facts(cluster, infrastructure, control_plane, addon, release, sorted(events, key=time_of)[-EVENTS:])
+
+
+def release_of(cluster: Object) -> Key | None:
+    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
+    return Key(contract.class_namespace(cluster), name.tag) if name else None
+
+
+def _look(management: Client, resource: Resource, key: Key) -> Found:
+    try:
+        found = management.find(resource, key)
+    except ApiError as error:
+        return Found("failed", resource.kind, resource=resource, error=str(error))
+    return Found("present" if found else "absent", resource.kind, found, resource)
+
+
+def _events(management: Client, obj: Object) -> list[Object]:
+    key = key_of(obj)
+    query = {"fieldSelector": f"involvedObject.kind={obj['kind']},involvedObject.name={key.name}", "limit": "500"}
+    try:
+        found = management.request("GET", _EVENT.path(key.namespace), query=query, subject="Event list")
+    except ApiError:
+        return []  # a courtesy, here too
+    return list(found.get("items") or [])
+
+
+def time_of(event: Mapping[str, Any]) -> str:
+    """In UTC, as Kubernetes writes it, so that it sorts as text."""
+    for path in ("series.lastObservedTime", "lastTimestamp", "eventTime", "metadata.creationTimestamp"):
+        if dig(event, path):
+            return str(dig(event, path))
+    return ""
