@@ -12,8 +12,9 @@ from shared.providers.state import INSTALLED, State
 from shared.runtime import Decision
 from shared.workload import inventory
 from shared.workload.inventory import Plan
+from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.policy import Policy
-from shared.workload.rollout import Incomplete, Outcome, Rollout
+from shared.workload.rollout import Rollout
 
 from .observe import FORCE, Observed
 
@@ -31,7 +32,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     state = State(provider, now)
     forced = dig(provider, FORCE) == "true"
     if not forced and (reason := _in_use(observed)):
-        state.true(DELETING, reason[0], reason[1], tell=True)
+        state.true(DELETING, reason[0], reason[1], tell="Normal")
         return Decision(status=state.status(), notices=tuple(state.notices), requeue=IN_USE_RETRY, message=reason[1])
     if observed.entries:
         plan = Plan((), tuple(observed.entries))
@@ -69,6 +70,6 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
         message = "; ".join(f"{entry}: {entry.error}" for entry in left[:3])
     if not left:
         return Decision(status=state.status(resources=None), proceed=True)
-    state.false(INSTALLED, "OldComponentsDeletionError", message)
+    state.false(INSTALLED, "OldComponentsDeletionError", message, tell="Warning")
     status = state.status(resources=inventory.dump(left))
     return Decision(status=status, notices=tuple(state.notices), requeue=PARTIAL_RETRY, message=message)

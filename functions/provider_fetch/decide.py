@@ -116,14 +116,14 @@ def _broken(state: State, error: ComponentsError | SourceError) -> Decision:
     else:
         reason = ComponentsError.reason
         again = error.retry_after or (SOURCE_RETRY if error.transient else BROKEN_RETRY)
-    state.false(INSTALLED, reason, str(error))
+    state.false(INSTALLED, reason, str(error), tell="Warning")
     return Decision(status=state.status(), notices=tuple(state.notices), requeue=again, message=str(error))
 
 
 def _resolved(state: State, provider: Object, version: str) -> Decision:
     """The newest version is written into the spec, and checked there: it stays until somebody clears it again."""
     if message := versions.downgrade(contract.installed_version(provider), version):
-        state.false(CHECKED, "UnsupportedProviderDowngradeReason", message)
+        state.false(CHECKED, "UnsupportedProviderDowngradeReason", message, tell="Warning")
         return Decision(status=state.status(), notices=tuple(state.notices), message=message)
     resource = contract.kind_of(provider).resource
     again = change_event(provider, "update", source=SOURCE, reference=True)
@@ -141,7 +141,7 @@ def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *
         return _broken(state, error)
     upgrades = contract.installed_version(provider) not in ("", version)
     if upgrades and (message := contracts.refusal(provider, version, kept, observed.others)):
-        state.false(UPGRADED, "ComponentsUpgradeError", message)
+        state.false(UPGRADED, "ComponentsUpgradeError", message, tell="Warning")
         status, notices = state.status(), tuple(state.notices)
         return Decision(status=status, notices=notices, requeue=SOURCE_RETRY, message=message)
     before = dig(provider, "status.target", {})

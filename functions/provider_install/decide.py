@@ -68,7 +68,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
 
 
 def _broken(state: State, reason: str, message: str, again: float) -> Decision:
-    state.false(INSTALLED, reason, message)
+    state.false(INSTALLED, reason, message, tell="Warning")
     return Decision(status=state.status(), notices=tuple(state.notices), requeue=again, message=message)
 
 

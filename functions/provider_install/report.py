@@ -49,7 +49,7 @@ def report(
         # The conditions are as the intent has left them: under way.
         return replace(decision, status={"resources": inventory.dump(outcome.entries)}, proceed=True)
     message = f"its webhooks wait for {told_waiting(outcome.unready)}"
-    state.false(INSTALLED, "WaitingForBackends", message, tell="")
+    state.false(INSTALLED, "WaitingForBackends", message)
     status = state.status(resources=inventory.dump(outcome.entries))
     return replace(decision, status=status, notices=tuple(state.notices), requeue=BACKEND_RETRY, message=message)
 
@@ -64,8 +64,8 @@ def _failed(decision: Decision, state: State, observed: Observed, message: str, 
     if observed.upgrades:
         provider = observed.provider or {}
         message = f"from {contract.installed_version(provider)} to {contract.version_of(provider)}: {message}"
-        state.false(UPGRADED, "ComponentsUpgradeError", message)
-    state.false(INSTALLED, "InstallFailed", message)
+        state.false(UPGRADED, "ComponentsUpgradeError", message, tell="Warning")
+    state.false(INSTALLED, "InstallFailed", message, tell="Warning")
     status, notices = state.status(**fields), tuple(state.notices)
     return replace(decision, status=status, notices=notices, requeue=PARTIAL_RETRY, message=message)
 
@@ -73,9 +73,9 @@ def _failed(decision: Decision, state: State, observed: Observed, message: str, 
 def _installed(state: State, observed: Observed, provider: Object, outcome: Outcome, *, resync: bool) -> Decision:
     version = contract.version_of(provider)
     message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
-    state.true(INSTALLED, "ProviderInstalled", "Provider is installed", tell=True)
+    state.true(INSTALLED, "ProviderInstalled", "Provider is installed", tell="Normal")
     if observed.upgrades:
-        state.true(UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", tell=True)
+        state.true(UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", tell="Normal")
     elif not state.is_true(UPGRADED):
         state.drop(UPGRADED)  # of an upgrade that is not asked for any more
     renewal = renew_at(observed)

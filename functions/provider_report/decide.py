@@ -39,12 +39,12 @@ def decide(observed: Observed, now: datetime) -> Decision:
     ):
         if problems:
             message = _told(problems)
-            state.false(AVAILABLE, reason, message)
+            state.false(AVAILABLE, reason, message, tell="Warning")
             again = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
             return Decision(
                 status=state.status(), notices=tuple(state.notices), requeue=RETRY, reply=again, message=message
             )
-    state.true(AVAILABLE, "ComponentsAvailable", tell=True)
+    state.true(AVAILABLE, "ComponentsAvailable", tell="Normal")
     return Decision(status=state.status(), notices=tuple(state.notices), message="everything works")
 
 

@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
-
-from shared.api.conditions import READY, get_condition, is_true, remove_condition, seconds_since, set_condition
+from shared.api.conditions import READY, get_condition, set_condition
 from shared.kube import Object, dig
-from shared.runtime import Notice
+from shared.runtime.verdict import Draft
 
 CHECKED = "PreflightCheckPassed"
 INSTALLED = "ProviderInstalled"
@@ -38,62 +34,17 @@ def under_way(provider: Object) -> bool:
     return condition.get("status") == "False" and condition.get("reason") in _UNDER_WAY
 
 
-@dataclass
-class State:
-    """Starts from what the provider says now."""
+class State(Draft):
+    """The draft of a provider's conditions."""
 
-    provider: Object
-    now: datetime
-    conditions: list[Object] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.conditions = list(dig(self.provider, "status.conditions", []))
-
-    def true(self, type_: str, reason: str, message: str = "", *, tell: bool = False) -> None:
-        self._set(type_, "True", reason, message, "Normal" if tell else "")
-
-    def false(self, type_: str, reason: str, message: str, *, tell: str = "Warning") -> None:
-        """`tell` is the type of the event that says so, once; empty for none."""
-        self._set(type_, "False", reason, message, tell)
-
-    def is_true(self, type_: str) -> bool:
-        return is_true(self.conditions, type_)
-
-    def drop(self, type_: str) -> None:
-        self.conditions = remove_condition(self.conditions, type_)
-
-    def since(self, type_: str) -> float:
-        """Seconds since the condition became what it is; 0 where there is none."""
-        return seconds_since(self.conditions, type_, self.now)
-
-    def status(self, **fields: Any) -> Object:
-        """The patch: all conditions, `Ready` among them, and these fields."""
-        return {"conditions": self._with_ready(), **fields}
-
-    def _set(self, type_: str, status: str, reason: str, message: str, tell: str) -> None:
-        before = get_condition(dig(self.provider, "status.conditions", []), type_) or {}
-        if tell and (before.get("status"), before.get("reason")) != (status, reason):
-            self.notices.append(Notice(reason, message or reason, tell))
-        self.conditions = set_condition(
-            self.conditions,
-            type_,
-            status,
-            reason,
-            message,
-            now=self.now,
-            observed_generation=dig(self.provider, "metadata.generation"),
-        )
-
-    def _with_ready(self) -> list[Object]:
-        status, reason, message = _summed_up(self.conditions)
-        generation = dig(self.provider, "metadata.generation")
+    def summed_up(self) -> list[Object]:
+        status, reason, message = _ready(self.conditions)
         return set_condition(
-            self.conditions, READY, status, reason, message, now=self.now, observed_generation=generation
+            self.conditions, READY, status, reason, message, now=self.now, observed_generation=self.generation
         )
 
 
-def _summed_up(conditions: list[Object]) -> tuple[str, str, str]:
+def _ready(conditions: list[Object]) -> tuple[str, str, str]:
     """Status, reason and message of `Ready`: those of the first phase that is not through."""
     upgraded = get_condition(conditions, UPGRADED)
     decisive = [(name, get_condition(conditions, name)) for name in _DECISIVE]

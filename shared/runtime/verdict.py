@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..api.conditions import get_condition, remove_condition, seconds_since, set_condition, summary
+from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, summary
 from ..kube import Object, dig
 from .notice import Notice
 
@@ -13,8 +13,11 @@ PAUSED = "Paused"
 
 
 @dataclass
-class Verdict:
-    """Starts from what `obj` says now; in Cluster API's v1beta1 shape, `Ready` telling of all others."""
+class Draft:
+    """Starts from what `obj` says now; in metav1's shape, where a condition names the generation that it is of.
+
+    `tell` is the type of the event that says so once: not again while status and reason stay the same.
+    """
 
     obj: Object
     now: datetime
@@ -24,33 +27,68 @@ class Verdict:
     def __post_init__(self) -> None:
         self.conditions = list(dig(self.obj, "status.conditions", []))
 
-    def true(self, type_: str, message: str = "") -> None:
-        self.conditions = set_condition(self.conditions, type_, "True", "", message, now=self.now)
+    def true(self, type_: str, reason: str = "", message: str = "", *, tell: str = "") -> None:
+        self.condition(type_, "True", reason, message, tell=tell)
 
-    def false(self, type_: str, reason: str, message: str, severity: str = "Info", *, tell: str = "") -> None:
-        """With `tell`, an event of that type says so once: not again while the reason stays the same."""
-        if tell and not self._said(type_, reason):
-            self.notices.append(Notice(reason, message, tell))
+    def false(self, type_: str, reason: str, message: str, *, tell: str = "") -> None:
+        self.condition(type_, "False", reason, message, tell=tell)
+
+    def condition(
+        self, type_: str, status: str, reason: str, message: str = "", *, severity: str | None = None, tell: str = ""
+    ) -> None:
+        before = get_condition(dig(self.obj, "status.conditions", []), type_) or {}
+        if tell and (before.get("status"), before.get("reason")) != (status, reason):
+            self.notices.append(Notice(reason, message or reason, tell))
         self.conditions = set_condition(
-            self.conditions, type_, "False", reason, message, now=self.now, severity=severity
+            self.conditions,
+            type_,
+            status,
+            reason,
+            message,
+            now=self.now,
+            severity=severity,
+            observed_generation=self.generation,
         )
+
+    @property
+    def generation(self) -> int | None:
+        generation: int | None = dig(self.obj, "metadata.generation")
+        return generation
 
     def drop(self, *types: str) -> None:
         for type_ in types:
             self.conditions = remove_condition(self.conditions, type_)
 
+    def is_true(self, type_: str) -> bool:
+        return is_true(self.conditions, type_)
+
     def since(self, type_: str) -> float:
-        """Seconds since the condition became what it is; 0 where it is new."""
+        """Seconds since the condition became what it is; 0 where there is none."""
         return seconds_since(self.conditions, type_, self.now)
 
     def status(self, **fields: object) -> Object:
-        return {"conditions": summary(self.conditions, now=self.now), **fields}
+        """The patch: all conditions, with what sums them up, and these fields."""
+        return {"conditions": self.summed_up(), **fields}
+
+    def summed_up(self) -> list[Object]:
+        return self.conditions
+
+
+@dataclass
+class Verdict(Draft):
+    """In Cluster API's v1beta1 shape: with severities, without generations, `Ready` telling of all others."""
+
+    def false(self, type_: str, reason: str, message: str, severity: str = "Info", *, tell: str = "") -> None:
+        self.condition(type_, "False", reason, message, severity=severity, tell=tell)
+
+    @property
+    def generation(self) -> None:
+        return None
+
+    def summed_up(self) -> list[Object]:
+        return summary(self.conditions, now=self.now)
 
     def paused(self) -> Object:
         """The status of an object that is left as it is: all else that it says still stands."""
-        self.true(PAUSED, "Left as it is until the annotation cluster.x-k8s.io/paused is removed")
+        self.true(PAUSED, message="Left as it is until the annotation cluster.x-k8s.io/paused is removed")
         return {"conditions": self.conditions}
-
-    def _said(self, type_: str, reason: str) -> bool:
-        before = get_condition(dig(self.obj, "status.conditions", []), type_) or {}
-        return before.get("status") == "False" and before.get("reason") == reason
