@@ -1,16 +1,17 @@
-"""The commands about the addons of one cluster: plan, describe, rollback."""
+"""The commands about the addons of one cluster: render, plan, describe, rollback."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .failures import Failure, failures
-from .options import DEFAULT_DIR, ClusterName, Dir, Format, Json, Kubeconfig, Namespace, Output
+from .options import DEFAULT_DIR, ClusterName, Dir, Format, Hook, Json, Kubeconfig, Namespace, Output
 from .output import Timeline, out
 from .runs import kubeconfig_of, settings_of
 
@@ -24,6 +25,36 @@ Release = Annotated[
 ExitCode = Annotated[
     bool, typer.Option("--exit-code", help="Exit with 3 if it would change something, 4 if it would not get through.")
 ]
+
+
+def render(
+    release: Annotated[
+        Path, typer.Option(help="Folder of one release, named like its tag.", exists=True, file_okay=False)
+    ],
+    cluster: Annotated[
+        Path, typer.Option(help="File with the Cluster, and what it refers to.", exists=True, dir_okay=False)
+    ],
+    control_plane: Annotated[Path | None, typer.Option(help="File with the control-plane object.", exists=True)] = None,
+    infra: Annotated[Path | None, typer.Option(help="File with the infrastructure object.", exists=True)] = None,
+    kube_version: Annotated[str | None, typer.Option(help="Kubernetes version, default: the release's.")] = None,
+    hook: Annotated[Hook, typer.Option(help="Of a release with stages: what a cluster has after which ones.")] = (
+        Hook.FIRST
+    ),
+) -> None:
+    """Print the addon manifests of a release for a cluster, as multi-document YAML. Needs no cluster."""
+    from shared.charts import ChartError
+    from shared.releases.naming import InvalidName
+    from shared.releases.release import InvalidRelease
+    from shared.releases.sources import SourceError
+
+    from .manifests import dump
+    from .render import render as render_files
+
+    with failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError):
+        objects = render_files(
+            release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version, hook=hook
+        )
+        sys.stdout.write(dump(objects))
 
 
 def plan(

@@ -1,0 +1,124 @@
+"""The commands about recorded events: capture, replay."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from .failures import Failure, failures
+from .options import DEFAULT_DIR, Dir, Kubeconfig
+from .output import out
+from .runs import kubeconfig_of, settings_of, until_signal
+
+if TYPE_CHECKING:
+    from events.capture import Recording
+    from shared.kube import Client
+
+LONGEST_WAIT = 31.0
+"""Seconds: waits up to this are part of the way somewhere, a longer one is for what a person has to mend."""
+
+
+def capture(
+    folder: Annotated[Path, typer.Argument(help="New folder for the recording.")],
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Kubeconfig = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so long (default: at Ctrl-C).")] = None,
+) -> None:
+    """Record the CloudEvents of a cluster, and what its user applied, until Ctrl-C."""
+    from events.capture import Capture
+    from functions import catalog
+    from shared.kube import connect
+
+    with failures(OSError):
+        recording = Capture(
+            folder, connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig))), catalog.triggers()
+        )
+        recording.start()
+        out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
+        until_signal(seconds)
+        result = recording.stop()
+        out.print(f"{len(result.events)} events and {len(result.inputs)} inputs in {escape(str(folder))}")
+
+
+def replay(
+    source: Annotated[Path, typer.Argument(help="A capture's folder, or one file of it.", exists=True)],
+    to: Annotated[
+        str | None, typer.Option(help="Send to this URL (default: to the functions in this process).")
+    ] = None,
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Kubeconfig = None,
+    inputs: Annotated[bool, typer.Option("--inputs", help="Apply what the user had applied first.")] = False,
+    double: Annotated[bool, typer.Option("--double", help="Send everything twice.")] = False,
+    shuffle: Annotated[int | None, typer.Option(help="Send in an order drawn from this seed.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds until all must be settled.")] = 120.0,
+) -> None:
+    """Send recorded events again. Against the same cluster this changes nothing."""
+    from events import replay as player
+    from events.capture import load
+    from shared.event import EventError
+    from shared.kube import connect
+
+    with failures(EventError, OSError):
+        recording = load(source)
+        if not recording.events and not (inputs and recording.inputs):
+            raise Failure(
+                f"{source}: there are no events in it; want a file of events, or the folder of a capture, which has "
+                "them in events/ (that of the demo is events/captured/demo)"
+            )
+        out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
+        if inputs or to is None:
+            path = kubeconfig_of(directory, kubeconfig)
+            client = connect.from_kubeconfig(str(path))
+            if inputs:
+                player.apply_inputs(client, recording.inputs)
+        if to is not None:
+            _send(recording, to)
+            return
+        os.environ |= settings_of(directory) | {"KUBECONFIG": str(path)}
+        _settle(recording, client, double=double, shuffle=shuffle, timeout=timeout)
+
+
+def _send(recording: Recording, url: str) -> None:
+    from events import replay as player
+
+    statuses = player.replay_to(url, recording.events)
+    out.print(", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())))
+    refused = sum(count for status, count in statuses.items() if status >= 300)
+    if refused:
+        raise Failure(f"{refused} of {len(recording.events)} events were not taken by {url}")
+
+
+def _settle(recording: Recording, client: Client, *, double: bool, shuffle: int | None, timeout: float) -> None:
+    """With the functions in this process."""
+    from events import replay as player
+    from events.delivery import InProcessDelivery
+    from events.dispatcher import Dispatcher
+    from functions import catalog
+    from shared.clients import Clients
+
+    dispatcher = Dispatcher(catalog.triggers(), InProcessDelivery(catalog.handler, Clients(client)))
+    try:
+        settled = player.replay(
+            recording.events,
+            dispatcher,
+            double=double,
+            shuffle_seed=shuffle,
+            timeout=timeout,
+            settle_below=LONGEST_WAIT,
+        )
+        stats = dispatcher.stats
+    finally:
+        dispatcher.stop()
+    answers = ", ".join(f"{count} x {status}" for status, count in sorted(stats.by_status.items()))
+    out.print(f"{stats.delivered} calls: {answers}")
+    if not settled:
+        raise Failure(f"not settled within {timeout:g} s; `--timeout` gives it longer")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(capture)
+    app.command()(replay)
