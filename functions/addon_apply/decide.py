@@ -31,9 +31,10 @@ from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.desired import UnknownKinds, defined_by, desired
 from shared.workload.inventory import Entry, Plan
+from shared.workload.live import look_again
 from shared.workload.policy import Policy
 from shared.workload.reach import Reached, Unreachable
-from shared.workload.rollout import Rollout, look_again
+from shared.workload.rollout import Rollout
 
 from . import history
 from .observe import Observed, is_anothers, progress, target, values_context

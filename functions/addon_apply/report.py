@@ -14,8 +14,9 @@ from shared.kube import ApiError, deleting, dig, key_of
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import Verdict
 from shared.workload.inventory import Entry
+from shared.workload.outcome import Incomplete, Outcome, told_waiting
 from shared.workload.policy import Policy
-from shared.workload.rollout import Incomplete, Outcome, Rollout, told_waiting
+from shared.workload.rollout import Rollout
 
 from . import history
 from .decide import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY, LookAgain

@@ -22,8 +22,9 @@ from shared.runtime import Decision, Notice
 from shared.runtime.verdict import PAUSED, Verdict
 from shared.workload import inventory
 from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.policy import Policy
-from shared.workload.rollout import Incomplete, Outcome, Rollout
+from shared.workload.rollout import Rollout
 
 from .observe import Assets, Management, Observed, provided
 

@@ -24,9 +24,9 @@ from shared.providers.inputs import Inputs
 from shared.providers.state import INSTALLED, checked
 from shared.workload.desired import defined_by
 from shared.workload.inventory import Entry
+from shared.workload.live import look_again
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, here
-from shared.workload.rollout import look_again
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from shared.providers.belongings import belongings, in_doubt
 from shared.runtime import Decision
 from shared.workload import inventory
 from shared.workload.inventory import SYNCED, Entry, Plan
-from shared.workload.rollout import Incomplete, Outcome, Rollout
+from shared.workload.outcome import Incomplete, Outcome
+from shared.workload.rollout import Rollout
 
 from .observe import Observed
 

@@ -13,7 +13,8 @@ from shared.providers import phases
 from shared.providers.state import INSTALLED, UPGRADED, State
 from shared.runtime import Decision
 from shared.workload import inventory
-from shared.workload.rollout import Incomplete, Outcome, Rollout, told_waiting
+from shared.workload.outcome import Incomplete, Outcome, told_waiting
+from shared.workload.rollout import Rollout
 
 from .decide import LATE, renew_at
 from .observe import Observed

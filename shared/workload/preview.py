@@ -11,16 +11,17 @@ from typing import Literal, TypeVar, get_args
 
 from ..charts.manifests import Identity, identity, waves
 from ..clients import Workload
-from ..kube import ApiError, Key, Object, Resource, Unavailable, dig
+from ..kube import ApiError, Key, Object, Resource, dig
 from ..kube.crds import CRD
 from ..kube.dry_run import DryRun
 from .apply import Applied, Held, apply
 from .diff import Field, compare
 from .fields import with_live
 from .inventory import Entry, Plan, Step, is_owned
+from .outcome import of_server, told
 from .policy import Policy
 from .prune import KEEP, KEPT, backwards, prune
-from .rollout import THREADS, told
+from .rollout import THREADS
 
 Action = Literal["create", "update", "recreate", "delete", "keep", "refuse", "unknown", "unchanged"]
 
@@ -129,7 +130,7 @@ def judged(entry: Entry, live: Object | None, applied: Applied, policy: Policy) 
 
 def _refusal(entry: Entry, error: Exception) -> str:
     """Raises the error where it is not about the object."""
-    if isinstance(error, Unavailable) and error.status != 500:
+    if of_server(error):
         raise error
     return told(entry, error)
 

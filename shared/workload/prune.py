@@ -13,6 +13,7 @@ from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavaila
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD
 from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, Entry, is_owned
+from .live import LIST_FROM
 from .policy import PREFIX, Policy
 
 KEEP = ("metadata", "annotations", "helm.sh/resource-policy")
@@ -22,9 +23,6 @@ KEPT = "kept"
 _GONE_WITHIN = 7.0
 """Seconds without anything going before a later look is better than waiting on. More than the five after which an API
 server looks again whether the objects of a CRD are gone."""
-
-_LIST_FROM = 3
-"""Objects of one kind from which on one list is cheaper than a look at each."""
 
 _BUILT_IN = ("", "apps", "batch", "autoscaling", "policy", "extensions")
 
@@ -136,7 +134,7 @@ def _left(workload: Workload, entries: Sequence[Entry]) -> dict[Identity, list[s
 
 def _look(workload: Workload, resource: Resource, namespace: str, members: Sequence[Entry]) -> list[Object]:
     namespace = namespace if resource.namespaced else ""
-    if len(members) < _LIST_FROM:
+    if len(members) < LIST_FROM:
         found = (workload.client.find(resource, Key(namespace, entry.name)) for entry in members)
         return [obj for obj in found if obj is not None]
     try:

@@ -22,8 +22,9 @@ from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
 from shared.workload.inventory import Entry, content_hash
+from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.reach import Reached
-from shared.workload.rollout import Incomplete, Outcome, Rollout
+from shared.workload.rollout import Rollout
 from tests.support.releases import chart
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,0 +1,83 @@
+"""Looking at objects as they are in a workload cluster, in as few requests as tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from ..charts.manifests import Identity, identity
+from ..clients import Workload
+from ..kube import ApiError, Key, Object, Resource
+from .inventory import OWNED, OWNED_LABEL, Entry
+from .readiness import unready
+
+Live = Object | ApiError | None
+"""An object as it is in the cluster, why it could not be read, or that it is not there."""
+
+LIST_FROM = 3
+"""Objects of one kind from which on one list is cheaper than a look at each."""
+
+
+def look(
+    pool: ThreadPoolExecutor,
+    workload: Workload,
+    resources: Mapping[tuple[str, str], Resource],
+    objects: Iterable[Object],
+) -> dict[Identity, Live]:
+    """These objects as they are in the cluster, of whatever kinds."""
+    kinds: dict[tuple[str, str], list[Identity]] = defaultdict(list)
+    for obj in objects:
+        kinds[obj["apiVersion"], obj["kind"]].append(identity(obj))
+    looks: list[Callable[[], dict[Identity, Live]]] = []
+    for kind, members in kinds.items():
+        if len(members) >= LIST_FROM:
+            looks.append(partial(_list, workload, resources[kind], members))
+        else:
+            looks += [partial(_get, workload, resources[kind], who) for who in members]
+    found: dict[Identity, Live] = {}
+    for part in pool.map(lambda one: one(), looks):
+        found |= part
+    return found
+
+
+def look_again(workload: Workload, entry: Entry, judge: Callable[[Object], str] = unready) -> Entry:
+    """The entry with what its object is waiting for now. Raises `ApiError`."""
+    resource = workload.discovery.resource(entry.api_version, entry.kind)
+    live = workload.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
+    return replace(entry, waiting=judge(live) if live else "is not there any more")
+
+
+def same(live: Object, other: Object) -> bool:
+    """Whether two answers about one object differ in no more than bookkeeping."""
+
+    def content(obj: Object) -> Object:
+        bookkeeping = ("managedFields", "resourceVersion", "generation")
+        metadata = {name: value for name, value in obj["metadata"].items() if name not in bookkeeping}
+        return {**obj, "metadata": metadata}
+
+    return content(live) == content(other)
+
+
+def _list(workload: Workload, resource: Resource, members: Sequence[Identity]) -> dict[Identity, Live]:
+    """One list for all of them, of their namespace if they have one, and a look at each that lost our label."""
+    namespaces = {who.namespace for who in members}
+    namespace = namespaces.pop() if len(namespaces) == 1 else ""
+    try:
+        listed = workload.client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
+        there = {identity(obj): obj for obj in listed}
+    except ApiError as error:
+        return dict.fromkeys(members, error)
+    found: dict[Identity, Live] = {}
+    for who in members:
+        found |= {who: there[who]} if who in there else _get(workload, resource, who)
+    return found
+
+
+def _get(workload: Workload, resource: Resource, who: Identity) -> dict[Identity, Live]:
+    try:
+        return {who: workload.client.find(resource, Key(who.namespace, who.name))}
+    except ApiError as error:
+        return {who: error}

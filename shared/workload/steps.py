@@ -1,0 +1,96 @@
+"""Carrying out one step of a plan: an object that is wanted is kept, verified or applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ..clients import Workload
+from ..effects import MANAGER
+from ..kube import Key, Object, Resource, dig
+from ..kube.crds import CRD
+from .apply import apply
+from .fields import contains, differences, with_live
+from .inventory import SYNCED, Entry, Step, content_hash
+from .live import same
+from .outcome import Done, Drift
+from .policy import Policy
+from .readiness import completed
+
+
+@dataclass(frozen=True)
+class Applier:
+    """Carries out steps; `judge` tells what an object that is there is waiting for."""
+
+    workload: Workload
+    resources: Mapping[tuple[str, str], Resource]
+    policy: Policy
+    judge: Callable[[Object], str]
+    only_report: bool = False
+    """Tells drift and leaves it."""
+
+    def carry_out(self, step: Step, live: Object | None) -> Done:
+        """`live` is looked at for what is to be verified only. Raises `ApiError` or `TimeoutError`."""
+        match step.action:
+            case "keep":
+                return self._keep(step)
+            case "verify":
+                return self._verify(step, live)
+            case "apply":
+                return self._apply(step, step.obj)
+
+    def _keep(self, step: Step) -> Done:
+        """Applied before. Where it was not ready then it may be by now, or somebody may have taken it away."""
+        entry = step.entry
+        if not entry.waiting:
+            return Done(entry)
+        live = self.workload.client.find(self._resource(step.obj), Key(entry.namespace, entry.name))
+        return Done(replace(entry, waiting=self.judge(live))) if live else self._apply(step, step.obj)
+
+    def _verify(self, step: Step, live: Object | None) -> Done:
+        """Applies only what is not as it was applied last time, and tells that."""
+        obj, drift = step.obj, Drift(step.entry)
+        if live is not None:
+            obj = self._with_ignored(obj, live)
+            if contains(live, obj):
+                return Done(self._synced(step, live))
+            drift = Drift(step.entry, tuple(differences(live, obj)))
+        if self.only_report:
+            differs = live is None or not same(live, self._foreseen(obj))
+            return Done(replace(step.entry, status=SYNCED), drift=drift if differs else None)
+        done = self._apply(step, obj, before=live)
+        # Where nothing was written it only looked different: the server writes some values in another form.
+        return replace(done, drift=drift) if done.written else done
+
+    def _apply(self, step: Step, obj: Object, before: Object | None = None) -> Done:
+        applied = apply(self.workload, self._resource(obj), obj, self.policy)
+        live = applied.live
+        return Done(
+            self._synced(step, live),
+            written=before is None or _version(before) != _version(live),
+            held=applied.held,
+            crd=live if (step.entry.group, step.entry.kind) == (CRD.group, CRD.kind) else None,
+        )
+
+    def _foreseen(self, obj: Object) -> Object:
+        return self.workload.client.apply(self._resource(obj), obj, manager=MANAGER, dry_run=True)
+
+    def _synced(self, step: Step, live: Object) -> Entry:
+        waiting = self.judge(live) if self.policy.wait or self.judge is completed else ""
+        uid = live["metadata"]["uid"]
+        return replace(step.entry, uid=uid, hash=content_hash(step.obj), status=SYNCED, waiting=waiting)
+
+    def _with_ignored(self, obj: Object, live: Object) -> Object:
+        """`obj` with the live values of what may differ, so that applying it keeps them."""
+        for ignored in self.policy.ignored:
+            if ignored.covers(obj):
+                obj = with_live(obj, live, ignored.path)
+        return obj
+
+    def _resource(self, obj: Object) -> Resource:
+        return self.resources[obj["apiVersion"], obj["kind"]]
+
+
+def _version(obj: Object) -> str | None:
+    version: str | None = dig(obj, "metadata.resourceVersion")
+    return version
