@@ -21,7 +21,7 @@ from shared.releases.usage import FINALIZER
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import PAUSED, Verdict
 from shared.workload import inventory
-from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
 from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.policy import Policy
 from shared.workload.rollout import Rollout
@@ -139,8 +139,7 @@ def _roll_out(
     except charts.ChartError as error:
         return _broken(verdict, APPLIED, "FailedToApplyObjects", str(error), facts=facts)
     except UnknownKinds as error:
-        message = str(error).replace("workload", "management")
-        decision = _broken(verdict, APPLIED, "FailedToApplyObjects", message, requeue=PARTIAL_RETRY, facts=facts)
+        decision = _broken(verdict, APPLIED, "FailedToApplyObjects", str(error), requeue=PARTIAL_RETRY, facts=facts)
         return replace(decision, effects=(*decision.effects, Rediscover()))
     known = inventory.load(dig(verdict.obj, "status.resources"))
     plan = inventory.plan(objects, known, resumed=False)
@@ -168,7 +167,8 @@ def _render(assets: Assets, name: ReleaseName, management: Management, namespace
         kube_version=management.version,
         api_versions=sorted({text for version, kind in served for text in (version, f"{version}/{kind}")}),
     )
-    objects = desired(charts.parse(manifests, default_namespace=namespace), served, default_namespace=namespace)
+    parsed = charts.parse(manifests, default_namespace=namespace)
+    objects = desired(parsed, served, default_namespace=namespace, where=MANAGEMENT)
     if not objects:
         raise charts.ChartError(f"{assets.file}: the chart renders no objects, a ClusterClass is needed")
     for obj in objects:

@@ -22,7 +22,7 @@ from shared.providers import phases
 from shared.providers.state import INSTALLED, State, checked
 from shared.runtime import Decision
 from shared.workload import inventory
-from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
 from shared.workload.inventory import Plan
 from shared.workload.policy import Policy
 from shared.workload.reach import Reached
@@ -117,10 +117,10 @@ def _roll_out(
         secrets = {request.certificate: observed.secrets[request.secret] or {} for request in observed.requests}
         objects = [*certificates.with_own(objects, secrets), *(_kept(provider, secret) for secret in secrets.values())]
     try:
-        wanted = desired(objects, management.served, default_namespace=provider["metadata"]["namespace"])
+        namespace = provider["metadata"]["namespace"]
+        wanted = desired(objects, management.served, default_namespace=namespace, where=MANAGEMENT)
     except UnknownKinds as error:
-        hint = "install what defines them first"
-        return _broken(state, "InstallFailed", f"{str(error).replace('workload', 'management')}; {hint}", INPUT_RETRY)
+        return _broken(state, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
     plan, whole = _plan(observed, policy, wanted, state)
     effects: list[Effect] = [*ensure_finalizer(contract.kind_of(provider).resource, provider, contract.FINALIZER)]
     effects += _begin(state, observed, provider, plan, whole)

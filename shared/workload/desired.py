@@ -14,12 +14,16 @@ from ..kube import Object, Resource, dig
 from ..kube.crds import CRD
 from .inventory import OWNED, OWNED_LABEL
 
+WORKLOAD, MANAGEMENT = "the workload cluster", "the management cluster"
+
 
 class UnknownKinds(Exception):
-    """Some kinds are neither served nor defined by the chart itself."""
+    """Some kinds are neither served, at the place `where`, nor defined by the chart itself."""
 
-    def __init__(self, kinds: Iterable[str]) -> None:
-        super().__init__(f"the workload cluster does not serve {', '.join(sorted(set(kinds)))}")
+    def __init__(self, kinds: Iterable[str], where: str) -> None:
+        self.kinds = tuple(sorted(set(kinds)))
+        self.where = where
+        super().__init__(f"{where} does not serve {', '.join(self.kinds)}")
 
 
 def defined_by(objects: Iterable[Object]) -> dict[tuple[str, str], Resource]:
@@ -44,16 +48,20 @@ def defined_by(objects: Iterable[Object]) -> dict[tuple[str, str], Resource]:
 
 
 def desired(
-    objects: Iterable[Object], served: Mapping[tuple[str, str], Resource], *, default_namespace: str
+    objects: Iterable[Object],
+    served: Mapping[tuple[str, str], Resource],
+    *,
+    default_namespace: str,
+    where: str = WORKLOAD,
 ) -> list[Object]:
-    """The objects as they are applied. Raises `UnknownKinds`."""
+    """The objects as they are applied `where` these kinds are served. Raises `UnknownKinds`."""
     objects = list(objects)
     known = {**served, **defined_by(objects)}
     unknown = [
         f"{obj['kind']} ({obj['apiVersion']})" for obj in objects if (obj["apiVersion"], obj["kind"]) not in known
     ]
     if unknown:
-        raise UnknownKinds(unknown)
+        raise UnknownKinds(unknown, where)
     result = []
     for rendered in objects:
         obj = deepcopy(rendered)

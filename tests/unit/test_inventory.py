@@ -8,7 +8,7 @@ import pytest
 
 from shared.charts import identity
 from shared.kube import Object, Resource
-from shared.workload.desired import UnknownKinds, defined_by, desired
+from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
 from shared.workload.inventory import SYNCED, Entry, content_hash, deletion, digest, entry_of, intent, load, plan
 
 
@@ -153,8 +153,10 @@ def test_kinds_that_the_chart_defines() -> None:
 
 def test_unknown_kinds_are_named() -> None:
     gadget: Object = {"apiVersion": "x.io/v0", "kind": "Widget", "metadata": {"name": "w"}}
-    with pytest.raises(UnknownKinds, match=r"Widget \(x.io/v0\)"):
+    with pytest.raises(UnknownKinds, match=r"the workload cluster does not serve Widget \(x.io/v0\)"):
         desired([gadget, CRD], SERVED, default_namespace="d")
+    with pytest.raises(UnknownKinds, match="the management cluster does not serve Widget"):
+        desired([gadget, CRD], SERVED, default_namespace="d", where=MANAGEMENT)
 
 
 def test_secrets_are_applied_in_the_form_that_they_are_read_back_in() -> None:
