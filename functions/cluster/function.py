@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTER
 from shared.clients import Found
@@ -13,8 +13,9 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.runtime import Function
 
-from .decide import FINALIZER, decide
+from .decide import decide
 from .observe import Observed, observe
+from .plan import FINALIZER
 from .triggers import TRIGGERS
 
 
@@ -24,11 +25,11 @@ def settled(cluster: Object, event: Event) -> bool:
         return False
     if event.kind == CLUSTER.kind:
         return _at_rest(cluster)
-    reference = contract.infrastructure_ref(cluster) or {}
+    reference = cluster_api.infrastructure_ref(cluster) or {}
     resource = None
     if (reference.get("kind"), reference.get("name")) == (event.kind, event.name):
         resource = next(watch.resource for watch in TRIGGERS.watches if watch.resource.kind == event.kind)
-    if resource is None or contract.control_plane_ref(cluster):
+    if resource is None or cluster_api.control_plane_ref(cluster):
         return False
     found = Found("present", event.kind, event.object, resource)
     decision = decide(Observed(cluster, infrastructure=found), datetime.now(UTC))
@@ -42,7 +43,7 @@ def _at_rest(cluster: Object) -> bool:
         has_finalizer(cluster, FINALIZER)
         and dig(cluster, "status.observedGeneration") == cluster["metadata"].get("generation")
         and dig(cluster, "status.phase") == "Provisioned"
-        and not contract.is_paused(cluster)
+        and not cluster_api.is_paused(cluster)
         and not is_true(dig(cluster, "status.conditions", []), "Paused")
         and is_true(dig(cluster, "status.conditions", []), "InfrastructureReady")
     )

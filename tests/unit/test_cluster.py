@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from functions.cluster.decide import FINALIZER, decide, phase
+from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
+from functions.cluster.plan import FINALIZER, phase
 from shared.api.conditions import get_condition
 from shared.api.resources import (
     CLUSTER,

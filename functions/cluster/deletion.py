@@ -1,0 +1,78 @@
+"""A Cluster goes in order: workers, the control plane, the infrastructure, then what only the Cluster kept alive."""
+
+from __future__ import annotations
+
+from shared.api.resources import CLUSTER, MACHINE, SECRET
+from shared.effects import Delete, RemoveFinalizer
+from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by
+
+from .observe import DESCENDANTS, Observed
+from .plan import FINALIZER, Plan
+
+CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
+DELETION_RETRY = 5.0
+"""Seconds until the next look."""
+
+_TITLES = {
+    "ClusterAddon": "ClusterAddons",
+    "MachinePool": "MachinePools",
+    "MachineDeployment": "MachineDeployments",
+    "MachineSet": "MachineSets",
+}
+
+
+def delete(plan: Plan, observed: Observed) -> None:
+    if not has_finalizer(plan.cluster, FINALIZER):
+        return None
+    if observed.failure:
+        return _wait(plan, "InternalError", observed.failure)
+    pending = _pending(observed)
+    if pending:
+        for resource, objects in pending.items():
+            plan.effects += [Delete(resource, o) for o in objects if owned_by(o, plan.cluster) and not deleting(o)]
+        return _wait(plan, "WaitingForWorkersDeletion", _bullets(pending))
+    for found, reason in (
+        (observed.control_plane, "WaitingForControlPlaneDeletion"),
+        (observed.infrastructure, "WaitingForInfrastructureDeletion"),
+    ):
+        if found.state == "failed":
+            return _wait(plan, "InternalError", found.error)
+        if found.object is not None and found.resource is not None:
+            if not deleting(found.object):
+                plan.effects.append(Delete(found.resource, found.object))
+            return _wait(plan, reason, f"Waiting for {found.kind} to be deleted")
+    plan.effects += [Delete(SECRET, secret) for secret in observed.secrets]
+    plan.effects.append(RemoveFinalizer(CLUSTER, plan.cluster, FINALIZER))
+
+
+def _wait(plan: Plan, reason: str, message: str) -> None:
+    plan.condition("Deleting", "True", reason, message)
+    plan.waits.append(DELETION_RETRY)
+
+
+def _pending(observed: Observed) -> dict[Resource, list[Object]]:
+    """What must be gone first; control-plane Machines count only where no control-plane object looks after them."""
+    machines = list(observed.descendants.get(MACHINE, ()))
+    workers = [m for m in machines if CONTROL_PLANE_LABEL not in dig(m, "metadata.labels", {})]
+    standalone = observed.control_plane.state == "unreferenced"
+    pending = {resource: list(observed.descendants.get(resource, ())) for resource in DESCENDANTS}
+    pending[MACHINE] = machines if standalone else workers
+    return {resource: objects for resource, objects in pending.items() if objects}
+
+
+def _bullets(pending: dict[Resource, list[Object]]) -> str:
+    lines = []
+    for resource, objects in pending.items():
+        groups = {_TITLES.get(resource.kind, resource.kind): objects}
+        if resource == MACHINE:
+            first = [m for m in objects if CONTROL_PLANE_LABEL in dig(m, "metadata.labels", {})]
+            groups = {
+                "Control plane Machines": first,
+                "Worker Machines": [m for m in objects if m not in first],
+            }
+        for title, members in groups.items():
+            names = sorted(obj["metadata"]["name"] for obj in members)
+            more = f", ... ({len(names) - 5} more)" if len(names) > 5 else ""
+            if names:
+                lines.append(f"* {title}: {', '.join(names[:5])}{more}")
+    return "\n".join(lines)
