@@ -23,24 +23,28 @@ _TITLES = {
 
 def delete(plan: Plan, observed: Observed) -> None:
     if not has_finalizer(plan.cluster, FINALIZER):
-        return None
+        return
     if observed.failure:
-        return _wait(plan, "InternalError", observed.failure)
+        _wait(plan, "InternalError", observed.failure)
+        return
     pending = _pending(observed)
     if pending:
         for resource, objects in pending.items():
             plan.effects += [Delete(resource, o) for o in objects if owned_by(o, plan.cluster) and not deleting(o)]
-        return _wait(plan, "WaitingForWorkersDeletion", _bullets(pending))
+        _wait(plan, "WaitingForWorkersDeletion", _bullets(pending))
+        return
     for found, reason in (
         (observed.control_plane, "WaitingForControlPlaneDeletion"),
         (observed.infrastructure, "WaitingForInfrastructureDeletion"),
     ):
         if found.state == "failed":
-            return _wait(plan, "InternalError", found.error)
+            _wait(plan, "InternalError", found.error)
+            return
         if found.object is not None and found.resource is not None:
             if not deleting(found.object):
                 plan.effects.append(Delete(found.resource, found.object))
-            return _wait(plan, reason, f"Waiting for {found.kind} to be deleted")
+            _wait(plan, reason, f"Waiting for {found.kind} to be deleted")
+            return
     plan.effects += [Delete(SECRET, secret) for secret in observed.secrets]
     plan.effects.append(RemoveFinalizer(CLUSTER, plan.cluster, FINALIZER))
 
