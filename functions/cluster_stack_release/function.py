@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
@@ -10,8 +10,9 @@ from shared.releases.usage import FINALIZER
 from shared.runtime import Function
 from shared.runtime.verdict import PAUSED
 
-from .decide import decide, report
+from .decide import decide
 from .observe import observe
+from .report import report
 from .triggers import TRIGGERS
 
 
@@ -20,7 +21,7 @@ def settled(release: Object, _event: Event) -> bool:
     if deleting(release):
         return not has_finalizer(release, FINALIZER)
     conditions = dig(release, "status.conditions", [])
-    if contract.is_paused(release):
+    if cluster_api.is_paused(release):
         return is_true(conditions, PAUSED)
     return (
         dig(release, "status.ready") is True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.charts import Identity
 from shared.clients import Clients, Found
@@ -56,7 +56,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
-    if release is None or contract.is_paused(release):
+    if release is None or cluster_api.is_paused(release):
         return Observed(release)
     name = ReleaseName.from_class_name(key.name)
     if deleting(release):

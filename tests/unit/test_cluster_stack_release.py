@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from functions.cluster_stack_release.decide import Rediscover, decide, report
+from functions.cluster_stack_release.decide import decide
 from functions.cluster_stack_release.function import settled
 from functions.cluster_stack_release.observe import Assets, Management, Observed
+from functions.cluster_stack_release.report import report
+from functions.cluster_stack_release.rollout import Rediscover
 from functions.cluster_stack_release.triggers import TRIGGERS, asker
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER

@@ -1,0 +1,52 @@
+"""A release goes once no Cluster uses its class: its objects, the provider's object, and the finalizer last."""
+
+from __future__ import annotations
+
+from shared.api.resources import CLUSTER_STACK_RELEASE
+from shared.effects import Delete, Effect, RemoveFinalizer
+from shared.kube import deleting, dig, has_finalizer, owned_by
+from shared.releases.usage import FINALIZER
+from shared.runtime import Decision
+from shared.runtime.verdict import Verdict
+from shared.workload import inventory
+from shared.workload.rollout import Rollout
+
+from .conditions import DELETED, PROVIDER, PROVIDER_RETRY
+from .observe import Observed
+from .rollout import POLICY
+
+IN_USE_RETRY = 60.0
+"""Seconds until the next look."""
+
+
+def delete(verdict: Verdict, observed: Observed) -> Decision:
+    release = observed.release or {}
+    if not has_finalizer(release, FINALIZER) or observed.management is None:
+        return Decision(message="being deleted")
+    if observed.users:
+        names = ", ".join(str(user) for user in observed.users[:5])
+        more = f" and {len(observed.users) - 5} more" if len(observed.users) > 5 else ""
+        message = f"its ClusterClass is used by Cluster {names}{more}"
+        verdict.false(DELETED, "ClusterClassInUse", message)
+        return Decision(status=verdict.status(), requeue=IN_USE_RETRY, message=message)
+    effects: list[Effect] = []
+    known = inventory.load(dig(release, "status.resources"))
+    prune = tuple(entry for entry in known if entry.identity not in observed.claimed)
+    if prune:
+        effects.append(Rollout(observed.management.reached.workload, inventory.Plan((), prune), {}, POLICY))
+    provider = observed.provider
+    if provider.state in ("unreferenced", "absent"):
+        effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))
+        return Decision(tuple(effects), message="let go")
+    what = f"{provider.kind} {dig(release, 'spec.providerRef.name', '')}"
+    if provider.object is None or provider.resource is None:
+        message = f"cannot tell whether {what} is gone: {provider.error}"
+    elif not owned_by(provider.object, release):
+        effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))
+        return Decision(tuple(effects), message="let go")
+    else:
+        message = f"waiting for {what} to be deleted"
+        if not deleting(provider.object):
+            effects.append(Delete(provider.resource, provider.object))
+    verdict.false(PROVIDER, "Deleting", message)
+    return Decision(tuple(effects), verdict.status(), requeue=PROVIDER_RETRY, message=message)

@@ -1,0 +1,80 @@
+"""The class chart as a plan of objects, and what is written before it is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from shared import charts
+from shared.api.resources import CLUSTER_STACK_RELEASE
+from shared.clients import Clients
+from shared.effects import Effect, write_ahead
+from shared.kube import Object, dig, key_of
+from shared.releases.naming import ReleaseName
+from shared.runtime import Decision
+from shared.runtime.verdict import Verdict
+from shared.workload import inventory
+from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
+from shared.workload.policy import Policy
+from shared.workload.rollout import Rollout
+
+from .conditions import APPLIED, PARTIAL_RETRY, broken, finalizer
+from .observe import Assets, Management, Observed
+
+POLICY = Policy(wait=False)
+"""What a class consists of is only used later: there is nothing to wait for."""
+
+
+@dataclass(frozen=True)
+class Rediscover:
+    """Has the kinds asked for again: one that was unknown may have come."""
+
+    def execute(self, clients: Clients) -> None:
+        clients.discovery.forget()
+
+
+def roll_out(
+    verdict: Verdict, observed: Observed, assets: Assets, name: ReleaseName, management: Management
+) -> Decision:
+    facts: Object = {"kubernetesVersion": assets.kubernetes}
+    try:
+        objects = _render(assets, name, management, key_of(verdict.obj).namespace)
+    except charts.ChartError as error:
+        return broken(verdict, APPLIED, "FailedToApplyObjects", str(error), facts=facts)
+    except UnknownKinds as error:
+        decision = broken(verdict, APPLIED, "FailedToApplyObjects", str(error), requeue=PARTIAL_RETRY, facts=facts)
+        return replace(decision, effects=(*decision.effects, Rediscover()))
+    known = inventory.load(dig(verdict.obj, "status.resources"))
+    plan = inventory.plan(objects, known, resumed=False)
+    plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in observed.claimed))
+    effects: list[Effect] = list(finalizer(verdict))
+    if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
+        verdict.false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
+        status = verdict.status(resources=inventory.dump(inventory.intent(plan)), **facts)
+        effects += write_ahead(CLUSTER_STACK_RELEASE, verdict.obj, status)
+    resources = {**management.reached.served, **defined_by(objects)}
+    effects.append(Rollout(management.reached.workload, plan, resources, POLICY))
+    return Decision(tuple(effects))
+
+
+def _render(assets: Assets, name: ReleaseName, management: Management, namespace: str) -> list[Object]:
+    """The class chart's objects. Raises ChartError, UnknownKinds."""
+    served = management.reached.served
+    manifests = charts.render(
+        assets.chart,
+        {},
+        name=assets.file,
+        release_name=name.stack,
+        namespace=namespace,
+        kube_version=management.version,
+        api_versions=sorted({text for version, kind in served for text in (version, f"{version}/{kind}")}),
+    )
+    parsed = charts.parse(manifests, default_namespace=namespace)
+    objects = desired(parsed, served, default_namespace=namespace, where=MANAGEMENT)
+    if not objects:
+        raise charts.ChartError(f"{assets.file}: the chart renders no objects, a ClusterClass is needed")
+    for obj in objects:
+        if (elsewhere := dig(obj, "metadata.namespace", namespace)) != namespace:
+            # A release is not to reach farther than those who may ask for it.
+            who = charts.identity(obj)
+            raise charts.ChartError(f"{assets.file}: {who} is meant for {elsewhere}, only {namespace} is allowed")
+    return objects
