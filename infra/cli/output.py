@@ -22,7 +22,8 @@ err = Console(soft_wrap=True, highlight=False, emoji=False, stderr=True)
 class Timeline:
     """What happened when, in seconds since the start; remembered for the summary at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console = out) -> None:
+        self._console = console
         self._started = time.monotonic()
         self.steps: list[tuple[str, float, float]] = []
         self._step_started = 0.0
@@ -33,7 +34,7 @@ class Timeline:
 
     def say(self, text: str, *, mark: str = " ", style: str = "") -> None:
         line = f"{self.now:7.1f}s {mark} {escape(text)}"
-        out.print(f"[{style}]{line}[/{style}]" if style else line)
+        self._console.print(f"[{style}]{line}[/{style}]" if style else line)
 
     def begin(self, title: str) -> None:
         self._step_started = self.now
@@ -44,9 +45,9 @@ class Timeline:
         self.say(title, mark="✔", style="green")
 
     def summary(self) -> None:
-        out.print()
+        self._console.print()
         for title, started, ended in self.steps:
-            out.print(f"  {started:7.1f}s  {ended - started:6.1f}s  {escape(title)}")
+            self._console.print(f"  {started:7.1f}s  {ended - started:6.1f}s  {escape(title)}")
 
 
 class WaitTimeout(Exception):

@@ -126,6 +126,12 @@ def kubeconfig_of(directory: Path, given: Path | None) -> Path:
     return Path(listed)
 
 
+def is_of_run(kubeconfig: Path) -> bool:
+    """Whether it is that of a run that lives, however it was come by."""
+    state = running(kubeconfig.parent)
+    return state is not None and state.get("kubeconfig") == str(kubeconfig.absolute())
+
+
 def settings_of(directory: Path) -> dict[str, str]:
     """The environment of the functions of the run in `directory`; what is set here already stays."""
     state = running(directory)

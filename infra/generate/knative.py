@@ -56,14 +56,10 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
         "sources.yaml": _sources(declared),
     }
     for function, triggers in declared.items():
-        documents[f"function-{_name(function)}.yaml"] = _function(function, triggers)
+        documents[f"function-{workloads.name_of(function)}.yaml"] = _function(function, triggers)
     resources = list(documents)
     documents["kustomization.yaml"] = [("", kustomization(resources))]
     return {name: yaml_text(content) for name, content in documents.items()}
-
-
-def _name(function: str) -> str:
-    return function.replace("_", "-")
 
 
 def _namespace() -> Object:
@@ -91,7 +87,7 @@ def _api_server_source(name: str, comment: str, watches: list[Watch], mode: str)
 
 
 def _function(function: str, triggers: Triggers) -> Iterable[Document]:
-    name = _name(function)
+    name = workloads.name_of(function)
     role = f"capi-functions-{name}"
     yield "", rbac.account(name, NAMESPACE)
     if allowed := rbac.rules(triggers):

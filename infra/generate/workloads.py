@@ -12,6 +12,9 @@ from shared.kube.resources import Object
 
 PORT = 8080
 IMAGE = "capi-functions"
+NAME = "app.kubernetes.io/name"
+PART_OF = ("app.kubernetes.io/part-of", "capi-functions")
+"""The label of everything that runs functions."""
 
 SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
 """What a Prometheus that goes by annotations looks for."""
@@ -33,8 +36,13 @@ settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where rele
 hooks wait (HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
 
 
+def name_of(function: str) -> str:
+    """Of its objects."""
+    return function.replace("_", "-")
+
+
 def labels(name: str) -> dict[str, str]:
-    return {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "capi-functions"}
+    return dict([(NAME, name), PART_OF])
 
 
 def deployment(function: str, name: str, namespace: str) -> Object:

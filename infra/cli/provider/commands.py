@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from ..failures import Failure, failures
-from ..options import DEFAULT_DIR, Dir, Format, Kubeconfig, Output
-from ..output import Timeline, err, out
-from ..runs import running, settings_of
-from ..text import plain
+from ..options import DEFAULT_DIR, Dir, Format, Json, Kubeconfig, Output
+from ..output import out
+from ..runs import kubeconfig_of, settings_of
 from . import render, transfer
 from .options import (
     Addon,
@@ -45,8 +42,10 @@ def init(
     addon: Addon = None,
     config_secret: ConfigSecret = "",
     dry_run: DryRun = False,
-    wait: Wait = True,
+    wait: Wait = None,
     timeout: Timeout = 300.0,
+    output: Output = Format.text,
+    as_json: Json = False,
     directory: Dir = DEFAULT_DIR,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -54,10 +53,10 @@ def init(
 
     A provider that is there already is left alone. With --dry-run no cluster is needed.
     """
-    from .. import manifests
-    from .init import create, follow, unknown
-    from .requests import complete, secret_named
-    from .requests import manifests as asked_for
+    from .init import carry_out, unknown
+    from .report import Report
+    from .requests import complete, manifests, secret_named
+    from .workers import obstacle
 
     with failures():
         wanted = complete(parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon))
@@ -65,25 +64,25 @@ def init(
             raise Failure(
                 "no provider is asked for: name one, such as `--infrastructure docker`, or `--core cluster-api`"
             )
-        secret = secret_named(config_secret)
-        for note in unknown(wanted):
-            err.print(f"[yellow]note:[/yellow] {escape(plain(note))}")
+        secret, report = secret_named(config_secret), Report(as_json=as_json or output is Format.json)
+        report.note(unknown(wanted))
         if dry_run:
-            sys.stdout.write(manifests.dump(asked_for(wanted, secret)))
+            report.manifests(manifests(wanted, secret))
             return
-        client, timeline = management(directory, kubeconfig), Timeline()
-        asked = create(client, wanted, secret, timeline.say)
-        obstacle = "" if kubeconfig or running(directory) else "no functions run here"
-        follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
+        client = management(directory, kubeconfig)
+        idle = "" if wait else obstacle(client, kubeconfig_of(directory, kubeconfig))
+        carry_out(client, wanted, secret, report, within=None if wait is False else timeout, obstacle=idle)
 
 
-def list_(output: Output = Format.text, directory: Dir = DEFAULT_DIR, kubeconfig: Kubeconfig = None) -> None:
+def list_(
+    output: Output = Format.text, as_json: Json = False, directory: Dir = DEFAULT_DIR, kubeconfig: Kubeconfig = None
+) -> None:
     """List the providers of a cluster: what is installed, what is asked for, and why one is not ready."""
     from .standing import providers, standing, table
 
     with failures():
         found = [standing(provider) for provider in providers(management(directory, kubeconfig))]
-    if output is Format.json:
+    if as_json or output is Format.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
     elif found:
         for line in table(found):
@@ -99,6 +98,7 @@ def plan(
         str, typer.Option(help="The version (default: what is asked for already, else the newest).", show_default=False)
     ] = "",
     output: Output = Format.text,
+    as_json: Json = False,
     exit_code: ExitCode = False,
     directory: Dir = DEFAULT_DIR,
     kubeconfig: Kubeconfig = None,
@@ -120,15 +120,15 @@ def plan(
                 "--version is of one provider: name that, as in `plan infrastructure docker --version v1.2.3`"
             )
         _check_version(version)
+        as_json = as_json or output is Format.json
         os.environ |= settings_of(directory)
         outlooks = []
         for provider in asked:
             outlook = foresee(client, provider, version)
             outlooks.append(outlook)
-            if output is Format.text:
-                for line in lines(outlook):
-                    out.print(line)
-        if output is Format.json:
+            for line in () if as_json else lines(outlook):
+                out.print(line)
+        if as_json:
             typer.echo(json.dumps([outlook.dump() for outlook in outlooks], indent=2))
     if exit_code:
         raise typer.Exit(max((outlook.exit_code for outlook in outlooks), default=0))

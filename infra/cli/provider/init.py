@@ -1,4 +1,4 @@
-"""`provider init`: has providers installed, and tells how that goes."""
+"""Has providers installed, and tells how that goes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,38 @@ from collections.abc import Callable, Sequence
 
 from shared.components import catalog
 from shared.components.errors import ComponentsError
-from shared.kube import Client, Conflict, Key, Object, key_of
+from shared.kube import Client, Conflict, Key, Object, dig, key_of
 
-from ..output import Timeline, wait_for
+from ..output import wait_for
+from .report import Report, Written
 from .requests import NAMESPACE, Wanted, namespaces
 from .standing import providers, standing
 
 Tell = Callable[[str], None]
 
 
-def create(client: Client, wanted: Sequence[Wanted], secret: Key | None, tell: Tell) -> list[Wanted]:
+def carry_out(
+    client: Client,
+    wanted: Sequence[Wanted],
+    secret: Key | None,
+    report: Report,
+    *,
+    within: float | None,
+    obstacle: str,
+) -> None:
+    """Waits `within` seconds, unless it is not to, or there is an obstacle. Raises `WaitTimeout`."""
+    with report.ending():
+        asked = create(client, wanted, secret, report)
+        if within is None or obstacle:
+            report.obstacle = obstacle
+            report.timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
+            return
+        wait(client, asked, within=within, tell=report.timeline.say)
+        report.ready = True
+        report.timeline.say("all are ready", mark="✔", style="green")
+
+
+def create(client: Client, wanted: Sequence[Wanted], secret: Key | None, report: Report) -> list[Wanted]:
     """What is there already is left alone. The result is what there is of it then."""
     present = providers(client)
     asked: list[Wanted] = []
@@ -25,16 +47,19 @@ def create(client: Client, wanted: Sequence[Wanted], secret: Key | None, tell: T
         if there is None:
             missing.append(one)
         else:
-            key = key_of(there)
-            tell(f"{there['kind']} {key} is there already: left alone")
+            key, version = key_of(there), dig(there, "spec.version", "")
+            written = Written(one.kind.kind, key, "unchanged", version)
+            report.wrote(written, f"{one.kind.kind} {key} is there already: left alone")
             one = Wanted(one.kind, key.name, key.namespace)
         asked.append(one)
     for namespace in namespaces(missing):
         if _created(client, namespace):
-            tell(f"Namespace {namespace['metadata']['name']} created")
+            key = key_of(namespace)
+            report.wrote(Written("Namespace", key, "created"), f"Namespace {key.name} created")
     for one in missing:
         client.create(one.kind.resource, one.dump(secret))
-        tell(f"{one} created, of {one.version or 'the newest version'}")
+        written = Written(one.kind.kind, one.key, "created", one.version)
+        report.wrote(written, f"{one} created, of {one.version or 'the newest version'}")
     return asked
 
 
@@ -67,15 +92,6 @@ def unknown(wanted: Sequence[Wanted]) -> list[str]:
         except ComponentsError as error:
             notes.append(f"{error}; the functions' own configuration may know it")
     return notes
-
-
-def follow(client: Client, asked: Sequence[Wanted], timeline: Timeline, *, within: float | None, obstacle: str) -> None:
-    """Waits so many seconds, unless it is not to, or there is an obstacle. Raises `WaitTimeout`."""
-    if within is None or obstacle:
-        timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
-        return
-    wait(client, asked, within=within, tell=timeline.say)
-    timeline.say("all are ready", mark="✔", style="green")
 
 
 def wait(client: Client, wanted: Sequence[Wanted], *, within: float, tell: Tell, pause: float = 0.5) -> None:

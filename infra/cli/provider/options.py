@@ -24,7 +24,14 @@ Infrastructure = Annotated[list[str] | None, typer.Option("--infrastructure", "-
 Ipam = Annotated[list[str] | None, typer.Option("--ipam", help=f"{_FORM}; may be repeated.")]
 RuntimeExtension = Annotated[list[str] | None, typer.Option("--runtime-extension", help=f"{_FORM}; may be repeated.")]
 Addon = Annotated[list[str] | None, typer.Option("--addon", help=f"{_FORM}; may be repeated.")]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all are ready.")]
+Wait = Annotated[
+    bool | None,
+    typer.Option(
+        "--wait/--no-wait",
+        help="Wait until all are ready (default: where functions run that do it).",
+        show_default=False,
+    ),
+]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the manifests instead.")]
 ExitCode = Annotated[

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from ..failures import Failure, failures
-from ..options import DEFAULT_DIR, Dir, Kubeconfig
-from ..output import Timeline, err
-from ..runs import running, settings_of
-from ..text import plain
+from ..options import DEFAULT_DIR, Dir, Format, Json, Kubeconfig, Output
+from ..output import Timeline
+from ..runs import kubeconfig_of, settings_of
 from .options import (
     Addon,
     Bootstrap,
@@ -42,8 +40,10 @@ def adopt(
         bool, typer.Option("--paused", help="Have the functions leave them alone, to look at `provider plan` first.")
     ] = False,
     dry_run: DryRun = False,
-    wait: Wait = True,
+    wait: Wait = None,
     timeout: Timeout = 300.0,
+    output: Output = Format.text,
+    as_json: Json = False,
     directory: Dir = DEFAULT_DIR,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -51,23 +51,24 @@ def adopt(
 
     Each gets a provider object of the version that runs; then the functions take its objects over.
     """
-    from .. import manifests
     from . import adopt as adopting
-    from .init import create, follow, unknown
+    from .init import carry_out, unknown
+    from .report import Report
     from .requests import kind_named, secret_named
+    from .workers import obstacle
 
     with failures():
         if every is bool(kind and name):
             raise Failure("say which: KIND and NAME, or --all; `--all --dry-run` shows what there is")
         secret, client = secret_named(config_secret), management(directory, kubeconfig)
+        report = Report(as_json=as_json or output is Format.json)
         found = adopting.find(client)
         wanted = list(found.providers) if every else adopting.chosen(found.providers, kind_named(kind), name)
         wanted = adopting.paused(wanted) if pause else wanted
         at_work = adopting.operator(client)
-        for note in (*found.unclear, *unknown(wanted), *([at_work] if at_work and dry_run else [])):
-            err.print(f"[yellow]note:[/yellow] {escape(plain(note))}")
+        report.note((*found.unclear, *unknown(wanted), *([at_work] if at_work and dry_run else [])))
         if dry_run:
-            sys.stdout.write(manifests.dump(one.dump(secret) for one in wanted))
+            report.manifests([one.dump(secret) for one in wanted])
             return
         if not wanted:
             raise Failure(
@@ -75,11 +76,9 @@ def adopt(
             )
         if at_work:
             raise Failure(at_work)
-        timeline = Timeline()
-        asked = create(client, wanted, secret, timeline.say)
-        obstacle = "" if kubeconfig or running(directory) else "no functions run here"
-        obstacle = "they are paused" if pause else obstacle
-        follow(client, asked, timeline, within=timeout if wait else None, obstacle=obstacle)
+        idle = "" if wait else obstacle(client, kubeconfig_of(directory, kubeconfig))
+        idle = "they are paused" if pause else idle
+        carry_out(client, wanted, secret, report, within=None if wait is False else timeout, obstacle=idle)
 
 
 class Form(StrEnum):

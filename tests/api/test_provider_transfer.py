@@ -1,0 +1,181 @@
+"""`capi-functions provider adopt` and `export` on a real API server with real providers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra.cli import manifests
+from infra.cli.provider.standing import providers as listed
+from shared.api.provider import BOOTSTRAP, CORE
+from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.charts import yamls
+from shared.kube import Key, Object, dig, key_of
+from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
+from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded
+from tests.support.provider_world import Providers
+from tests.support.providers import CURRENT, PREVIOUS, components, repository
+
+MANAGER_KEY = Key("capi-system", "capi-controller-manager")
+
+# -- adopt ---------------------------------------------------------------------------------------------------------
+
+
+def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None:
+    providers.releases.append(components(CURRENT))
+    installed(providers, CURRENT, by_clusterctl)
+    recorded(providers.client, CURRENT)
+    before = providers.client.get(DEPLOYMENT, MANAGER_KEY)
+
+    result = command("adopt", "--all", "--dry-run")
+    [manifest] = yamls.load_all(done(result))
+    assert (manifest["kind"], manifest["spec"]) == ("CoreProvider", {"version": CURRENT})
+    assert listed(providers.client) == []
+
+    # First a look, then the take-over.
+    said = done(command("adopt", "core", "cluster-api", "--paused"))
+    assert f"CoreProvider capi-system/cluster-api created, of {CURRENT}" in said
+    assert "not waited for: they are paused" in said
+    [foretold] = outlooks(command("plan", "core", "cluster-api", "-o", "json"))
+    assert foretold["version"] == {"installed": "", "wanted": CURRENT}
+    assert foretold["obstacle"] == ""
+    assert any("are taken over" in note for note in foretold["notes"])
+    assert ("Deployment", "capi-controller-manager") not in places(foretold["changes"], "create", "recreate")
+    unpaused = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+    providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), unpaused)
+    with working(providers, CORE_KEY):
+        said = done(command("adopt", "--all", "--wait", "--timeout=60"))
+    assert "CoreProvider capi-system/cluster-api is there already: left alone" in said
+    assert "all are ready" in said
+    after = providers.client.get(DEPLOYMENT, MANAGER_KEY)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert "clusterctl" not in {entry["manager"] for entry in after["metadata"]["managedFields"]}
+
+
+def test_not_beside_an_operator_at_work(providers: Providers, command: Command) -> None:
+    installed(providers, CURRENT, by_operator)
+    providers.namespace("operator-test")
+    labels = {"clusterctl.cluster.x-k8s.io/core": "capi-operator"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "manager", "image": "x.test/y:v1.0.0"}]},
+    }
+    operator: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "capi-operator", "namespace": "operator-test", "labels": labels},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+    providers.client.create(DEPLOYMENT, operator)
+    result = command("adopt", "--all", "--dry-run")
+    assert "kind: CoreProvider" in done(result)
+    assert "note: Cluster API Operator is at work" in " ".join(result.stderr.split())
+    result = command("adopt", "--all")
+    assert result.exit_code == 1
+    assert "kubectl -n operator-test scale deployment capi-operator --replicas 0" in " ".join(result.stderr.split())
+    providers.client.patch(DEPLOYMENT, key_of(operator), {"spec": {"replicas": 0}})
+    said = done(command("adopt", "--all", "--no-wait"))
+    assert f"CoreProvider capi-system/cluster-api created, of {CURRENT}" in said  # as its image says
+    providers.client.delete(DEPLOYMENT, key_of(operator))
+    core(providers)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say which: KIND and NAME, or --all"),
+        (("core",), "say which: KIND and NAME, or --all"),
+        (("core", "cluster-api", "--all"), "say which: KIND and NAME, or --all"),
+        (("--all",), "no other program has installed a provider"),
+        (("core", "cluster-api"), "no other program has installed CoreProvider cluster-api; there is nothing"),
+    ],
+)
+def test_what_cannot_be_adopted(
+    providers: Providers, command: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    assert listed(providers.client) == []
+    result = command("adopt", *arguments)
+    assert result.exit_code == 1
+    assert message in " ".join(result.stderr.split())
+
+
+# -- export --------------------------------------------------------------------------------------------------------
+
+
+def test_a_site_lives_on_exported_config_maps(providers: Providers, command: Command, tmp_path: Path) -> None:
+    core(providers)
+    said = done(command("export", "--all", "--to", str(tmp_path / "out")))
+    assert f"CoreProvider cluster-api {CURRENT}" in said
+    [file] = (tmp_path / "out").iterdir()
+    assert file.name == f"core-cluster-api-{CURRENT}.yaml"
+    [config_map] = manifests.load(file)
+    assert config_map["metadata"]["namespace"] == "capi-system"
+    assert "ownerReferences" not in config_map["metadata"]
+
+    providers.client.apply(CONFIG_MAP, config_map, manager="user")
+    providers.releases.clear()
+    selector = {"matchLabels": {"provider.cluster.x-k8s.io/type": "core"}}
+    providers.apply(*CORE_KEY, version=CURRENT, fetchConfig={"selector": selector}, manager={"verbosity": 3})
+    provider = providers.until_ready(*CORE_KEY)
+    assert dig(provider, "status.target.source").startswith("ConfigMaps with ")
+    providers.client.delete(CONFIG_MAP, key_of(config_map))
+
+
+def test_a_site_lives_on_its_registry(
+    providers: Providers, command: Command, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+    two = ("--core=cluster-api", f"--bootstrap=kubeadm:{CURRENT}")
+    said = done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
+    assert f"BootstrapProvider kubeadm {CURRENT}" in said
+    assert f"spec.fetchConfig.oci http://{registry}/mirror/capi:{CURRENT}" in said
+    # Again is the same; with less in it something would be lost.
+    done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
+    result = command("export", two[0], "--to", f"oci+http://{registry}/mirror/capi")
+    assert result.exit_code == 1
+    assert f"bootstrap-kubeadm-{CURRENT}-components.yaml" in " ".join(result.stderr.split())
+    done(command("export", two[0], "--to", f"oci+http://{registry}/mirror/core:stable"))
+
+    providers.apply(*CORE_KEY, version=CURRENT, fetchConfig={"oci": f"http://{registry}/mirror/capi"})
+    providers.until_ready(*CORE_KEY)
+    key = (BOOTSTRAP, "kubeadm", "capi-kubeadm-bootstrap-system")
+    providers.apply(*key, fetchConfig={"oci": f"http://{registry}/mirror/capi"}, version=CURRENT)
+    provider = providers.until_ready(*key)
+    assert dig(provider, "status.target.source") == f"http://{registry}/mirror/capi"
+    # Its tags tell which version is the newest.
+    result = command("plan", "bootstrap", "kubeadm", "-o", "json")
+    assert [one["notes"] for one in outlooks(result)] == [["it is the newest"]]
+
+
+def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", PREVIOUS, CURRENT)))
+    arguments = (f"--infrastructure=docker:{PREVIOUS}", "--control-plane=kubeadm", "--for=oci", "--to")
+    done(command("export", *arguments, str(tmp_path / "out")))
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
+        f"control-plane-kubeadm-{CURRENT}-components.yaml",
+        f"control-plane-kubeadm-{CURRENT}-metadata.yaml",
+        f"infrastructure-docker-{PREVIOUS}-components.yaml",
+        f"infrastructure-docker-{PREVIOUS}-metadata.yaml",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "x"), "say which: --all for what the cluster has"),
+        (("--to", "x", "--all", "--ipam=in-cluster"), "say which: --all for what the cluster has"),
+        (("--to", "s3://x/y", "--ipam=in-cluster"), "want a folder, or oci://"),
+        (("--to", "oci://x/y z", "--ipam=in-cluster:v1.0.0"), "want [http://]<host>"),
+        (("--to", "x", "--ipam=mine"), "IPAMProvider mine is not in the catalog"),
+        (("--to", "x", "--ipam=in-cluster:v1.0.0"), "no version v1.0.0"),
+        (("--to", "x", "--all"), "the cluster has no providers"),
+    ],
+)
+def test_what_cannot_be_exported(
+    providers: Providers, command: Command, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert listed(providers.client) == []
+    result = command("export", *arguments)
+    assert result.exit_code == 1
+    assert message in " ".join(result.stderr.split())

@@ -1,0 +1,139 @@
+"""Whether commands that have providers installed wait, which takes functions at work; and what they tell programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra import control_plane
+from infra.cli.provider.standing import providers as listed
+from infra.control_plane.processes import Process
+from shared.api.resources import DEPLOYMENT
+from shared.kube import Key, Object, key_of
+from tests.support.provider_commands import Command, done
+from tests.support.provider_installers import by_clusterctl, installed, recorded
+from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.providers import CURRENT
+
+KNATIVE = Path(__file__).parents[2] / "infra/knative"
+INIT = ("init", "--ipam=in-cluster:ipam-test", "--timeout=0.1")
+NOBODY = "the cluster has no Deployments of functions"
+WAITED = "that all providers are ready did not come about within 0.1 s"
+
+
+@pytest.fixture
+def functions(providers: Providers) -> Iterator[list[Object]]:
+    """The Deployments of `infra/knative` that are for providers."""
+    documents = [one for file in KNATIVE.glob("function-provider-*") for one in yaml.safe_load_all(file.read_text())]
+    providers.namespace("capi-functions")
+    deployments = [providers.client.create(DEPLOYMENT, one) for one in documents if one["kind"] == DEPLOYMENT.kind]
+    yield deployments
+    for deployment in deployments:
+        providers.client.delete(DEPLOYMENT, key_of(deployment))
+
+
+@pytest.fixture
+def of_environment(provider_plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The cluster is that of $KUBECONFIG."""
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig(provider_plane)))
+    return ("--dir", str(tmp_path / "no-run"))
+
+
+@pytest.fixture
+def local_run(provider_plane: Path, tmp_path: Path) -> Path:
+    """The folder of a run that lives, of this process."""
+    me = Process.of(os.getpid())
+    assert me is not None
+    kubeconfig = tmp_path / "management.kubeconfig"
+    shutil.copyfile(control_plane.kubeconfig(provider_plane), kubeconfig)
+    state = {"pid": me.pid, "started": me.started, "kubeconfig": str(kubeconfig), "settings": {}}
+    (tmp_path / "up.json").write_text(json.dumps(state))
+    return tmp_path
+
+
+def test_a_local_run_is_waited_for(providers: Providers, command: Command, local_run: Path) -> None:
+    kubeconfig = local_run / "management.kubeconfig"
+    for where in (["--dir", str(local_run)], ["--kubeconfig", str(kubeconfig), "--dir", str(local_run / "other")]):
+        result = command(*INIT, where=where)
+        assert result.exit_code == 1
+        assert WAITED in " ".join(result.stderr.split())
+
+
+def test_functions_of_a_cluster_are_waited_for(
+    providers: Providers, command: Command, functions: list[Object], of_environment: tuple[str, ...]
+) -> None:
+    result = command(*INIT, where=of_environment)
+    assert result.exit_code == 1
+    assert WAITED in " ".join(result.stderr.split())
+    for deployment in functions:
+        providers.client.patch(DEPLOYMENT, key_of(deployment), {"spec": {"replicas": 0}})
+    assert "asked for, not waited for: functions are scaled to 0" in done(command(*INIT, where=of_environment))
+
+
+def test_nobody_is_waited_for_where_there_are_no_functions(
+    providers: Providers, command: Command, of_environment: tuple[str, ...]
+) -> None:
+    for where in (of_environment, ()):
+        assert f"asked for, not waited for: {NOBODY}" in done(command(*INIT, where=where))
+    result = command(*INIT, "--wait")
+    assert result.exit_code == 1
+    assert WAITED in " ".join(result.stderr.split())
+
+
+# -- for programs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", [["-o", "json"], ["--json"]])
+def test_what_init_has_written(providers: Providers, command: Command, option: list[str]) -> None:
+    made = {"kind": "IPAMProvider", "namespace": "json-test", "name": "in-cluster", "version": "v1.0.3"}
+    core = {"kind": "CoreProvider", "namespace": "capi-system", "name": "cluster-api", "version": ""}
+    init = ("init", "--ipam=in-cluster:json-test:v1.0.3", *option)
+
+    dry = json.loads(done(command(*init, "--dry-run")))
+    assert dry["kind"] == "List"
+    assert [one["kind"] for one in dry["items"]] == ["Namespace", "Namespace", "CoreProvider", "IPAMProvider"]
+    assert listed(providers.client) == []
+
+    there = {one for one in ("capi-system", "json-test") if providers.client.find(NAMESPACE, Key("", one))}
+    namespaces = [
+        {"kind": "Namespace", "namespace": "", "name": one, "version": "", "action": "created"}
+        for one in ("capi-system", "json-test")
+        if one not in there
+    ]
+    first = json.loads(done(command(*init)))
+    assert list(first) == ["written", "notes", "ready", "obstacle"]
+    providers_made = [{**one, "action": "created"} for one in (core, made)]
+    assert first["written"] == [*namespaces, *providers_made]
+    assert (first["notes"], first["ready"]) == ([], False)
+    assert first["obstacle"].startswith(NOBODY)
+
+    again = command(*init, "--wait", "--timeout=0.1")
+    told = json.loads(done(again, 1))
+    assert told["written"] == [{**one, "action": "unchanged"} for one in (core, made)]
+    assert told["obstacle"].startswith(WAITED)
+    assert "is there already: left alone" in again.stderr
+
+
+def test_what_adopt_has_written(providers: Providers, command: Command) -> None:
+    installed(providers, CURRENT, by_clusterctl)
+    recorded(providers.client, CURRENT)
+    written = {"kind": "CoreProvider", "namespace": "capi-system", "name": "cluster-api", "version": CURRENT}
+    dry = json.loads(done(command("adopt", "--all", "--dry-run", "--json")))
+    assert [one["spec"] for one in dry["items"]] == [{"version": CURRENT}]
+    told = json.loads(done(command("adopt", "--all", "--paused", "--json")))
+    assert told["written"] == [{**written, "action": "created"}]
+    assert (told["ready"], told["obstacle"]) == (False, "they are paused")
+
+
+def test_plans_and_lists(providers: Providers, command: Command) -> None:
+    done(command("init", "--core=cluster-api", "--no-wait"))
+    for arguments in (("plan",), ("list",)):
+        long, short = (command(*arguments, *option) for option in (["-o", "json"], ["--json"]))
+        assert done(long) == done(short)
+        assert [one["kind"] for one in json.loads(long.stdout)] == ["CoreProvider"]

@@ -1,0 +1,84 @@
+"""`capi-functions provider ...` against the cluster of `providers`, with the functions at work beside it or not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from infra import control_plane
+from infra.cli.main import app
+from shared.api.provider import CORE
+from shared.kube import Key, Object
+from tests.support.provider_world import Providers
+from tests.support.providers import CURRENT, components
+
+CORE_KEY = (CORE, "cluster-api", "capi-system")
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def command(provider_plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs `provider <arguments>`; `where` says how the cluster is found, unless by `--kubeconfig`."""
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "none"))
+
+    def run(*arguments: str, where: Sequence[str] = ()) -> Result:
+        given = ["--kubeconfig", str(control_plane.kubeconfig(provider_plane)), "--dir", str(tmp_path / "no-run")]
+        return CliRunner().invoke(app, ["provider", *arguments, *(where or given)])
+
+    return run
+
+
+def done(result: Result, code: int = 0) -> str:
+    assert result.exit_code == code, f"{result.output} {result.exception!r}"
+    return result.stdout
+
+
+def core(providers: Providers, version: str = CURRENT, **spec: Any) -> Object:
+    """The core provider, installed."""
+    if components(version) not in providers.releases:
+        providers.releases.append(components(version))
+    config = {"fetchConfig": {"url": providers.url("core-components.yaml")}}
+    providers.apply(*CORE_KEY, version=version, **{**config, **spec})
+    return providers.until_ready(*CORE_KEY)
+
+
+@contextmanager
+def working(providers: Providers, *names: tuple[Any, str, str]) -> Iterator[None]:
+    """The functions at work on these providers, one after the other, once they are there."""
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for kind, name, namespace in names:
+                while providers.client.find(kind.resource, Key(namespace, name)) is None:
+                    if over.wait(0.05):
+                        return
+                providers.until_ready(kind, name, namespace)
+        except BaseException as error:  # told by the test, not by a thread
+            failed.append(error)
+
+    over, thread = threading.Event(), threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert not failed, failed
+
+
+def outlooks(result: Result, code: int = 0) -> list[Object]:
+    found: list[Object] = json.loads(done(result, code))
+    return found
+
+
+def places(changes: list[Object], *actions: str) -> set[tuple[str, str]]:
+    return {(change["kind"], change["name"]) for change in changes if change["action"] in actions}

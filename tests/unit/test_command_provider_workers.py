@@ -1,0 +1,117 @@
+"""Whether anybody does what a provider object asks for."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.cli.provider.report import Report, Written
+from infra.cli.provider.workers import NEEDED, missing
+from infra.cli.runs import is_of_run
+from infra.control_plane.processes import Process
+from shared.kube import Key, Object
+
+KNATIVE = Path(__file__).parents[2] / "infra/knative"
+
+
+def deployments(**replicas: int | None) -> list[Object]:
+    """As `infra/knative` installs them; those named with another number, or none at all."""
+    found = [
+        document
+        for file in sorted(KNATIVE.glob("function-*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+        if document and document["kind"] == "Deployment"
+    ]
+    for name, number in replicas.items():
+        [one] = [each for each in found if each["metadata"]["name"] == name.replace("_", "-")]
+        found.remove(one)
+        if number is not None:
+            found.append({**one, "spec": {**one["spec"], "replicas": number}})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("present", "words"),
+    [
+        (deployments(), []),
+        (deployments(provider_fetch=3, cluster=0), []),
+        (deployments(addon_apply=None), []),
+        ([], ["the cluster has no Deployments of functions", "`kubectl apply -k infra/knative`"]),
+        (deployments(**dict.fromkeys(NEEDED)), ["the cluster has no Deployments of functions"]),
+        (deployments(provider_report=None), ["the cluster has no Deployment of provider-report;"]),
+        (
+            deployments(provider_fetch=0, provider_install=0),
+            [
+                "functions are scaled to 0",
+                "`kubectl -n capi-functions scale deployment provider-fetch provider-install --replicas 1`",
+            ],
+        ),
+        ([*deployments(provider_fetch=0), *deployments()], []),
+    ],
+)
+def test_whether_functions_are_there(present: list[Object], words: list[str]) -> None:
+    told = missing(present)
+    assert bool(told) is bool(words)
+    for part in words:
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("state", "of_run"),
+    [
+        ({}, True),
+        ({"pid": 1, "started": 1}, False),
+        ({"kubeconfig": "/elsewhere/management.kubeconfig"}, False),
+    ],
+)
+def test_the_kubeconfig_of_a_run(tmp_path: Path, state: Object, of_run: bool) -> None:
+    me = Process.of(os.getpid())
+    assert me is not None
+    kubeconfig = tmp_path / "management.kubeconfig"
+    assert not is_of_run(kubeconfig)
+    living = {"pid": me.pid, "started": me.started, "kubeconfig": str(kubeconfig)}
+    (tmp_path / "up.json").write_text(json.dumps({**living, **state}))
+    assert is_of_run(kubeconfig) is of_run
+    assert not is_of_run(Path(f"{kubeconfig}{os.pathsep}{kubeconfig}"))
+
+
+# -- what is told of it --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_document_or_lines(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
+    report = Report(as_json=as_json)
+    report.note(["unknown"])
+    report.wrote(Written("Namespace", Key("", "a"), "created"), "Namespace a created")
+    report.wrote(Written("CoreProvider", Key("a", "cluster-api"), "unchanged", "v1.2.3"), "left alone")
+    with pytest.raises(ValueError, match="broken"), report.ending():
+        raise ValueError("broken")
+    captured = capsys.readouterr()
+    assert "note: unknown" in captured.err
+    lines = captured.err if as_json else captured.out
+    assert "Namespace a created" in lines
+    if as_json:
+        assert json.loads(captured.out) == {
+            "written": [
+                {"kind": "Namespace", "namespace": "", "name": "a", "version": "", "action": "created"},
+                {
+                    "kind": "CoreProvider",
+                    "namespace": "a",
+                    "name": "cluster-api",
+                    "version": "v1.2.3",
+                    "action": "unchanged",
+                },
+            ],
+            "notes": ["unknown"],
+            "ready": False,
+            "obstacle": "broken",
+        }
+
+
+def test_manifests_as_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    Report(as_json=True).manifests([{"kind": "Namespace"}])
+    assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Namespace"}]}
