@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, Found
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of, owned_by
@@ -58,7 +58,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
-    if stack is None or contract.is_paused(stack):
+    if stack is None or cluster_api.is_paused(stack):
         return Observed(stack)
     listed = clients.management.list(CLUSTER_STACK_RELEASE, key.namespace)
     releases = tuple(release for release in listed if owned_by(release, stack))

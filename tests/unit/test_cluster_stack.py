@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from functions.cluster_stack.decide import FINALIZER, Attempt, decide, report
+from functions.cluster_stack.decide import decide, report
+from functions.cluster_stack.deletion import FINALIZER
 from functions.cluster_stack.observe import Observed, Refusal, Remote
 from functions.cluster_stack.provider import Blueprint, Clone, blueprint
 from functions.cluster_stack.selection import Selection, in_order, select
 from functions.cluster_stack.triggers import TRIGGERS, stack_of
+from functions.cluster_stack.writes import Attempt
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Found

@@ -1,0 +1,42 @@
+"""The texts about releases in a ClusterStack's status."""
+
+from __future__ import annotations
+
+from shared.api.conditions import get_condition, is_true
+from shared.kube import Object, deleting, dig, key_of
+from shared.releases.naming import ReleaseName
+
+from .observe import usable
+from .selection import in_order, newest
+
+
+def usable_texts(releases: list[Object]) -> Object:
+    """The texts about releases that are ready."""
+    kubernetes = {
+        key_of(release).name: dig(release, "status.kubernetesVersion", "-") for release in releases if usable(release)
+    }
+    names = [ReleaseName.parse(tag) for tag in in_order(kubernetes)]
+    latest = ", ".join(f"{name.class_name} | {kubernetes[name.tag]}" for name in newest(names))
+    return {"latestRelease": latest, "usableVersions": ", ".join(name.version.dotted for name in names)}
+
+
+def summary_line(tag: str, release: Object | None) -> Object:
+    """One line about a release, under its version."""
+    conditions = dig(release, "status.conditions", [])
+    ready = dig(release, "status.ready") is True
+    line: Object = {"name": ReleaseName.parse(tag).version.tag, "ready": ready, "phase": _phase(ready, conditions)}
+    told = get_condition(conditions, "Ready") or {}
+    message = told.get("message") if told.get("status") == "False" else ""
+    if release is not None and deleting(release):
+        message = f"being deleted: {message}" if message else "being deleted"
+    return {**line, "message": message} if message else line
+
+
+def _phase(ready: bool, conditions: list[Object]) -> str:
+    if ready:
+        return "done"
+    if is_true(conditions, "ProviderClusterStackReleaseReady"):
+        return "applying objects"
+    if is_true(conditions, "ClusterStackReleaseDownloaded"):
+        return "provider-specific work"
+    return "downloading release assets" if get_condition(conditions, "ClusterStackReleaseDownloaded") else ""
