@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from functions.kubeconfig.function import Observed, decide
+from functions.kubeconfig.decide import decide
+from functions.kubeconfig.observe import Observed
 from functions.kubeconfig.triggers import cluster_of
 from shared import kubeconfig
 from shared.api.conditions import get_condition

@@ -1,0 +1,99 @@
+"""From `<cluster>-ca` follows `<cluster>-kubeconfig`; one that is there already is nobody's to touch."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+
+from shared import kubeconfig
+from shared.api import cluster as cluster_api
+from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.conditions import get_condition, set_condition
+from shared.api.names import authority_of, kubeconfig_of
+from shared.api.resources import SECRET
+from shared.effects import Create
+from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
+from shared.runtime import Decision, Notice
+
+from .observe import Observed
+
+CONDITION = "KubeconfigAvailable"
+CA_RETRY = 30.0
+"""Seconds: the CA's arrival is an event, this is for the one that got lost."""
+
+
+def decide(observed: Observed, now: datetime) -> Decision:
+    cluster = observed.cluster
+    if cluster is None or deleting(cluster) or cluster_api.is_paused(cluster):
+        return Decision()
+    if cluster_api.control_plane_ref(cluster):
+        return Decision(message="the control-plane provider makes the kubeconfig")
+    endpoint = cluster_api.endpoint(cluster)
+    if endpoint is None:
+        message = "Waiting for spec.controlPlaneEndpoint"
+        return _report(cluster, now, "False", "WaitingForEndpoint", message)
+    if observed.existing is not None:
+        if owned_by(observed.existing, cluster):
+            return _report(cluster, now, "True", "Generated")
+        return _report(cluster, now, "True", "UserProvided", "The kubeconfig was not made here and is left alone")
+    key = key_of(cluster)
+    name = key.name
+    if observed.authority is None:
+        message = f"Waiting for Secret {authority_of(key).name} with tls.crt and tls.key"
+        return _report(cluster, now, "False", "WaitingForCA", message, requeue=CA_RETRY)
+    try:
+        data = observed.authority.get("data") or {}
+        certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
+        document = kubeconfig.mint(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
+    except ValueError as error:
+        message = f"Secret {authority_of(key).name} cannot be used: {error}"
+        return _report(cluster, now, "False", "InvalidCA", message, requeue=CA_RETRY)
+    secret: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": kubeconfig_of(key).name,
+            "namespace": cluster["metadata"]["namespace"],
+            "labels": {CLUSTER_NAME_LABEL: name},
+            "ownerReferences": [owner_reference(cluster)],
+        },
+        "type": "cluster.x-k8s.io/secret",
+        "data": {"value": base64.b64encode(document).decode()},
+    }
+    return _report(cluster, now, "True", "Generated", create=Create(SECRET, secret))
+
+
+def _report(
+    cluster: Object,
+    now: datetime,
+    status: str,
+    reason: str,
+    message: str = "",
+    *,
+    requeue: float | None = None,
+    create: Create | None = None,
+) -> Decision:
+    before = dig(cluster, "status.conditions", [])
+    conditions = set_condition(
+        before,
+        CONDITION,
+        status,
+        reason,
+        message,
+        now=now,
+        # The first one is kept: this condition does not follow the spec, and a newer number would cost a write.
+        observed_generation=(get_condition(before, CONDITION) or {}).get("observedGeneration")
+        or cluster["metadata"].get("generation"),
+    )
+    notices: tuple[Notice, ...] = ()
+    if reason == "InvalidCA":
+        notices = (Notice(reason, message, "Warning"),)
+    elif create is not None:
+        notices = (Notice("KubeconfigGenerated", f"Secret {create.body['metadata']['name']} created"),)
+    return Decision(
+        effects=(create,) if create else (),
+        status={"conditions": conditions},
+        notices=notices,
+        requeue=requeue,
+        message=message,
+    )

@@ -1,0 +1,31 @@
+"""What is read for a decision about one Cluster's kubeconfig; of Secrets only as much as that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.api import cluster as cluster_api
+from shared.api.names import authority_of, kubeconfig_of
+from shared.api.resources import SECRET
+from shared.clients import Clients
+from shared.kube import Key, Object, deleting
+
+
+@dataclass(frozen=True)
+class Observed:
+    cluster: Object | None
+    existing: Object | None = None
+    authority: Object | None = None
+
+
+def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
+    if cluster is None or not wanted(cluster) or cluster_api.endpoint(cluster) is None:
+        return Observed(cluster)
+    existing = clients.management.find(SECRET, kubeconfig_of(key))
+    if existing is not None:
+        return Observed(cluster, existing)
+    return Observed(cluster, None, clients.management.find(SECRET, authority_of(key)))
+
+
+def wanted(cluster: Object) -> bool:
+    return not (deleting(cluster) or cluster_api.is_paused(cluster) or cluster_api.control_plane_ref(cluster))
