@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
@@ -36,7 +36,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
     cluster = observed.cluster
     if cluster is None or deleting(cluster):
         return Decision()
-    class_name = contract.class_name(cluster)
+    class_name = cluster_api.class_name(cluster)
     release = ReleaseName.from_class_name(class_name or "")
     if release is None:
         return Decision(message=f"class {class_name!r} names no cluster stack")
@@ -47,7 +47,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
         "metadata": {
             "name": observed.key.name,
             "namespace": observed.key.namespace,
-            "labels": {contract.CLUSTER_NAME_LABEL: metadata["name"]},
+            "labels": {cluster_api.CLUSTER_NAME_LABEL: metadata["name"]},
             "ownerReferences": [owner_reference(cluster)],
             "finalizers": [ADDON_FINALIZER],
         },
@@ -62,7 +62,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
         },
     }
     # Its release is fetched while the cluster comes up. On behalf of nobody: who needs it by then asks for it.
-    data = {"release": release.tag, "namespace": contract.class_namespace(cluster)}
+    data = {"release": release.tag, "namespace": cluster_api.class_namespace(cluster)}
     wanted = own_event("release.wanted", source="/addon_create", subject=release.tag, data=data)
     return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=wanted, message="ClusterAddon created")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited, Limits, is_about, wants_cleanup
 from shared.effects import changes
@@ -107,7 +107,7 @@ def _obstacle(addon: Object) -> str:
 
 
 def _stack(cluster: Object) -> str | None:
-    name = contract.class_name(cluster)
+    name = cluster_api.class_name(cluster)
     return name if name and ReleaseName.from_class_name(name) else None
 
 

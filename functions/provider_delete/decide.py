@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
@@ -38,8 +38,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
         plan = Plan((), tuple(observed.entries))
         return Decision((Rollout(observed.management.workload, plan, {}, Policy(prune_crds=forced)),))
     downloads = [Delete(CONFIG_MAP, download) for download in observed.downloads]
-    resource = contract.kind_of(provider).resource
-    return Decision((*downloads, RemoveFinalizer(resource, provider, contract.FINALIZER)), message="deleted")
+    resource = provider_api.kind_of(provider).resource
+    return Decision((*downloads, RemoveFinalizer(resource, provider, provider_api.FINALIZER)), message="deleted")
 
 
 def _in_use(observed: Observed) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
@@ -33,10 +33,10 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
-    if provider is None or not deleting(provider) or not has_finalizer(provider, contract.FINALIZER):
+    if provider is None or not deleting(provider) or not has_finalizer(provider, provider_api.FINALIZER):
         return Observed(provider)
     entries = belongings(provider)
-    kind = contract.kind_of(provider)
+    kind = provider_api.kind_of(provider)
     others = peers.all_of(clients, *KINDS[1:]) if kind.is_core else []
     forced = dig(provider, FORCE) == "true"
     custom = {} if forced else _counted(clients, provider, entries)
@@ -47,7 +47,7 @@ def _counted(clients: Clients, provider: Object, entries: Sequence[Entry]) -> di
     names = [entry.name for entry in entries if (entry.group, entry.kind) == (CRD.group, CRD.kind)]
     if not names:
         return {}
-    selector = f"{contract.PROVIDER_LABEL}={contract.label_of(provider)}"
+    selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
     labelled = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
     counts = {}
     for name in names:
@@ -67,7 +67,7 @@ def _counted(clients: Clients, provider: Object, entries: Sequence[Entry]) -> di
 
 
 def _downloads(clients: Clients, provider: Object) -> list[Object]:
-    selector = ",".join(f"{name}={value}" for name, value in contract.download_labels(provider).items())
+    selector = ",".join(f"{name}={value}" for name, value in provider_api.download_labels(provider).items())
     found = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
     uid = provider["metadata"]["uid"]
     return [obj for obj in found if any(owner.get("uid") == uid for owner in dig(obj, "metadata.ownerReferences", []))]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import cluster as cluster_api
+from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.components import contracts, metadata, versions
@@ -83,7 +83,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider is gone, or going")
-    if cluster.is_paused(provider):
+    if cluster_api.is_paused(provider):
         return Decision(message="paused")
     if observed.inputs.problem:
         return Decision(message=observed.inputs.problem)  # the preflight says so
@@ -94,7 +94,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return _broken(state, WrongAnnotation(f"annotation {KEEP[-1]} is {keep!r}; it may be {CONFIG_MAPS}"))
     if observed.problem is not None:
         return _broken(state, observed.problem)
-    if not contract.version_of(provider):
+    if not provider_api.version_of(provider):
         return _resolved(state, provider, observed.version)
     if observed.bundle is None:
         assert observed.repository is not None
@@ -122,10 +122,10 @@ def _broken(state: State, error: ComponentsError | SourceError) -> Decision:
 
 def _resolved(state: State, provider: Object, version: str) -> Decision:
     """The newest version is written into the spec, and checked there: it stays until somebody clears it again."""
-    if message := versions.downgrade(contract.installed_version(provider), version):
+    if message := versions.downgrade(provider_api.installed_version(provider), version):
         state.false(CHECKED, "UnsupportedProviderDowngradeReason", message, tell="Warning")
         return Decision(status=state.status(), notices=tuple(state.notices), message=message)
-    resource = contract.kind_of(provider).resource
+    resource = provider_api.kind_of(provider).resource
     again = change_event(provider, "update", source=SOURCE, reference=True)
     return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=again, message=version)
 
@@ -139,7 +139,7 @@ def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *
             raise IncompatibleVersion(refusal)
     except IncompatibleVersion as error:
         return _broken(state, error)
-    upgrades = contract.installed_version(provider) not in ("", version)
+    upgrades = provider_api.installed_version(provider) not in ("", version)
     if upgrades and (message := contracts.refusal(provider, version, kept, observed.others)):
         state.false(UPGRADED, "ComponentsUpgradeError", message, tell="Warning")
         status, notices = state.status(), tuple(state.notices)

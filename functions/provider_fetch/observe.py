@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import cluster as cluster_api
+from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
@@ -41,7 +41,7 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
-    if provider is None or deleting(provider) or cluster.is_paused(provider):
+    if provider is None or deleting(provider) or cluster_api.is_paused(provider):
         return Observed(provider)
     if not checked(provider):
         return Observed(provider)
@@ -56,7 +56,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
 
 def _further(clients: Clients, observed: Observed, provider: Object) -> Observed:
     source = _repository(provider, observed.inputs)
-    version = contract.version_of(provider) or source.default_version()
+    version = provider_api.version_of(provider) or source.default_version()
     identity = _identity(provider, source)
     bundle = clients.components.find(identity, version)
     if bundle is None and (brought := _brought(clients, provider, version, source.place)) is not None:
@@ -64,9 +64,9 @@ def _further(clients: Clients, observed: Observed, provider: Object) -> Observed
         source, identity = brought, _identity(provider, brought)
         bundle = clients.components.find(identity, version)
     observed = replace(observed, repository=source, identity=identity, version=version, bundle=bundle)
-    if bundle is None or contract.installed_version(provider) in ("", version):
+    if bundle is None or provider_api.installed_version(provider) in ("", version):
         return observed
-    concerned = KINDS if contract.kind_of(provider).is_core else (contract.CORE,)
+    concerned = KINDS if provider_api.kind_of(provider).is_core else (provider_api.CORE,)
     others = [
         other for other in peers.all_of(clients, *concerned) if other["metadata"]["uid"] != provider["metadata"]["uid"]
     ]
@@ -87,7 +87,7 @@ def _brought(clients: Clients, provider: Object, version: str, place: str) -> Re
     """The one ConfigMap with the labels of a download of this version, unless it is of another place."""
     if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
         return None
-    labels = contract.download_labels(provider, version)
+    labels = provider_api.download_labels(provider, version)
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
     found = [each for each in listed if dig(each, ("metadata", "annotations", KEPT_FROM)) in (None, place)]

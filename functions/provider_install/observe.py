@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import cluster as cluster_api
+from shared.api import provider as provider_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
 from shared.charts.manifests import identity
@@ -49,7 +49,7 @@ class Observed:
     secrets: Mapping[Key, Object | None] = field(default_factory=dict)
     """What these are in; None for one that is not there."""
     crds: Mapping[str, Object] = field(default_factory=dict)
-    """The CRDs of an upgrade by name, as they are in the cluster."""
+    """Those of its CRDs that are in the cluster, by name, as they are there, unless it has just applied them."""
 
     @property
     def resumed(self) -> bool:
@@ -63,11 +63,11 @@ class Observed:
     @property
     def upgrades(self) -> bool:
         provider = self.provider or {}
-        return contract.installed_version(provider) not in ("", contract.version_of(provider))
+        return provider_api.installed_version(provider) not in ("", provider_api.version_of(provider))
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
-    if provider is None or deleting(provider) or cluster.is_paused(provider) or not checked(provider):
+    if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not checked(provider):
         return Observed(provider, known=belongings(provider))
     read = inputs.read(clients, provider)
     digest = inputs.applied_hash(provider, read, catalog.overrides_text())
@@ -80,6 +80,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return observed
     try:
         observed = replace(observed, policy=Policy.of(provider))
+        by_us = certificates_by_us(provider)
         objects = render(
             components.bundle.components,
             provider=provider,
@@ -90,19 +91,19 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return replace(observed, policy=error)
     except ComponentsError as error:
         return replace(observed, rendered=error)
-    return _in_cluster(clients, observed, provider, objects)
-
-
-def _in_cluster(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> Observed:
     asked = certificates.requests(objects)
-    if asked and _has_cert_manager(clients, again=not observed.resumed):
-        asked = []
+    if by_us is None:
+        by_us = bool(asked) and not _has_cert_manager(clients, again=not observed.resumed)
+    return _in_cluster(clients, observed, provider, objects, asked if by_us else ())
+
+
+def _in_cluster(
+    clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object], asked: Sequence[Request]
+) -> Observed:
     management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
     wanted = [*_owned(objects, provider), *_listed(provider, management)]
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
-    crds: dict[str, Object] = {}
-    if observed.upgrades:
-        crds = _live_crds(clients, provider, [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind])
+    crds = _live_crds(clients, observed, provider, objects)
     if observed.resumed:
         known = [look_again(management.workload, entry) if entry.waiting else entry for entry in observed.known]
         observed = replace(observed, known=known)
@@ -115,12 +116,24 @@ def _has_cert_manager(clients: Clients, *, again: bool) -> bool:
     return clients.discovery.resource(*kind) is not None if again else kind in clients.discovery.served()
 
 
-def _live_crds(clients: Clients, provider: Object, names: Sequence[str]) -> dict[str, Object]:
-    """Those that are there: on one list by our label, and a look at each that does not have it."""
-    selector = f"{contract.PROVIDER_LABEL}={contract.label_of(provider)}"
-    labelled = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
-    found = {name: labelled.get(name) or clients.management.find(CRD, Key("", name)) for name in names}
-    return {name: crd for name, crd in found.items() if crd is not None}
+def _live_crds(
+    clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]
+) -> dict[str, Object]:
+    """Those that are there: on one list by the provider's label, and a look at each of an upgrade that lacks it.
+
+    Also those that a provider of before, or another installer, has left.
+    """
+    applied = {entry.name for entry in observed.known if entry.kind == CRD.kind and entry.status == SYNCED}
+    names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
+    if observed.resumed and applied.issuperset(names):
+        return {}
+    selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
+    found = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
+    if observed.upgrades:
+        for name in set(names) - set(found):
+            if (crd := clients.management.find(CRD, Key("", name))) is not None:
+                found[name] = crd
+    return found
 
 
 def _serving(clients: Clients, objects: Sequence[Object]) -> Reached:
@@ -147,11 +160,11 @@ def _listed(provider: Object, management: Reached) -> list[Object]:
     """clusterctl's own record of the provider, so that its commands find it."""
     if (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind) not in management.served:
         return []
-    key, kind, label = key_of(provider), contract.kind_of(provider), contract.label_of(provider)
+    key, kind, label = key_of(provider), provider_api.kind_of(provider), provider_api.label_of(provider)
     labels = {
-        contract.COMPONENT_LABEL: "",
-        contract.PROVIDER_LABEL: label,
-        f"{contract.COMPONENT_LABEL}/core": "inventory",
+        provider_api.COMPONENT_LABEL: "",
+        provider_api.PROVIDER_LABEL: label,
+        f"{provider_api.COMPONENT_LABEL}/core": "inventory",
     }
     return [
         {
@@ -165,6 +178,6 @@ def _listed(provider: Object, management: Reached) -> list[Object]:
             },
             "providerName": key.name,
             "type": kind.kind,
-            "version": contract.version_of(provider),
+            "version": provider_api.version_of(provider),
         }
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.effects import Patch, Results
 from shared.kube import ApiError, Conflict, NotFound, deleting, dig, key_of
@@ -56,7 +56,7 @@ def _written(results: Results) -> Sequence[Entry]:
 def _hand_over(clients: Clients, observed: Observed, written: Sequence[Entry]) -> bool:
     """False where nobody is there to take it. Raises `Conflict` or `NotFound`."""
     provider = observed.provider or {}
-    resource = contract.kind_of(provider).resource
+    resource = provider_api.kind_of(provider).resource
     now = clients.management.find(resource, key_of(provider))
     if now is None:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
 from shared.effects import Results
 from shared.kube import Object, dig
@@ -64,7 +64,7 @@ def _is_whole(observed: Observed, rollout: Rollout) -> bool:
 def _failed(decision: Decision, state: State, observed: Observed, message: str, **fields: object) -> Decision:
     if observed.upgrades:
         provider = observed.provider or {}
-        message = f"from {contract.installed_version(provider)} to {contract.version_of(provider)}: {message}"
+        message = f"from {provider_api.installed_version(provider)} to {provider_api.version_of(provider)}: {message}"
         state.false(UPGRADED, "ComponentsUpgradeError", message, tell="Warning")
     state.false(INSTALLED, "InstallFailed", message, tell="Warning")
     status, notices = state.status(**fields), tuple(state.notices)
@@ -72,7 +72,7 @@ def _failed(decision: Decision, state: State, observed: Observed, message: str, 
 
 
 def _installed(state: State, observed: Observed, provider: Object, outcome: Outcome, *, resync: bool) -> Decision:
-    version = contract.version_of(provider)
+    version = provider_api.version_of(provider)
     message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
     state.true(INSTALLED, "ProviderInstalled", "Provider is installed", tell="Normal")
     if observed.upgrades:

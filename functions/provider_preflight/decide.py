@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import cluster as cluster_api
+from shared.api import provider as provider_api
 from shared.components import versions
 from shared.kube import Object, deleting, dig, key_of
 from shared.providers import phases
@@ -38,7 +38,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider is gone, or going")
-    if cluster.is_paused(provider):
+    if cluster_api.is_paused(provider):
         return Decision(message="paused")
     if observed.unchanged:
         return Decision(message="installed as it stands")
@@ -57,7 +57,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
 
 
 def _version(_observed: Observed, provider: Object) -> Refusal | None:
-    wanted = contract.version_of(provider)
+    wanted = provider_api.version_of(provider)
     try:
         versions.parse(wanted or "v0.0.0")
     except ValueError as error:
@@ -66,7 +66,7 @@ def _version(_observed: Observed, provider: Object) -> Refusal | None:
 
 
 def _no_downgrade(_observed: Observed, provider: Object) -> Refusal | None:
-    wanted, installed = contract.version_of(provider), contract.installed_version(provider)
+    wanted, installed = provider_api.version_of(provider), provider_api.installed_version(provider)
     if message := versions.downgrade(installed, wanted) if wanted and installed else "":
         return Refusal("UnsupportedProviderDowngradeReason", message)
     return None
@@ -74,8 +74,8 @@ def _no_downgrade(_observed: Observed, provider: Object) -> Refusal | None:
 
 def _core_name(_observed: Observed, provider: Object) -> Refusal | None:
     name = key_of(provider).name
-    if contract.kind_of(provider).is_core and name != contract.CORE_NAME:
-        message = f"Incorrect CoreProvider name: {name}. It should be {contract.CORE_NAME}"
+    if provider_api.kind_of(provider).is_core and name != provider_api.CORE_NAME:
+        message = f"Incorrect CoreProvider name: {name}. It should be {provider_api.CORE_NAME}"
         return Refusal("IncorrectCoreProviderNameReason", message)
     return None
 
@@ -98,7 +98,7 @@ def _inputs(observed: Observed, _provider: Object) -> Refusal | None:
 
 
 def _alone(observed: Observed, provider: Object) -> Refusal | None:
-    key, kind = key_of(provider), contract.kind_of(provider)
+    key, kind = key_of(provider), provider_api.kind_of(provider)
     if kind.is_core and observed.peers:
         others = ", ".join(str(key_of(other)) for other in observed.peers)
         message = f"CoreProvider already exists in the cluster: {others}. Only one is allowed."
@@ -111,7 +111,7 @@ def _alone(observed: Observed, provider: Object) -> Refusal | None:
 
 
 def _core_first(observed: Observed, provider: Object) -> Refusal | None:
-    if contract.kind_of(provider).is_core or any(works(core) for core in observed.cores):
+    if provider_api.kind_of(provider).is_core or any(works(core) for core in observed.cores):
         return None
     return Refusal("WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, "Normal")
 

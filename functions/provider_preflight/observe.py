@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import cluster as cluster_api
+from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.components import catalog
 from shared.kube import Key, Object, deleting
@@ -29,13 +29,13 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
-    if provider is None or deleting(provider) or cluster.is_paused(provider):
+    if provider is None or deleting(provider) or cluster_api.is_paused(provider):
         return Observed(provider)
-    kind = contract.kind_of(provider)
+    kind = provider_api.kind_of(provider)
     read = inputs.read(clients, provider)
     if not resync and inputs.is_installed(provider, inputs.applied_hash(provider, read, catalog.overrides_text())):
         return Observed(provider, read, unchanged=True)
     known = catalog.knows(kind, provider["metadata"]["name"])
     others = [other for other in peers.all_of(clients, kind) if other["metadata"]["uid"] != provider["metadata"]["uid"]]
-    cores = () if kind.is_core else peers.all_of(clients, contract.CORE)
+    cores = () if kind.is_core else peers.all_of(clients, provider_api.CORE)
     return Observed(provider, read, known=known, peers=others, cores=cores)

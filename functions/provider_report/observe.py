@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
 from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
@@ -53,7 +53,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
     if under_way(provider):
         return Observed(provider, continues=changed is not None and not unready(changed))
     entries = inventory.load(dig(provider, "status.resources"))
-    if not contract.installed_version(provider):
+    if not provider_api.installed_version(provider):
         return Observed(provider)
     if dig(provider, WAIT) == "false":
         return Observed(provider, installed=True, awaited=False)
@@ -70,7 +70,7 @@ def _workloads(clients: Clients, provider: Object, entries: Sequence[Entry]) -> 
         wanted = [entry for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)]
         if not wanted:
             continue
-        selector = f"{contract.PROVIDER_LABEL}={contract.label_of(provider)}"
+        selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
         listed = clients.management.list(resource, key_of(provider).namespace, selector=selector)
         found = {key_of(obj).name: obj for obj in listed}
         missing += [str(entry) for entry in wanted if entry.name not in found]

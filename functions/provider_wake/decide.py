@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
 from shared.api.resources import CONFIG_MAP, SECRET
@@ -20,7 +20,7 @@ def concerned(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[O
     alive = [provider for provider in providers if not deleting(provider)]
     match changed["kind"]:
         case SECRET.kind:
-            return [provider for provider in alive if contract.config_secret(provider) == key_of(changed)]
+            return [provider for provider in alive if provider_api.config_secret(provider) == key_of(changed)]
         case CONFIG_MAP.kind:
             return [provider for provider in alive if _names(provider, changed)]
         case CORE.kind if works(changed):
@@ -30,7 +30,7 @@ def concerned(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[O
 
 def may_name(provider: Object, config_map: Key) -> bool:
     """Whether the provider names this ConfigMap, or selects some of its namespace."""
-    if contract.additional_manifests(provider) == config_map:
+    if provider_api.additional_manifests(provider) == config_map:
         return True
     selects = dig(provider, "spec.fetchConfig.selector") is not None
     return selects and key_of(provider).namespace == config_map.namespace
@@ -38,7 +38,7 @@ def may_name(provider: Object, config_map: Key) -> bool:
 
 def _names(provider: Object, config_map: Mapping[str, Any]) -> bool:
     key, selector = key_of(config_map), dig(provider, "spec.fetchConfig.selector", {})
-    named = contract.additional_manifests(provider) == key
+    named = provider_api.additional_manifests(provider) == key
     return may_name(provider, key) and (named or matches(selector, dig(config_map, "metadata.labels", {})))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
 from shared.api.provider import BY_KIND
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
@@ -64,9 +64,9 @@ def _outdated(obj: Object) -> bool:
 
 
 def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
-    if obj["kind"] != CLUSTER.kind or contract.is_paused(obj):
+    if obj["kind"] != CLUSTER.kind or cluster_api.is_paused(obj):
         return False
-    name = contract.class_name(obj)
+    name = cluster_api.class_name(obj)
     key = key_of(obj)
     return bool(name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.kube.resources import Object, key_of
 
 from . import catalog, images, manifests
@@ -41,7 +41,7 @@ def render(components: str, *, provider: Object, values: Mapping[str, str], addi
     `ComponentsError`.
     """
     text = f"{components}\n---\n{additional}" if additional else components
-    label = contract.label_of(provider)
+    label = provider_api.label_of(provider)
     objects = generated(text, values, namespace=key_of(provider).namespace, label=label)
     objects = [obj for obj in objects if obj["kind"] != "Namespace"]
     objects = customized(objects, provider)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.conditions import is_true, rfc3339
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
@@ -40,12 +40,12 @@ def read(clients: Clients, provider: Object) -> Inputs:
     """One read for each reference that the provider has. Raises `ApiError`."""
     variables: Mapping[str, str] = {}
     additional = ""
-    if key := contract.config_secret(provider):
+    if key := provider_api.config_secret(provider):
         secret = clients.management.find(SECRET, key)
         if secret is None:
             return Inputs(problem=f"Secret {key} (spec.configSecret) does not exist")
         variables = decoded(secret)
-    if key := contract.additional_manifests(provider):
+    if key := provider_api.additional_manifests(provider):
         config_map = clients.management.find(CONFIG_MAP, key)
         if config_map is None:
             return Inputs(problem=f"ConfigMap {key} (spec.additionalManifests) does not exist")
@@ -91,7 +91,7 @@ def applied_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
 
 def asked_hash(provider: Object, inputs: Inputs) -> str:
     """SHA-256 of what decides which components are fetched, credentials apart."""
-    parts = [contract.version_of(provider), dig(provider, "spec.fetchConfig"), _content(inputs)]
+    parts = [provider_api.version_of(provider), dig(provider, "spec.fetchConfig"), _content(inputs)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -107,11 +107,11 @@ def is_installed(provider: Object, digest: str) -> bool:
     renewal = dig(provider, "status.target.renewAt", "")
     return (
         not (renewal and renewal <= rfc3339(datetime.now(UTC)))
-        and dig(provider, ("metadata", "annotations", contract.HASH_ANNOTATION)) == digest
-        and bool(contract.version_of(provider))
-        and contract.installed_version(provider) == contract.version_of(provider)
+        and dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION)) == digest
+        and bool(provider_api.version_of(provider))
+        and provider_api.installed_version(provider) == provider_api.version_of(provider)
         and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
-        and has_finalizer(provider, contract.FINALIZER)
+        and has_finalizer(provider, provider_api.FINALIZER)
         and is_true(dig(provider, "status.conditions"), "PreflightCheckPassed")
         and is_true(dig(provider, "status.conditions"), "ProviderInstalled")
     )

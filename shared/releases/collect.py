@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
 from shared.kube import Object, dig, key_of
 from shared.storage import Entry, ObjectStore
@@ -90,7 +90,7 @@ def _tags(obj: Mapping[str, Any]) -> Iterator[str]:
         yield from _listed(obj)
         return
     if obj["kind"] == CLUSTER.kind:
-        text = contract.class_name(obj)
+        text = cluster_api.class_name(obj)
     elif obj["kind"] == CLUSTER_ADDON.kind:
         text = dig(obj, "spec.clusterStack")
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.kube.resources import Key, key_of
 
 from .naming import ReleaseName
@@ -19,8 +19,8 @@ Users = Mapping[Key, tuple[Key, ...]]
 
 def release_of(cluster: Mapping[str, Any]) -> Key | None:
     """The ClusterStackRelease behind a Cluster's class; None for a class that names no cluster stack."""
-    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
-    return Key(contract.class_namespace(cluster), name.tag) if name else None
+    name = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
+    return Key(cluster_api.class_namespace(cluster), name.tag) if name else None
 
 
 def users(clusters: Iterable[Mapping[str, Any]]) -> Users:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.kube import Object
 
 READY = {"type": "Ready", "status": "True", "reason": "Ready"}
 
 
 def provider(
-    kind: contract.ProviderKind = contract.CORE,
-    name: str = contract.CORE_NAME,
+    kind: provider_api.ProviderKind = provider_api.CORE,
+    name: str = provider_api.CORE_NAME,
     namespace: str = "capi-system",
     *,
     installed: str = "",

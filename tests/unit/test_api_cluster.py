@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 
 GARBAGE: list[Any] = [None, {}, [], "text", 7, True, {"name": None}, {"name": 5}, {"name": ["x"]}]
 
@@ -32,18 +32,18 @@ def status(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_class(topology: Any, name: str | None) -> None:
-    assert contract.class_name(spec(topology=topology)) == name
+    assert cluster_api.class_name(spec(topology=topology)) == name
 
 
 @pytest.mark.parametrize("cluster", [{}, {"spec": None}, {"spec": "text"}, {"metadata": None, "status": []}])
 def test_what_has_no_spec_has_nothing(cluster: Any) -> None:
-    assert contract.class_name(cluster) is None
-    assert contract.endpoint(cluster) is None
-    assert contract.infrastructure_ref(cluster) is None
-    assert contract.control_plane_ref(cluster) is None
-    assert not contract.is_paused(cluster)
-    assert not contract.infrastructure_provisioned(cluster)
-    assert contract.failure_domains(cluster) == []
+    assert cluster_api.class_name(cluster) is None
+    assert cluster_api.endpoint(cluster) is None
+    assert cluster_api.infrastructure_ref(cluster) is None
+    assert cluster_api.control_plane_ref(cluster) is None
+    assert not cluster_api.is_paused(cluster)
+    assert not cluster_api.infrastructure_provisioned(cluster)
+    assert cluster_api.failure_domains(cluster) == []
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_what_has_no_spec_has_nothing(cluster: Any) -> None:
     ],
 )
 def test_endpoint(given: Any, expected: tuple[str, int] | None) -> None:
-    assert contract.endpoint(spec(controlPlaneEndpoint=given)) == expected
+    assert cluster_api.endpoint(spec(controlPlaneEndpoint=given)) == expected
 
 
-@pytest.mark.parametrize("accessor", [contract.infrastructure_ref, contract.control_plane_ref])
+@pytest.mark.parametrize("accessor", [cluster_api.infrastructure_ref, cluster_api.control_plane_ref])
 def test_references(accessor: Callable[[Any], Any]) -> None:
     field = accessor.__name__.replace("_ref", "Ref").replace("control_plane", "controlPlane")
     new = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "K", "name": "k"}
@@ -89,28 +89,28 @@ def test_references(accessor: Callable[[Any], Any]) -> None:
     ],
 )
 def test_paused(obj: Any, expected: bool) -> None:
-    assert contract.is_paused(obj) is expected
+    assert cluster_api.is_paused(obj) is expected
 
 
 @pytest.mark.parametrize(
     ("accessor", "obj", "expected"),
     [
-        (contract.provisioned, status(ready=True), True),
-        (contract.provisioned, status(initialization={"provisioned": True}), True),
-        (contract.provisioned, status(initialization={"provisioned": False}, ready=False), False),
-        (contract.provisioned, status(ready="true"), False),
-        (contract.provisioned, status(initialization=[]), False),
-        (contract.infrastructure_provisioned, status(initialization={"infrastructureProvisioned": True}), True),
-        (contract.infrastructure_provisioned, status(infrastructureReady=True), True),
-        (contract.infrastructure_provisioned, status(infrastructureReady=None), False),
-        (contract.control_plane_initialized, status(initialization={"controlPlaneInitialized": True}), True),
-        (contract.control_plane_initialized, status(initialized=True), True),
+        (cluster_api.provisioned, status(ready=True), True),
+        (cluster_api.provisioned, status(initialization={"provisioned": True}), True),
+        (cluster_api.provisioned, status(initialization={"provisioned": False}, ready=False), False),
+        (cluster_api.provisioned, status(ready="true"), False),
+        (cluster_api.provisioned, status(initialization=[]), False),
+        (cluster_api.infrastructure_provisioned, status(initialization={"infrastructureProvisioned": True}), True),
+        (cluster_api.infrastructure_provisioned, status(infrastructureReady=True), True),
+        (cluster_api.infrastructure_provisioned, status(infrastructureReady=None), False),
+        (cluster_api.control_plane_initialized, status(initialization={"controlPlaneInitialized": True}), True),
+        (cluster_api.control_plane_initialized, status(initialized=True), True),
         (
-            contract.control_plane_initialized,
+            cluster_api.control_plane_initialized,
             status(conditions=[{"type": "ControlPlaneInitialized", "status": "True"}]),
             True,
         ),
-        (contract.control_plane_initialized, status(ready=True), False),
+        (cluster_api.control_plane_initialized, status(ready=True), False),
     ],
 )
 def test_facts(accessor: Callable[[Any], bool], obj: Any, expected: bool) -> None:
@@ -138,7 +138,7 @@ def test_facts(accessor: Callable[[Any], bool], obj: Any, expected: bool) -> Non
     ],
 )
 def test_failure_domains(given: Any, expected: list[dict[str, Any]]) -> None:
-    assert contract.failure_domains(status(failureDomains=given)) == expected
+    assert cluster_api.failure_domains(status(failureDomains=given)) == expected
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_failure_domains(given: Any, expected: list[dict[str, Any]]) -> None:
 )
 def test_failure_domains_of_a_wrong_shape(given: Any) -> None:
     with pytest.raises(ValueError, match=r"failureDomains|failure domain"):
-        contract.failure_domains(status(failureDomains=given))
+        cluster_api.failure_domains(status(failureDomains=given))
 
 
 def test_constants_and_accessors_load_without_pydantic() -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.kube.resources import Object, dig, key_of
 from shared.releases.sources.access import Access
 
@@ -32,7 +32,7 @@ def repository(
 
     With `local` the URL may name a folder: for who runs on a machine of their own.
     """
-    name, kind = key_of(provider).name, contract.kind_of(provider)
+    name, kind = key_of(provider).name, provider_api.kind_of(provider)
     config = dig(provider, "spec.fetchConfig", {})
     if config.get("selector") is not None:
         return ConfigMapRepository(config_maps, selector)

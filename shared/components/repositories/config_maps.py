@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.kube.resources import Object, dig, key_of, owner_reference
 
 from .. import versions
 from ..errors import ComponentsError, IncompatibleVersion
 from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
 
-VERSION = f"{contract.FINALIZER}/version"
-COMPRESSED = f"{contract.FINALIZER}/compressed"
+VERSION = f"{provider_api.FINALIZER}/version"
+COMPRESSED = f"{provider_api.FINALIZER}/compressed"
 _LARGE = 2**20
 """Bytes of both files from which on the components are compressed."""
 
@@ -116,16 +116,16 @@ def unpacked(packed: str, what: str) -> bytes:
 def as_config_map(provider: Object, version: str, files: Files, *, oci: str = "", owned: bool = True) -> Object:
     """A downloaded version in the form that `read` and Cluster API Operator take. `oci`: its URL, if it is from one."""
     metadata: Object = {
-        "name": contract.config_map_name(provider, version),
+        "name": provider_api.config_map_name(provider, version),
         "namespace": key_of(provider).namespace,
-        "labels": contract.download_labels(provider, version),
+        "labels": provider_api.download_labels(provider, version),
         "annotations": {},
     }
     if owned:
         metadata["ownerReferences"] = [owner_reference(provider)]
     if oci:
-        metadata["labels"][f"{contract.FINALIZER}/source"] = "oci"
-        metadata["annotations"][f"{contract.FINALIZER}/source"] = oci
+        metadata["labels"][f"{provider_api.FINALIZER}/source"] = "oci"
+        metadata["annotations"][f"{provider_api.FINALIZER}/source"] = oci
     config_map: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
     config_map["data"]["metadata"] = files.metadata
     if len(files.metadata.encode()) + len(files.components.encode()) > _LARGE:
