@@ -16,7 +16,7 @@ import yaml
 YAMLError = yaml.YAMLError
 
 MAX_NODES: Final = 1_000_000
-"""Of one document, aliases followed: a few lines of nested aliases can stand for billions of values."""
+"""Of all documents of a text, aliases followed: a few lines of nested aliases can stand for billions of values."""
 
 MAX_NESTING: Final = 200
 """Levels of one document; libyaml's composer recurses in C, where too deep means the end of the process."""
@@ -42,6 +42,7 @@ class _Loader(_Base):  # type: ignore[misc]
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own interface
 
     _level = 0
+    _keys = 0
 
     def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
         self._level += 1
@@ -54,13 +55,16 @@ class _Loader(_Base):  # type: ignore[misc]
         super().ascend_resolver()
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(node)
+        super().flatten_mapping(node)  # which comes back here for each mapping that is merged
         if len(node.value) > MAX_MERGED:
             raise YAMLError(f"a mapping has more than {MAX_MERGED} keys, merged ones included")
+        self._keys += len(node.value)
+        if self._keys > MAX_NODES:
+            raise YAMLError(f"the mappings have more than {MAX_NODES} keys, merged ones included")
 
     def integer(self, node: yaml.ScalarNode) -> int | float:
         text = str(node.value).replace("_", "")
-        sign, digits = (text[0], text[1:]) if text[:1] in "+-" else ("", text)
+        sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
         if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit():
             digits = "0o" + digits
         number = int(sign + digits, 0)
@@ -100,12 +104,13 @@ def load_all(text: str) -> Iterator[Any]:
 
     Raises YAMLError, with the line, when iteration comes to the document that is wrong.
     """
+    copy = _Json()
     try:
         for document in yaml.load_all(text, Loader=_Loader):
-            yield _Json().of(document)
+            yield copy.of(document)
     except RecursionError as error:
         raise YAMLError("the document contains itself") from error
-    except ValueError as error:  # a number that only its tag claims to be one
+    except (ValueError, OverflowError) as error:  # a number that only its tag claims to be one, or a very long one
         raise YAMLError(str(error)) from error
 
 
@@ -123,7 +128,7 @@ def _plain(number: float) -> int | float:
 
 
 class _Json:
-    """Copies one document into what JSON can carry."""
+    """Copies the documents of one text into what JSON can carry."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -131,7 +136,7 @@ class _Json:
     def of(self, value: Any) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise YAMLError(f"the document has more than {MAX_NODES} values")
+            raise YAMLError(f"the text has more than {MAX_NODES} values")
         if isinstance(value, dict):
             return {_key(key): self.of(item) for key, item in value.items()}
         if isinstance(value, list):

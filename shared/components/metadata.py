@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from shared.charts import yamls
@@ -39,7 +40,7 @@ def parse(data: bytes, where: str) -> Metadata:
     if len(data) > _MOST:
         raise IncompatibleVersion(f"{where}: metadata.yaml is larger than {_MOST} bytes")
     try:
-        documents = [document for document in yamls.load_all(data.decode()) if document is not None]
+        documents = list(islice((one for one in yamls.load_all(data.decode()) if one is not None), 2))
     except (yamls.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise IncompatibleVersion(f"{where}: metadata.yaml is not YAML: {' '.join(str(error).split())}") from error
     document = documents[0] if len(documents) == 1 else None

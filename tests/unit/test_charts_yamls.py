@@ -60,17 +60,28 @@ def tenfold(first: str, line: str) -> str:
     return first + "".join(line.format(n + 1, ",".join([f"*a{n}"] * 10)) for n in range(8))
 
 
+def merging(merged: list[str]) -> str:
+    """`merged` stands for mappings of 50,000 keys each."""
+    return f"a: &a {{{', '.join(f'k{n}: 1' for n in range(50_000))}}}\nb: {{<<: [{', '.join(merged)}]}}"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         pytest.param("a: [", "line 2", id="unfinished"),
         pytest.param(tenfold("a0: &a0 [1]\n", "a{0}: &a{0} [{1}]\n"), "more than 1000000 values", id="aliases"),
-        pytest.param(tenfold("a0: &a0 {k: 1}\n", "a{0}: &a{0} {{<<: [{1}]}}\n"), "more than 100000 keys", id="merges"),
+        pytest.param(
+            tenfold("a0: &a0 {k: 1}\n", "a{0}: &a{0} {{<<: [{1}]}}\n"), "more than 1000000? keys", id="merges"
+        ),
+        pytest.param(merging(["*a"] * 500), "more than 1000000 keys", id="merges side by side"),
         pytest.param("a: &a [*a]", "contains itself", id="cycle"),
         pytest.param("[" * 1_000_000, "200 levels", id="flow depth"),
         pytest.param("- " * 1_000_000, "200 levels", id="block depth"),
         pytest.param("x: .inf", "no place in JSON", id="infinite"),
         pytest.param("x: !!int abc", "abc", id="a number in name only"),
+        pytest.param("x: !!int ''", "invalid literal", id="no number at all"),
+        pytest.param("x: !!int '_'", "invalid literal", id="nothing but separators"),
+        pytest.param("x: 1" + "0" * 400, "too large", id="a number beyond all floats"),
         pytest.param("!!python/object:os.system x", "tag", id="foreign tag"),
         pytest.param("{[1]: 2}", "key", id="list as key"),
         pytest.param("a: 1\n---\nb: 2", "one YAML document", id="two documents"),
@@ -81,3 +92,11 @@ def test_refused(text: str, words: str) -> None:
     with pytest.raises(yamls.YAMLError, match=words):
         yamls.load(text)
     assert time.monotonic() - started < 5
+
+
+def test_the_limit_is_of_all_documents() -> None:
+    """Many small documents are no way around it."""
+    document = tenfold("a0: &a0 [1]\n", "a{0}: &a{0} [{1}]\n").partition("a5:")[0]
+    assert yamls.load(document)
+    with pytest.raises(yamls.YAMLError, match="more than 1000000 values"):
+        list(yamls.load_all("---\n".join([document] * 50)))

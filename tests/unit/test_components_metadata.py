@@ -28,6 +28,7 @@ def test_metadata() -> None:
         (b"\xff\xfe", "not YAML"),
         (b"[1]", "no single object"),
         (GOOD + b"---\n" + GOOD, "no single object"),
+        (GOOD + b"---\n" + GOOD + b"---\na: [", "no single object"),  # not read to its end
         (GOOD.replace(b"v1alpha3", b"v1alpha9"), "v1alpha9"),
         (GOOD.replace(b"kind: Metadata", b"kind: Other"), "Other"),
         (GOOD.partition(b"- {")[0], "lists nothing"),
