@@ -6,13 +6,11 @@ The first obstacle ends the reading: what would come after it does not matter ye
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
 
 from shared.addons.assets import Assets, load
 from shared.addons.content import Facts, asks
 from shared.api import cluster as contract
-from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
@@ -26,33 +24,21 @@ from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, Unreachable, reach
 
 from . import history
-from .target import Progress, Target
+from .case import Awaited, Release, Rollback, Settled
+from .standing import at_rest, awaits_readiness, is_anothers
+from .target import Position, Progress, Target
 
-_NOTHING = Found("unreferenced")
+Finding = PolicyError | Settled | Unreachable | Awaited | MissingAssets | Rollback | Release
 
 
 @dataclass(frozen=True)
 class Observed:
     addon: Object | None
     cluster: Object | None = None
-    policy: Policy | PolicyError = field(default_factory=Policy)
     release: ReleaseName | None = None
     """What the Cluster's class asks for; None for a class that names no cluster stack."""
-    settled: bool = False
-    """Everything is applied, and nothing asks for another look."""
-    reach: Reached | Unreachable | None = None
-    known: Sequence[Entry] = ()
-    """The inventory."""
-    awaited: bool = False
-    """Everything is applied, and only not ready yet."""
-    rollback: history.Kept | None = None
-    """What is to be in the cluster instead of the release."""
-    assets: Assets | MissingAssets | None = None
-    facts: Facts | None = None
-    bound: Mapping[str, Object | None] | Unreachable = field(default_factory=dict)
-    """The objects that the current stage's condition is about; None for one that is not there."""
-    control_plane: Found = _NOTHING
-    infrastructure: Found = _NOTHING
+    found: Finding | None = None
+    """What stands in the way, or else what there is to do. None where these objects alone say that nothing is."""
 
 
 def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = False, doubt: bool = False) -> Observed:
@@ -68,83 +54,14 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
     try:
         policy = Policy.of(cluster, addon)
     except PolicyError as error:
-        return Observed(addon, cluster, error)
-    release = ReleaseName.from_class_name(contract.class_name(cluster) or "")
-    observed = Observed(addon, cluster, policy, release)
+        return Observed(addon, cluster, found=error)
+    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
+    if name is None:
+        return Observed(addon, cluster)
     done = at_rest(addon, cluster)
-    if release is None or (done and not doubt and not (resync and _may_differ(addon, policy))):
-        return replace(observed, settled=done)
-    return _further(clients, observed, release, done=done)
-
-
-def _further(clients: Clients, observed: Observed, release: ReleaseName, *, done: bool) -> Observed:
-    addon, cluster, policy = observed.addon or {}, observed.cluster or {}, observed.policy
-    reached = reach(clients, key_of(cluster))
-    observed = replace(observed, reach=reached)
-    if isinstance(reached, Unreachable):
-        return observed
-    if awaits_readiness(addon, cluster) and not history.asked(addon, cluster):
-        return replace(observed, awaited=True, known=inventory.load(dig(addon, "status.resources")))
-    if done and isinstance(policy, Policy) and policy.drift == "ignore":
-        version = _version(reached)
-        if version == dig(addon, "status.kubernetesVersion"):
-            return replace(observed, settled=True)
-    if history.asked(addon, cluster):
-        kept = history.read(clients, addon)
-        return replace(observed, rollback=kept, known=inventory.load(dig(addon, "status.resources")))
-    assets = _assets(clients, release, cluster)
-    observed = replace(observed, assets=assets)
-    if isinstance(assets, MissingAssets):
-        return observed
-    facts = _facts(reached, assets)
-    if isinstance(facts, Unreachable):
-        return replace(observed, reach=facts)
-    observed = replace(observed, facts=facts)
-    entries = _known(addon, reached)
-    if isinstance(entries, Unreachable):
-        return replace(observed, reach=entries)
-    return replace(
-        observed,
-        known=entries,
-        bound=_bound(reached, observed),
-        control_plane=clients.look_up(contract.control_plane_ref(cluster), key_of(cluster).namespace),
-        infrastructure=clients.look_up(contract.infrastructure_ref(cluster), key_of(cluster).namespace),
-    )
-
-
-# -- what the objects say ----------------------------------------------------------------------------------------
-
-
-def applied(addon: Object, cluster: Object) -> bool:
-    """True once the addons of the Cluster's class are in the workload cluster and ready: nothing is left to do."""
-    return _at_class(addon, cluster) and dig(addon, "status.ready") is True
-
-
-def at_rest(addon: Object, cluster: Object) -> bool:
-    """True where what is asked for is done: the addons of the class, or a rollback from it."""
-    return history.holds(addon, cluster) if history.asked(addon, cluster) else applied(addon, cluster)
-
-
-def awaits_readiness(addon: Object, cluster: Object) -> bool:
-    """True while everything is applied and some of it is not ready."""
-    condition = get_condition(dig(addon, "status.conditions", []), "ObjectsReady") or {}
-    return _at_class(addon, cluster) and condition.get("status") == "False"
-
-
-def _at_class(addon: Object, cluster: Object) -> bool:
-    conditions = dig(addon, "status.conditions", [])
-    return bool(
-        dig(addon, "spec.clusterStack") == contract.class_name(cluster)
-        and not dig(addon, "spec.hook")
-        and is_true(conditions, "HelmChartApplied")
-        and is_true(conditions, "ClusterReady")
-    )
-
-
-def is_anothers(addon: Object, cluster: Object) -> bool:
-    """True for the addon of a Cluster that had this name before."""
-    uid = dig(addon, "spec.clusterRef.uid")
-    return bool(uid) and uid != cluster["metadata"]["uid"]
+    if done and not doubt and not (resync and _may_differ(addon, policy)):
+        return Observed(addon, cluster, name, Settled())
+    return Observed(addon, cluster, name, _find(clients, addon, cluster, policy, name, done=done))
 
 
 def _may_differ(addon: Object, policy: Policy) -> bool:
@@ -152,39 +69,62 @@ def _may_differ(addon: Object, policy: Policy) -> bool:
     return policy.drift != "ignore" or bool(dig(addon, "status.kubernetesVersion"))
 
 
-def target(observed: Observed) -> Target:
-    """What the cluster is to be brought to. Needs the cluster, and assets and facts unless it is a rollback."""
-    addon, cluster, assets = observed.addon or {}, observed.cluster or {}, observed.assets
-    class_name, uid = contract.class_name(cluster) or "", cluster["metadata"]["uid"]
-    if observed.rollback is not None:
-        return Target(observed.rollback.class_name, observed.rollback.version, hook="rollback", cluster_uid=uid)
-    assert isinstance(assets, Assets)
-    version = str(assets.release.metadata.cluster_addon)
-    told = observed.facts.version if observed.facts and observed.facts.api_versions else ""
-    if assets.stages is None:
-        return Target(class_name, version, told=told, cluster_uid=uid)
-    return Target.in_stages(addon, class_name, version, told, uid)
+def _find(
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool
+) -> Finding:
+    reached = reach(clients, key_of(cluster))
+    if isinstance(reached, Unreachable):
+        return reached
+    known = inventory.load(dig(addon, "status.resources"))
+    if awaits_readiness(addon, cluster):
+        return Awaited(policy, reached, known)
+    if done and policy.drift == "ignore" and _version(reached) == dig(addon, "status.kubernetesVersion"):
+        return Settled()
+    if history.asked(addon, cluster):
+        kept = history.read(clients, addon)
+        goal = Target(kept.class_name, kept.version, hook="rollback", cluster_uid=cluster["metadata"]["uid"])
+        return Rollback(addon=addon, policy=policy, reach=reached, known=known, goal=goal, kept=kept)
+    return _release(clients, addon, cluster, policy, name, reached)
 
 
-def progress(observed: Observed) -> Progress:
-    """How far the way there is gone; a release without stages has none."""
-    addon, assets = observed.addon or {}, observed.assets
-    goal = target(observed)
-    listed = assets.stages.of(goal.hook) if isinstance(assets, Assets) and assets.stages else ()
-    return Progress.of(listed, dig(addon, "status.stages"), resumed=dig(addon, "status.digest") == goal.digest)
+def _release(
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, reached: Reached
+) -> Unreachable | MissingAssets | Release:
+    assets = _assets(clients, name, cluster)
+    if isinstance(assets, MissingAssets):
+        return assets
+    facts = _facts(reached, assets)
+    if isinstance(facts, Unreachable):
+        return facts
+    known = _known(addon, reached)
+    if isinstance(known, Unreachable):
+        return known
+    goal = Target.of_release(addon, cluster, assets, facts)
+    way = Progress.towards(goal, addon, assets)
+    bound = _bound(reached, way.current)
+    control_plane = clients.look_up(contract.control_plane_ref(cluster), key_of(cluster).namespace)
+    infrastructure = clients.look_up(contract.infrastructure_ref(cluster), key_of(cluster).namespace)
+    context = {"Cluster": cluster, "ControlPlane": control_plane.object, "InfraCluster": infrastructure.object}
+    return Release(
+        addon=addon,
+        policy=policy,
+        reach=reached,
+        known=known,
+        goal=goal,
+        way=way,
+        name=name,
+        assets=assets,
+        facts=facts,
+        context={key: value for key, value in context.items() if value is not None},
+        unreadable=_unreadable(control_plane) or _unreadable(infrastructure),
+        bound=bound,
+    )
 
 
-def values_context(observed: Observed) -> dict[str, Any]:
-    """What a values template sees: `.Cluster` always, the other two where the Cluster refers to them."""
-    context: dict[str, Any] = {"Cluster": observed.cluster}
-    if observed.control_plane.object is not None:
-        context["ControlPlane"] = observed.control_plane.object
-    if observed.infrastructure.object is not None:
-        context["InfraCluster"] = observed.infrastructure.object
-    return context
-
-
-# -- reading -----------------------------------------------------------------------------------------------------
+def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | MissingAssets:
+    since = cluster["metadata"]["resourceVersion"]
+    origin = of_release(clients, contract.class_namespace(cluster), name, since=since)
+    return load(clients.releases.within(origin.scope), name.tag)
 
 
 def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
@@ -205,12 +145,6 @@ def _version(reached: Reached) -> str | Unreachable:
         return Unreachable(f"the workload API server does not tell its version: {error}")
 
 
-def _assets(clients: Clients, release: ReleaseName, cluster: Object) -> Assets | MissingAssets:
-    since = cluster["metadata"]["resourceVersion"]
-    origin = of_release(clients, contract.class_namespace(cluster), release, since=since)
-    return load(clients.releases.within(origin.scope), release.tag)
-
-
 def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:
     """The inventory; of addons that another program applied in stages, and so forgot, what carries our label."""
     entries = inventory.load(dig(addon, "status.resources"))
@@ -222,9 +156,8 @@ def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:
         return Unreachable(f"the workload API server does not tell what it has of ours: {error}")
 
 
-def _bound(reached: Reached, observed: Observed) -> Mapping[str, Object | None] | Unreachable:
-    current = progress(observed).current
-    condition = current.condition if current else None
+def _bound(reached: Reached, at: Position | None) -> Mapping[str, Object | None] | Unreachable:
+    condition = at.condition if at else None
     found: dict[str, Object | None] = {}
     try:
         for one in condition.objects if condition else ():
@@ -234,3 +167,9 @@ def _bound(reached: Reached, observed: Observed) -> Mapping[str, Object | None] 
     except ApiError as error:
         return Unreachable(f"the workload API server does not answer about a stage's condition: {error}")
     return found
+
+
+def _unreadable(found: Found) -> str:
+    if found.state in ("absent", "failed"):
+        return found.error or f"{found.kind} that the Cluster refers to does not exist"
+    return ""

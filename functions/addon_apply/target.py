@@ -6,11 +6,13 @@ the way begins anew, so that a faulty stack can be left for a fixed one at any p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from shared.addons.assets import Assets
+from shared.addons.content import Facts
+from shared.api import cluster as contract
 from shared.api.conditions import rfc3339
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
@@ -45,7 +47,17 @@ class Target:
     cluster_uid: str = ""
 
     @classmethod
-    def in_stages(cls, addon: Object, *parts: str) -> Target:
+    def of_release(cls, addon: Object, cluster: Object, assets: Assets, facts: Facts) -> Target:
+        """What the Cluster's class asks for."""
+        class_name, uid = contract.class_name(cluster) or "", cluster["metadata"]["uid"]
+        version = str(assets.release.metadata.cluster_addon)
+        told = facts.version if facts.api_versions else ""
+        if assets.stages is None:
+            return cls(class_name, version, told=told, cluster_uid=uid)
+        return cls._in_stages(addon, class_name, version, told, uid)
+
+    @classmethod
+    def _in_stages(cls, addon: Object, *parts: str) -> Target:
         """The target whose list of stages is due; while nothing else changes, the list that was gone through."""
         due = hook_of(addon, parts[0])
         hooks = (due,) if dig(addon, "spec.hook") == UPGRADED else (UPGRADED, UPGRADE, FIRST)
@@ -57,6 +69,10 @@ class Target:
     @property
     def digest(self) -> str:
         return digest(self.class_name, self.version, self.hook, self.told, self.cluster_uid)
+
+    def is_begun(self, addon: Object) -> bool:
+        """Whether the latest rollout had this target."""
+        return bool(dig(addon, "status.digest") == self.digest)
 
 
 def unchanged(addon: Object, goal: Target) -> bool:
@@ -95,14 +111,16 @@ class Position:
 
 @dataclass(frozen=True)
 class Progress:
-    """All stages of a target in order."""
+    """All stages on the way to a target, in order; a release without stages has none."""
 
     positions: tuple[Position, ...] = ()
 
     @classmethod
-    def of(cls, stages: Sequence[Stage], recorded: Any, *, resumed: bool) -> Progress:
+    def towards(cls, goal: Target, addon: Object, assets: Assets) -> Progress:
         """From `status.stages`, if that tells of the same way; else from the start."""
-        entries = recorded if resumed and isinstance(recorded, list) else []
+        stages = assets.stages.of(goal.hook) if assets.stages else ()
+        recorded = dig(addon, "status.stages")
+        entries = recorded if goal.is_begun(addon) and isinstance(recorded, list) else []
         if [(dig(entry, "name"), dig(entry, "action")) for entry in entries] != [(s.name, s.action) for s in stages]:
             return cls(tuple(Position(stage, PENDING) for stage in stages))
         return cls(

@@ -6,13 +6,11 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from functions.addon_apply import history
-from functions.addon_apply.decide import DEFAULT_NAMESPACE
-from functions.addon_apply.observe import Observed, target, values_context
-from functions.addon_apply.target import Target, unchanged
+from functions.addon_apply.case import Release
+from functions.addon_apply.rendering import DEFAULT_NAMESPACE
+from functions.addon_apply.target import unchanged
 from shared import charts
 from shared.addons import content
-from shared.addons.assets import Assets
-from shared.addons.content import Facts
 from shared.api import cluster as contract
 from shared.charts import ChartError, Identity
 from shared.kube import Key, Object, Resource, dig, key_of
@@ -20,9 +18,8 @@ from shared.releases.stages import Stage
 from shared.workload import inventory
 from shared.workload.desired import defined_by, desired
 from shared.workload.inventory import Entry, entry_of
-from shared.workload.policy import PREFIX, Policy
+from shared.workload.policy import PREFIX
 from shared.workload.preview import Change, preview, totals
-from shared.workload.reach import Reached
 
 from .failures import Failure
 
@@ -110,40 +107,34 @@ class _Content:
         return {charts.identity(obj): stage for stage, objects in self.applied.items() for obj in objects}
 
 
-def forecast(observed: Observed, addon: Object, cluster: Object) -> Forecast:
-    assets, reached, facts = observed.assets, observed.reach, observed.facts
-    assert isinstance(assets, Assets)
-    assert isinstance(reached, Reached)
-    assert facts is not None
-    goal = target(observed)
+def forecast(release: Release, addon: Object, cluster: Object) -> Forecast:
+    assets, goal = release.assets, release.goal
     due = assets.stages.of(goal.hook) if assets.stages else ()
     wanted = assets.stages.wanted(goal.hook) if assets.stages else ()
-    rendered = _rendered(observed, assets, reached, facts, due, wanted)
+    rendered = _rendered(release, due, wanted)
     shown = (*due, *(one for one in wanted if one not in due), _REST)
-    parts = tuple(_parts(observed, reached, rendered, shown))
+    parts = tuple(_parts(release, rendered, shown))
     changed = any(change.changes for part in parts for change in part.changes)
     return Forecast(
         key_of(cluster),
         dig(addon, "spec.clusterStack", ""),
         goal.class_name,
         goal.version,
-        facts.version,
+        release.facts.version,
         goal.hook,
-        tuple(_notes(observed, addon, cluster, goal, changed=changed)),
+        tuple(_notes(release, addon, cluster, changed=changed)),
         parts,
     )
 
 
-def _rendered(
-    observed: Observed, assets: Assets, reached: Reached, facts: Facts, due: Sequence[Stage], wanted: Sequence[Stage]
-) -> _Content:
-    context = values_context(observed)
+def _rendered(release: Release, due: Sequence[Stage], wanted: Sequence[Stage]) -> _Content:
+    assets, context, facts = release.assets, release.context, release.facts
     try:
         applied = dict(content.wanted(assets, wanted, context, facts))
         deleted = {one.name: content.stage(assets, one, context, facts) for one in due if one.action == "delete"}
     except ChartError as error:
-        raise Failure(f"{observed.release}: {error}") from error
-    served = {**reached.served, **defined_by(obj for objects in applied.values() for obj in objects)}
+        raise Failure(f"{release.name}: {error}") from error
+    served = {**release.reach.served, **defined_by(obj for objects in applied.values() for obj in objects)}
 
     def known(objects: Iterable[Object]) -> list[Object]:
         there = [obj for obj in objects if (obj["apiVersion"], obj["kind"]) in served]
@@ -160,17 +151,16 @@ def _rendered(
     )
 
 
-def _parts(observed: Observed, reached: Reached, rendered: _Content, stages: Sequence[Stage]) -> Iterable[Part]:
+def _parts(release: Release, rendered: _Content, stages: Sequence[Stage]) -> Iterable[Part]:
     """One for each stage, and one more where there is something beyond them."""
-    policy = observed.policy if isinstance(observed.policy, Policy) else Policy()
     objects = [obj for part in rendered.applied.values() for obj in part]
-    todo = inventory.plan(objects, observed.known, resumed=False, stages=rendered.stage_of)
+    todo = inventory.plan(objects, release.known, resumed=False, stages=rendered.stage_of)
     deleted = {
-        stage: _entries(objects, observed.known, rendered.stage_of) for stage, objects in rendered.deleted.items()
+        stage: _entries(objects, release.known, rendered.stage_of) for stage, objects in rendered.deleted.items()
     }
     first = {entry.identity: entry for entries in deleted.values() for entry in entries}
     todo = replace(todo, prune=tuple({**first, **{entry.identity: entry for entry in todo.prune}}.values()))
-    changes = preview(reached.workload, todo, rendered.served, policy)
+    changes = preview(release.reach.workload, todo, rendered.served, release.policy)
     for stage in stages:
         if stage.action == "delete":
             here = [entry.identity for entry in deleted[stage.name]]
@@ -196,12 +186,12 @@ def _unknown(obj: Object) -> Change:
     return Change(entry_of(obj), "unknown", reason=reason)
 
 
-def _notes(observed: Observed, addon: Object, cluster: Object, goal: Target, *, changed: bool) -> Iterable[str]:
+def _notes(release: Release, addon: Object, cluster: Object, *, changed: bool) -> Iterable[str]:
     if contract.is_paused(cluster):
         yield "the Cluster is paused: nothing of this happens before it is not"
-    if dig(addon, ("metadata", "annotations", history.ROLLBACK)) == goal.class_name:
+    if dig(addon, ("metadata", "annotations", history.ROLLBACK)) == release.goal.class_name:
         yield "the addons are rolled back from this class: nothing of this happens while that is asked for"
-    drift = observed.policy.drift if isinstance(observed.policy, Policy) else ""
+    goal, drift = release.goal, release.policy.drift
     if changed and drift != "repair" and unchanged(addon, goal):
         yield (
             f"addons {goal.version} are applied already, and this is what differs from them; it is put back with "

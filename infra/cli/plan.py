@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from functions.addon_apply import history
+from functions.addon_apply.case import Release
 from functions.addon_apply.observe import Observed, observe
 from shared.api import cluster as contract
 from shared.api.names import addon_of
@@ -25,7 +26,7 @@ from shared.releases.sources.folder import FolderSource
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError
 from shared.workload.policy import PolicyError
-from shared.workload.reach import Reached
+from shared.workload.reach import Unreachable
 
 from .failures import Failure
 from .forecast import Forecast, forecast
@@ -42,8 +43,8 @@ def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     clients.releases = _store(name, release, of_release(clients, contract.class_namespace(cluster), name))
     dry.suppose(CLUSTER, _of_class(cluster, name.class_name))
     addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _fresh(cluster)
-    observed = _obstacles(observe(clients, key_of(addon), _forgetful(addon), resync=True))
-    return forecast(observed, addon, cluster)
+    observed = observe(clients, key_of(addon), _forgetful(addon), resync=True)
+    return forecast(_release(observed), addon, cluster)
 
 
 # -- what is supposed --------------------------------------------------------------------------------------------
@@ -120,20 +121,21 @@ def _forgetful(addon: Object) -> Object:
     return {**addon, "metadata": {**addon["metadata"], "annotations": annotations}, "status": status}
 
 
-def _obstacles(observed: Observed) -> Observed:
+def _release(observed: Observed) -> Release:
     """Raises `Failure` for what keeps the addons from being rendered or compared at all."""
-    if isinstance(observed.policy, PolicyError):
-        raise Failure(str(observed.policy))
-    if observed.reach is None:
-        raise Failure("the ClusterAddon is of an earlier Cluster of that name, and will be made anew; try again then")
-    if not isinstance(observed.reach, Reached):
-        raise Failure(observed.reach.message)
-    if isinstance(observed.assets, MissingAssets):
-        raise Failure(observed.assets.failure or f"release {observed.assets.tag} is not in object storage any more")
-    assert observed.assets is not None
-    if observed.assets.problem:
-        raise Failure(observed.assets.problem)
-    for found in (observed.control_plane, observed.infrastructure):
-        if found.state in ("absent", "failed"):
-            raise Failure(found.error or f"{found.kind} that the Cluster refers to does not exist")
-    return observed
+    match observed.found:
+        case PolicyError() as error:
+            raise Failure(str(error))
+        case Unreachable() as obstacle:
+            raise Failure(obstacle.message)
+        case MissingAssets() as lost:
+            raise Failure(lost.failure or f"release {lost.tag} is not in object storage any more")
+        case Release() as release:
+            problem = release.assets.problem or release.unreadable
+            if problem:
+                raise Failure(problem)
+            return release
+        case _:
+            raise Failure(
+                "the ClusterAddon is of an earlier Cluster of that name, and will be made anew; try again then"
+            )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from functions.addon_apply import history
 from functions.addon_apply.history import Kept
-from functions.addon_apply.observe import at_rest
+from functions.addon_apply.standing import at_rest
 from shared.api import cluster as contract
 from shared.api.conditions import READY, get_condition
 from shared.api.names import addon_of

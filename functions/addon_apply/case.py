@@ -1,0 +1,89 @@
+"""What an addon's cluster is found to need: patience, a rollback, or the way to a release.
+
+Worked out once, while observing; what is decided and what is reported afterwards both go by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.addons.assets import Assets
+from shared.addons.content import Facts
+from shared.kube import Object, dig
+from shared.releases.naming import ReleaseName
+from shared.workload.inventory import Entry
+from shared.workload.policy import Policy
+from shared.workload.reach import Reached, Unreachable
+
+from .history import Kept
+from .target import Position, Progress, Target
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Everything is applied, and nothing asks for another look."""
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """Everything is applied, and only not ready yet. `known` is the inventory."""
+
+    policy: Policy
+    reach: Reached
+    known: Sequence[Entry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A cluster is to be brought to `goal`. `known` is the inventory, `way` how far it is through stages."""
+
+    addon: Object
+    policy: Policy
+    reach: Reached
+    known: Sequence[Entry]
+    goal: Target
+    way: Progress = field(default_factory=Progress)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the latest rollout had the same goal."""
+        return self.goal.is_begun(self.addon)
+
+    @property
+    def looking(self) -> bool:
+        """Whether the goal was reached before, so that only what has changed since is looked for."""
+        return self.resumed and dig(self.addon, "status.ready") is True
+
+    @property
+    def only_report(self) -> bool:
+        """Whether drift is told, and left."""
+        return self.looking and self.policy.drift == "report"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollback(Case):
+    """Back to what was applied before."""
+
+    kept: Kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Case):
+    """To what the Cluster's class asks for."""
+
+    name: ReleaseName
+    assets: Assets
+    facts: Facts
+    context: Mapping[str, Any]
+    """What a values template sees: `.Cluster` always, `.ControlPlane` and `.InfraCluster` where it refers to them."""
+    unreadable: str = ""
+    """Why one of these cannot be read. It would render as nothing, and prune what depends on it."""
+    bound: Mapping[str, Object | None] | Unreachable = field(default_factory=dict)
+    """The objects that the current stage's condition is about; None for one that is not there."""
+
+    @property
+    def at(self) -> Position | None:
+        """The stage that is due; None once all are done, and where there are none."""
+        return self.way.current

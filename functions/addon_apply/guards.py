@@ -1,0 +1,61 @@
+"""Why nothing may be done, each with what is said of it."""
+
+from __future__ import annotations
+
+from shared.api import cluster as contract
+from shared.api.names import ADDON_FINALIZER
+from shared.api.resources import CLUSTER_ADDON
+from shared.effects import RemoveFinalizer
+from shared.kube import Object, deleting, dig
+from shared.releases import missing
+from shared.releases.missing import MissingAssets
+from shared.runtime import Decision
+from shared.runtime.verdict import Verdict
+from shared.workload.policy import PolicyError
+from shared.workload.reach import Unreachable
+
+from . import history
+from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, waiting
+
+
+def let_go(addon: Object) -> Decision:
+    """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
+    if not deleting(addon) or ADDON_FINALIZER not in dig(addon, "metadata.finalizers", []):
+        return Decision(message="the Cluster is going away")
+    forget = (history.Forget(addon),) if dig(addon, "status.history") else ()
+    return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
+
+
+def paused(verdict: Verdict) -> Decision:
+    verdict.false("ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", tell="Normal")
+    status = verdict.status(ready=dig(verdict.obj, "status.ready") is True)
+    return Decision(status=status, notices=tuple(verdict.notices), message="paused")
+
+
+def misconfigured(verdict: Verdict, error: PolicyError) -> Decision:
+    verdict.false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", tell="Warning")
+    return waiting(verdict, BROKEN_RETRY, str(error))
+
+
+def no_cluster_stack(verdict: Verdict, cluster: Object) -> Decision:
+    name = contract.class_name(cluster)
+    verdict.false(missing.CONDITION, "NoClusterStack", f"class {name!r} names no cluster stack")
+    return Decision(status=verdict.status(ready=False))
+
+
+def not_reached(verdict: Verdict, problem: Unreachable) -> Decision:
+    lost = verdict.is_true("ClusterReady")  # else it is how each cluster begins, and no news
+    verdict.false(
+        "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Warning" if lost else ""
+    )
+    return waiting(verdict, CLUSTER_RETRY, problem.message)
+
+
+def not_downloaded(verdict: Verdict, cluster: Object, lost: MissingAssets) -> Decision:
+    if lost.failure:
+        verdict.false(missing.CONDITION, lost.reason, lost.message, "Error", tell="Warning")
+    else:
+        verdict.false(missing.CONDITION, lost.reason, lost.message)
+    place = contract.class_namespace(cluster)
+    wanted = lost.wish(verdict.obj, place, verdict.now, source="/addon_apply", every=ASSETS_RETRY)
+    return waiting(verdict, ASSETS_RETRY, lost.message, reply=wanted)

@@ -1,0 +1,49 @@
+"""The parts of every rollout of addons: the intent before it, the rollout, and the record of what is applied then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.api.resources import CLUSTER_ADDON
+from shared.effects import Effect, Patch
+from shared.kube import Object, dig
+from shared.runtime import changes
+from shared.runtime.verdict import Verdict
+from shared.workload import inventory
+from shared.workload.desired import defined_by
+from shared.workload.inventory import Plan
+from shared.workload.rollout import Rollout
+
+from .case import Case
+
+STAGE_ANNOTATION = "ClusterAddonStage"
+
+
+def begin(verdict: Verdict, case: Case, plan: Plan) -> tuple[Effect, ...]:
+    """The intent, written before anything is applied, so that no crash can orphan an object."""
+    status = verdict.status(
+        ready=False,
+        resources=inventory.dump(inventory.intent(plan)),
+        digest=case.goal.digest,
+        kubernetesVersion=case.goal.told or None,
+        stages=case.way.dump() or None,
+    )
+    if not changes(dig(case.addon, "status", {}), status):
+        return ()
+    return (Patch(CLUSTER_ADDON, case.addon, {"status": status}, subresource="status"),)
+
+
+def rollout(case: Case, plan: Plan, objects: Sequence[Object], *, only_report: bool = False) -> Rollout:
+    resources = {**case.reach.served, **defined_by(objects)}
+    return Rollout(case.reach.workload, plan, resources, case.policy, only_report)
+
+
+def advance(case: Case) -> tuple[Effect, ...]:
+    """Records what is applied now, where users of cluster stacks look for it."""
+    addon, goal = case.addon, case.goal
+    before = dig(addon, "spec.clusterStack")
+    stage = "upgraded" if before and before != goal.class_name else None
+    known = dig(addon, ("metadata", "annotations", STAGE_ANNOTATION))
+    spec = {"clusterStack": goal.class_name, "version": goal.version, "hook": ""}
+    patch: Object = {"spec": spec, "metadata": {"annotations": {STAGE_ANNOTATION: stage or known or "created"}}}
+    return (Patch(CLUSTER_ADDON, addon, patch),) if changes(addon, patch) else ()

@@ -1,0 +1,37 @@
+"""Back to the manifests that were applied before, for as long as an annotation asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared.runtime import Decision
+from shared.runtime.verdict import Verdict
+from shared.workload import inventory
+from shared.workload.outcome import Outcome
+
+from . import history, parts
+from .case import Rollback
+from .waits import BROKEN_RETRY, finalizer, waiting
+
+
+def apply(verdict: Verdict, case: Rollback) -> Decision:
+    kept = case.kept
+    if kept.problem:
+        verdict.false("HelmChartApplied", "RollbackFailed", kept.problem, "Error", tell="Warning")
+        return waiting(verdict, BROKEN_RETRY, kept.problem)
+    plan = inventory.plan(kept.objects, case.known, resumed=case.resumed)
+    verdict.false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
+    begin = parts.begin(verdict, case, plan)
+    rollout = parts.rollout(case, plan, kept.objects)
+    return Decision((*finalizer(case.addon), *begin, rollout, *parts.advance(case)))
+
+
+def applied(verdict: Verdict, case: Rollback, decision: Decision, outcome: Outcome) -> Decision:
+    message = (
+        f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {history.ROLLBACK} "
+        "or give the Cluster another class to go on"
+    )
+    verdict.false("HelmChartApplied", history.ROLLED_BACK, message, "Warning", tell="Warning")
+    verdict.drop("ObjectsReady", "ClusterStackReleaseDownloaded")
+    status = verdict.status(ready=False, resources=inventory.dump(outcome.entries), stages=None)
+    return replace(decision, status=status, notices=tuple(verdict.notices), message=message)

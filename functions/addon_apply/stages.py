@@ -1,0 +1,86 @@
+"""One step of one stage: a condition that is looked at, or its chart applied or deleted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared import charts
+from shared.cel import ExpressionError, NotYet, evaluate
+from shared.runtime import Decision, Notice
+from shared.runtime.verdict import Verdict
+from shared.workload import inventory
+from shared.workload.outcome import Outcome
+from shared.workload.reach import Unreachable
+
+from . import parts, rendering
+from .case import Release
+from .target import AFTER, BEFORE, DONE, WORKING, Position
+from .waits import CONDITION_RETRY, finalizer, waiting
+
+
+def step(verdict: Verdict, case: Release, at: Position) -> Decision:
+    obstacle = _obstacle(verdict, case, at)
+    if obstacle:
+        way = case.way.moved(AFTER if at.phase == AFTER else BEFORE, verdict.now)
+        return waiting(verdict, CONDITION_RETRY, obstacle, stages=way.dump(), digest=case.goal.digest)
+    verdict.drop("EvaluatedCEL")
+    if at.phase == AFTER:
+        way = case.way.moved(DONE, verdict.now)
+        status = verdict.status(ready=False, stages=way.dump())
+        return Decision(status=status, proceed=True, message=f"stage {at.stage.name} is done")
+    return _work(verdict, replace(case, way=case.way.moved(WORKING, verdict.now)), at)
+
+
+def _work(verdict: Verdict, case: Release, at: Position) -> Decision:
+    name = at.stage.name
+    objects = rendering.of_stage(verdict, case, at.stage)
+    if at.stage.action == "delete":
+        plan = inventory.deletion(objects, case.known, resumed=case.resumed)
+    else:
+        stages = {charts.identity(obj): name for obj in objects}
+        plan = inventory.plan(objects, case.known, resumed=case.resumed, stages=stages, prune=False)
+    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"stage {name} of {case.name}")
+    begin = parts.begin(verdict, case, plan)
+    return Decision((*finalizer(case.addon), *begin, parts.rollout(case, plan, objects)))
+
+
+def worked(verdict: Verdict, case: Release, at: Position, decision: Decision, outcome: Outcome) -> Decision:
+    """The stage's chart is applied or deleted; what may be left of it is its second condition."""
+    way = case.way.moved(AFTER if at.stage.after else DONE, verdict.now)
+    word = "deleted" if at.stage.action == "delete" else "applied"
+    message = f"{case.name}: stage {at.stage.name} {word}"
+    verdict.notices.append(Notice("StageDone", message))
+    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message)
+    status = verdict.status(ready=False, resources=inventory.dump(outcome.entries), stages=way.dump())
+    return replace(decision, status=status, notices=tuple(verdict.notices), proceed=True, message=message)
+
+
+def _obstacle(verdict: Verdict, case: Release, at: Position) -> str:
+    """Why the stage cannot go on, also as a condition; empty where its condition is true, or it has none now."""
+    condition = at.condition
+    if condition is None:
+        return ""
+    which = "Post" if at.phase == AFTER else "Pre"
+    reason, stage = f"FailedToEvaluate{which}Condition", f"stage {at.stage.name}"
+    if isinstance(case.bound, Unreachable):
+        verdict.false("EvaluatedCEL", reason, f"{stage}: {case.bound.message}")
+        return case.bound.message
+    missing = [str(one) for one in condition.objects if case.bound.get(one.key) is None]
+    try:
+        if missing:
+            raise NotYet(f"{', '.join(missing)} is not there")
+        if evaluate(condition.expression, case.bound):
+            return ""
+        message = f"{stage}: waiting until {condition.expression}"
+    except NotYet as error:
+        message = f"{stage}: waiting until {condition.expression}: {error}"
+    except ExpressionError as error:
+        message = f"{stage}: {error}"
+        verdict.false("EvaluatedCEL", reason, message, "Error", tell="Warning")
+        return message
+    if at.overdue(verdict.now):
+        message += f"; this has taken longer than {at.stage.timeout:g} s"
+        verdict.false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", tell="Warning")
+    else:
+        verdict.false("EvaluatedCEL", reason, message, tell="Normal")
+    return message

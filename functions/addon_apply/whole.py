@@ -1,0 +1,52 @@
+"""Everything that a release wants in one rollout, which also prunes; after stages most of it is there already.
+
+Once it is there the same rollout looks for drift.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared import charts
+from shared.effects import Effect
+from shared.runtime import Decision, Notice
+from shared.runtime.verdict import Verdict
+from shared.workload import inventory
+from shared.workload.outcome import Outcome
+
+from . import history, parts, readiness, rendering
+from .case import Release
+from .waits import finalizer
+
+
+def apply(verdict: Verdict, case: Release) -> Decision:
+    rendered = rendering.of_all(verdict, case)
+    objects = [obj for _, part in rendered for obj in part]
+    stages = {charts.identity(obj): stage for stage, part in rendered for obj in part}
+    plan = inventory.plan(objects, case.known, resumed=case.resumed and not case.looking, stages=stages)
+    effects: tuple[Effect, ...] = finalizer(case.addon)
+    if not case.looking or plan.count("apply") or plan.prune:
+        verdict.false(
+            "HelmChartApplied", "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {case.goal.class_name}"
+        )
+        effects += parts.begin(verdict, case, plan)
+    effects += (parts.rollout(case, plan, objects, only_report=case.only_report),)
+    if not case.looking or plan.count("apply"):
+        effects += (history.Remember(case.addon, case.goal.class_name, objects),)
+    return Decision((*effects, *parts.advance(case)))
+
+
+def applied(verdict: Verdict, case: Release, decision: Decision, outcome: Outcome) -> Decision:
+    goal = case.goal
+    verdict.true("HelmChartApplied")
+    message = f"{case.name}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
+    if outcome.written or outcome.pruned or not case.looking:
+        verdict.notices.append(Notice("AddonsApplied", message))
+    fields: dict[str, object] = {
+        "digest": goal.digest,
+        "kubernetesVersion": goal.told or None,
+        "drift": [str(drift) for drift in outcome.drift[:20]] if case.only_report and outcome.drift else None,
+    }
+    if outcome.written or not case.looking:
+        fields["history"] = history.longer(case.addon, goal.class_name, goal.version, goal.digest, verdict.now)
+    return readiness.told(verdict, case.policy, replace(decision, message=message), outcome.entries, **fields)
