@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,6 +166,7 @@ def test_uf_which_place_a_url_means() -> None:
         "https://[github.com/o/r/releases/v1/x.yaml",
         "https://github.com:port/o/r/releases/v1/x.yaml",
         "https:///o/r/releases/v1/x.yaml",
+        "https://:443/o/r/releases/v1/x.yaml",
         "https://user:s3cret@github.com/o/r/releases/v1/x.yaml",
     ],
 )
@@ -201,10 +203,37 @@ def test_what_own_credentials_or_cas_open_is_for_the_namespace_alone() -> None:
         assert private({"ca.crt": "x"}, **place)
 
 
-def test_a_token_is_for_its_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("base", "token"),
+    [
+        ("https://github.com", "everybody's"),
+        ("https://github.com:443", "everybody's"),
+        ("https://mirror.internal", ""),
+        ("https://github.com.mirror.internal", ""),
+        ("http://github.com", ""),
+        ("http://github.com:443", ""),
+        ("https://github.com:8443", ""),
+    ],
+)
+def test_everybodys_token_is_for_github_alone(monkeypatch: pytest.MonkeyPatch, base: str, token: str) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "everybody's")
-    github = chosen(url="https://github.com/o/r/releases/v1.0.0/x.yaml")
-    mirror = chosen(url="https://mirror.internal/o/r/releases/v1.0.0/x.yaml")
-    assert isinstance(github, ReleaseRepository)
-    assert isinstance(mirror, ReleaseRepository)
-    assert (github.token, mirror.token) == ("everybody's", "")
+    found = chosen(url=f"{base}/o/r/releases/v1.0.0/x.yaml")
+    assert isinstance(found, ReleaseRepository)
+    assert found.token == token
+
+
+@pytest.mark.parametrize("path", ["o/r/releases/v1.0.0/x.yaml", PACKAGE])
+def test_plain_http_gets_tokens_only_by_the_providers_own_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    configuration = tmp_path / "clusterctl.yaml"
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(configuration))
+    variables = {"github-token": "mine", "gitlab-access-token": "mine"}
+    for scheme, elsewhere in (("https", "mine"), ("http", "")):
+        url = f"{scheme}://mirror.internal/{path}"
+        configuration.write_text(f"providers: [{{name: cluster-api, type: CoreProvider, url: '{url}'}}]")
+        named = repository(provider(CORE, fetchConfig={"url": url}), variables, [], "")
+        listed = repository(provider(CORE), variables, [], "")
+        assert isinstance(named, ReleaseRepository | GitLabRepository)
+        assert isinstance(listed, ReleaseRepository | GitLabRepository)
+        assert (named.token, listed.token) == ("mine", elsewhere)

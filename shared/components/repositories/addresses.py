@@ -21,7 +21,7 @@ def split(url: str, *schemes: str) -> SplitResult:
         raise ComponentsError(f"URL {shown(url)[:200]}: only {' and '.join(schemes)} are supported")
     if "@" in parts.netloc:
         raise ComponentsError(f"URL {shown(url)} has credentials in it; they belong into the Secret of configSecret")
-    if not parts.netloc and parts.scheme != "file":
+    if not parts.hostname and parts.scheme != "file":
         raise ComponentsError(f"URL {shown(url)} names no host")
     return parts
 

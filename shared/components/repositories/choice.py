@@ -9,6 +9,7 @@ from typing import Any
 from shared.api import provider as provider_api
 from shared.kube.resources import Object, dig, key_of
 from shared.releases.sources.access import Access
+from shared.releases.sources.web import origin
 
 from .. import catalog
 from .addresses import split
@@ -18,6 +19,8 @@ from .gitlab import GitLabRepository, is_gitlab
 from .oci import OciRepository
 from .port import Repository
 from .releases import ReleaseRepository
+
+_GITHUB = origin(catalog.GITHUB)
 
 
 def repository(
@@ -38,17 +41,21 @@ def repository(
         return ConfigMapRepository(config_maps, selector)
     if url := config.get("oci"):
         return OciRepository(url, kind.word, name, _registry_access(variables))
-    return _of_url(config.get("url") or catalog.lookup(kind, name), variables, local)
-
-
-def _of_url(url: str, variables: Mapping[str, str], local: bool) -> Repository:
+    url = config.get("url") or catalog.lookup(kind, name)
     if local and url.startswith("file:"):
         return FolderRepository(url)
+    return _of_url(url, variables, chosen=bool(config.get("url")))
+
+
+def _of_url(url: str, variables: Mapping[str, str], *, chosen: bool) -> Repository:
+    """`chosen`: the URL is the provider's own, and no plain HTTP that somebody else decided on."""
     parts, authority = split(url, "https", "http"), variables.get("ca.crt", "")
+    if parts.scheme == "http" and not chosen:
+        variables = {}
     if is_gitlab(parts):
         return GitLabRepository(url, variables.get("gitlab-access-token", ""), authority)
     token = variables.get("github-token", "")
-    if not token and parts.hostname == "github.com":
+    if not token and origin(url) == _GITHUB:
         token = os.environ.get("GITHUB_TOKEN", "")  # everybody's, which is not for other hosts
     return ReleaseRepository(url, token, authority)
 
