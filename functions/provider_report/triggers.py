@@ -8,7 +8,7 @@ from shared.providers import phases
 from shared.triggers import Rule, Subscription, Triggers, Watch
 
 _FIELDS = ("metadata.generation", "metadata.deletionTimestamp", "status.observedGeneration")
-_OF_DEPLOYMENT = (*_FIELDS, "status.updatedReplicas", "status.availableReplicas")
+_OF_DEPLOYMENT = (*_FIELDS, "status.replicas", "status.updatedReplicas", "status.availableReplicas")
 _OF_DAEMON_SET = (
     *_FIELDS,
     "status.desiredNumberScheduled",

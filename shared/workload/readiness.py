@@ -40,7 +40,12 @@ def _deployment(obj: Object) -> str:
     progressing = _condition(obj, "Progressing")
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         return str(progressing.get("message") or "its progress deadline was exceeded")
-    return _count(obj, "updatedReplicas", wanted, "updated") or _count(obj, "availableReplicas", wanted, "available")
+    if missing := _count(obj, "updatedReplicas", wanted, "updated"):
+        return missing
+    # The former ones count as available, too, and stay until the new ones are.
+    if (former := dig(obj, "status.replicas", 0) - dig(obj, "status.updatedReplicas", 0)) > 0:
+        return f"{former} of its former replicas are still there"
+    return _count(obj, "availableReplicas", wanted, "available")
 
 
 def _stateful_set(obj: Object) -> str:

@@ -38,6 +38,10 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
         (make("apps/v1", "Deployment", {"replicas": 2}, SEEN), "0 of 2 replicas updated"),
         (make("apps/v1", "Deployment", {"replicas": 2}, {**SEEN, "updatedReplicas": 2}), "0 of 2 replicas available"),
         (make("apps/v1", "Deployment", {}, {**SEEN, "updatedReplicas": 1, "availableReplicas": 1}), ""),
+        (
+            make("apps/v1", "Deployment", {}, {**SEEN, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1}),
+            "1 of its former replicas",
+        ),
         (make("apps/v1", "Deployment", {"replicas": 0}, SEEN), ""),
         (make("apps/v1", "Deployment", {}, {**SEEN, **condition("Progressing", "False", **DEADLINE)}), "too slow"),
         (make("apps/v1", "StatefulSet", {"replicas": 3}, {**SEEN, "readyReplicas": 1}), "1 of 3 replicas ready"),
