@@ -1,0 +1,135 @@
+"""What may be found about a ClusterAddon, for tables over what is decided then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from functions.addon_apply.case import Release, Rollback
+from functions.addon_apply.decide import decide
+from functions.addon_apply.observe import Finding, Observed
+from functions.addon_apply.report import report
+from functions.addon_apply.target import Progress, Target
+from shared.addons.assets import Assets
+from shared.addons.content import Facts
+from shared.api.conditions import get_condition
+from shared.api.names import ADDON_FINALIZER
+from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
+from shared.clients import Workload
+from shared.effects import Results
+from shared.kube import Object
+from shared.releases.metadata import Metadata
+from shared.releases.naming import ReleaseName, Version
+from shared.releases.release import Release as Stored
+from shared.releases.stages import Stages
+from shared.runtime import Decision
+from shared.workload.inventory import SYNCED, Entry, content_hash
+from shared.workload.policy import Policy
+from shared.workload.reach import Reached
+from shared.workload.rollout import Rollout
+from tests.support.releases import archive, config_map
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TAG = "docker-ferrol-1-27-v2"
+NAME = ReleaseName.parse(TAG)
+REACHED = Reached(cast(Workload, None), {("v1", "ConfigMap"): CONFIG_MAP})
+POLICY = Policy()
+WIDGET = {"apiVersion": "toys/v1", "kind": "Widget", "metadata": {"name": "w"}}
+
+
+def an_addon(*conditions: Object, spec: Mapping[str, Any] | None = None, **status: Any) -> Object:
+    return {
+        "apiVersion": CLUSTER_ADDON.api_version,
+        "kind": CLUSTER_ADDON.kind,
+        "metadata": {
+            "namespace": "ns",
+            "name": "cluster-addon-demo",
+            "uid": "a",
+            "resourceVersion": "1",
+            "finalizers": [ADDON_FINALIZER],
+        },
+        "spec": {"clusterRef": {"name": "demo", "uid": "c"}, **(spec or {})},
+        "status": {"conditions": list(conditions), **status},
+    }
+
+
+def a_cluster(**spec: Any) -> Object:
+    topology = {"classRef": {"name": NAME.class_name}}
+    return {"metadata": {"namespace": "ns", "name": "demo", "uid": "c"}, "spec": {"topology": topology, **spec}}
+
+
+def assets(stages: Stages | None = None, problem: str = "", **charts: list[Object]) -> Assets:
+    """Charts by name, each with these objects; without stages the only one is the umbrella chart."""
+    files = {}
+    for name, objects in charts.items():
+        files[f"{name}/Chart.yaml"] = f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n"
+        files |= {f"{name}/templates/{n}.yaml": json.dumps(obj) for n, obj in enumerate(objects)}
+    stored = Stored(NAME, {}, Metadata(Version(2), "v1.27.3", Version(2)))
+    return Assets(stored, archive(files), stages=stages, problem=problem)
+
+
+def a_release(addon: Object | None = None, content: Assets | None = None, **more: Any) -> Release:
+    addon = addon or an_addon()
+    content = content or assets(addons=[config_map("a")])
+    goal = Target.of_release(addon, a_cluster(), content, Facts("v1.27.3"))
+    found = Release(
+        addon=addon,
+        policy=POLICY,
+        reach=REACHED,
+        known=(),
+        goal=goal,
+        way=Progress.towards(goal, addon, content),
+        name=NAME,
+        assets=content,
+        facts=Facts("v1.27.3"),
+        context={"Cluster": a_cluster()},
+    )
+    return replace(found, **more)
+
+
+def applied_before(*known: Entry, ready: bool = True, **spec: Any) -> Object:
+    """An addon whose latest rollout had the goal of `a_release()`."""
+    goal = a_release().goal
+    resources = [entry.dump() for entry in known]
+    applied = {"clusterStack": goal.class_name, "version": goal.version, **spec}
+    return an_addon(spec=applied, digest=goal.digest, ready=ready, resources=resources)
+
+
+def entry_of_a(**more: Any) -> Entry:
+    """The inventory's entry of the ConfigMap that `a_release()` wants."""
+    obj = rollout(decided(a_release())).plan.steps[0].obj
+    entry = Entry("", "v1", "ConfigMap", "default", "a", uid="u", hash=content_hash(obj), status=SYNCED)
+    return replace(entry, **more)
+
+
+def decided(found: Finding | None, addon: Object | None = None, cluster: Object | None = None) -> Decision:
+    return decide(seen(found, addon, cluster), NOW)
+
+
+def seen(found: Finding | None, addon: Object | None = None, cluster: Object | None = None) -> Observed:
+    if isinstance(found, (Release, Rollback)):
+        addon = found.addon
+    return Observed(addon or an_addon(), cluster or a_cluster(), NAME, found)
+
+
+def reported(found: Finding, *values: object, error: Exception | None = None) -> tuple[Decision, Results]:
+    """What is said after a decision for `found` whose effects returned `values`."""
+    observed, results = seen(found), Results(list(values), error)
+    return report(observed, decide(observed, NOW), results, NOW), results
+
+
+def rollout(decision: Decision) -> Rollout:
+    [found] = [effect for effect in decision.effects if isinstance(effect, Rollout)]
+    return found
+
+
+def actions(decision: Decision) -> list[str]:
+    return [step.action for step in rollout(decision).plan.steps]
+
+
+def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
+    found = get_condition((decision.status or {})["conditions"], type_) or {}
+    return found.get("status", ""), found.get("reason", ""), found.get("message", "")

@@ -1,0 +1,290 @@
+"""What follows for a ClusterAddon from what is found, and what is said once it has happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.addon_apply import history
+from functions.addon_apply.case import Awaited, Rollback, Settled
+from functions.addon_apply.decide import Refresh, decide
+from functions.addon_apply.observe import Finding, Observed
+from functions.addon_apply.readiness import LookAgain
+from functions.addon_apply.report import report
+from functions.addon_apply.target import Target
+from shared.api.conditions import get_condition, rfc3339
+from shared.effects import Delete, Patch, RemoveFinalizer, Results
+from shared.kube import ApiError, Object
+from shared.releases.missing import MissingAssets
+from shared.runtime import Decision
+from shared.workload.inventory import NOT_SYNCED
+from shared.workload.outcome import Drift, Incomplete, Outcome
+from shared.workload.policy import PolicyError
+from shared.workload.reach import Unreachable
+from shared.workload.rollout import Rollout
+from tests.support.addon_cases import (
+    NAME,
+    NOW,
+    POLICY,
+    REACHED,
+    TAG,
+    WIDGET,
+    a_cluster,
+    a_release,
+    actions,
+    an_addon,
+    applied_before,
+    assets,
+    condition,
+    decided,
+    entry_of_a,
+    reported,
+    rollout,
+    seen,
+)
+from tests.support.releases import config_map
+
+# -- nothing may be done -----------------------------------------------------------------------------------------
+
+
+def test_gone() -> None:
+    assert decide(Observed(None), NOW).effects == ()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "deleted", "status", "effects"),
+    [
+        (None, False, {}, []),
+        (None, True, {}, [RemoveFinalizer]),
+        (a_cluster(), True, {"history": [{"clusterStack": "x"}]}, [history.Forget, RemoveFinalizer]),
+    ],
+)
+def test_let_go(cluster: Object | None, deleted: bool, status: Object, effects: list[type]) -> None:
+    addon = an_addon(**status)
+    addon["metadata"] |= {"deletionTimestamp": "x"} if deleted else {}
+    assert [type(effect) for effect in decide(Observed(addon, cluster), NOW).effects] == effects
+
+
+def test_the_addon_of_an_earlier_cluster_goes() -> None:
+    addon = an_addon(spec={"clusterRef": {"name": "demo", "uid": "other"}})
+    assert [type(effect) for effect in decided(None, addon).effects] == [Delete]
+
+
+@pytest.mark.parametrize(
+    ("found", "cluster", "type_", "reason", "requeue"),
+    [
+        (None, a_cluster(paused=True), "ClusterReady", "Paused", None),
+        (None, a_cluster(topology={}), "ClusterStackReleaseDownloaded", "NoClusterStack", None),
+        (PolicyError("drift: what?"), None, "ClusterAddonConfigValidated", "InvalidAnnotation", 60.0),
+        (Unreachable("no kubeconfig"), None, "ClusterReady", "ControlPlaneNotReady", 10.0),
+        (MissingAssets(TAG), None, "ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", 10.0),
+        (MissingAssets(TAG, "no such"), None, "ClusterStackReleaseDownloaded", "IssueWithReleaseAssets", 10.0),
+        (
+            a_release(content=assets(problem="no stages at all")),
+            None,
+            "ClusterAddonConfigValidated",
+            "ParsingClusterAddonConfigFailed",
+            60.0,
+        ),
+        (a_release(unreadable="not there"), None, "HelmChartTemplated", "TemplateNewClusterStackFailed", 10.0),
+        (
+            a_release(content=assets(addons=[{"kind": "no version"}])),
+            None,
+            "HelmChartTemplated",
+            "TemplateNewClusterStackFailed",
+            60.0,
+        ),
+        (a_release(content=assets(addons=[WIDGET])), None, "HelmChartApplied", "FailedToApplyObjects", 20.0),
+    ],
+)
+def test_waits(found: Finding | None, cluster: Object | None, type_: str, reason: str, requeue: float | None) -> None:
+    decision = decided(found, cluster=cluster)
+    assert (*condition(decision, type_)[:2], decision.requeue) == ("False", reason, requeue)
+    assert not any(isinstance(effect, (Rollout, Patch)) for effect in decision.effects)
+
+
+def test_a_missing_release_is_asked_for() -> None:
+    reply = decided(MissingAssets(TAG)).reply
+    assert reply is not None
+    assert (reply.type, reply.data) == ("dev.capi-functions.release.wanted", {"release": TAG, "namespace": "ns"})
+
+
+def test_an_unknown_kind_is_asked_for_again() -> None:
+    assert decided(a_release(content=assets(addons=[WIDGET]))).effects == (Refresh(REACHED),)
+
+
+@pytest.mark.parametrize(("before", "told"), [("True", ["ControlPlaneNotReady"]), ("False", [])])
+def test_only_a_cluster_that_was_reached_is_lost(before: str, told: list[str]) -> None:
+    addon = an_addon({"type": "ClusterReady", "status": before, "reason": "", "lastTransitionTime": "x"})
+    assert [notice.reason for notice in decided(Unreachable("gone"), addon).notices] == told
+
+
+def test_settled() -> None:
+    addon = an_addon()
+    addon["metadata"]["finalizers"] = []
+    assert decided(Settled()) == Decision(message="applied", context={"cluster": "demo", "release": TAG})
+    assert [type(effect) for effect in decided(Settled(), addon).effects] == [Patch]
+
+
+# -- everything in one rollout -----------------------------------------------------------------------------------
+
+
+def test_the_intent_comes_before_the_rollout_and_the_record_after_it() -> None:
+    decision = decided(a_release())
+    assert [type(effect) for effect in decision.effects] == [Patch, Rollout, history.Remember, Patch]
+    intent, record = (effect for effect in decision.effects if isinstance(effect, Patch))
+    status = intent.patch["status"]
+    assert ([entry["name"] for entry in status["resources"]], status["ready"]) == (["a"], False)
+    assert status["digest"] == a_release().goal.digest
+    assert record.patch["spec"] == {"clusterStack": NAME.class_name, "version": "v2", "hook": ""}
+
+
+@pytest.mark.parametrize(
+    ("addon", "known", "expected"),
+    [
+        (an_addon(), {}, ["apply"]),
+        (applied_before(ready=False), {}, ["keep"]),
+        (applied_before(ready=False), {"status": NOT_SYNCED}, ["verify"]),
+        (applied_before(ready=False), {"hash": "other"}, ["apply"]),
+        (applied_before(ready=True), {}, ["verify"]),
+    ],
+)
+def test_what_a_rollout_does_again(addon: Object, known: dict[str, str], expected: list[str]) -> None:
+    inventory = [entry_of_a(**known)] if addon["status"].get("digest") else []
+    assert actions(decided(a_release(addon, known=inventory))) == expected
+
+
+@pytest.mark.parametrize(("drift", "only_report"), [("repair", False), ("report", True)])
+def test_a_look_at_what_is_applied_writes_no_intent(drift: Any, only_report: bool) -> None:
+    policy = replace(POLICY, drift=drift)
+    found = a_release(applied_before(ready=True), known=[entry_of_a()], policy=policy)
+    decision = decided(found)
+    assert ([type(effect) for effect in decision.effects][:1], rollout(decision).only_report) == (
+        [Rollout],
+        only_report,
+    )
+    first = replace(found, addon=an_addon())
+    assert rollout(decided(first)).only_report is False
+
+
+def test_the_same_addons_in_a_new_release_cost_nothing() -> None:
+    addon = an_addon(spec={"clusterStack": "docker-ferrol-1-27-v1", "version": "v2"}, ready=True, digest="other")
+    decision = decided(a_release(addon))
+    assert ([type(effect) for effect in decision.effects], decision.message) == ([Patch], "addons unchanged")
+    assert decision.status is not None
+    assert (decision.status["ready"], decision.status["digest"]) == (True, a_release().goal.digest)
+
+
+@pytest.mark.parametrize(
+    ("addon", "outcome", "told"),
+    [
+        (an_addon(), Outcome(written=[entry_of_a()]), ["AddonsApplied"]),
+        (applied_before(), Outcome(), []),
+        (
+            applied_before(),
+            Outcome(written=[entry_of_a()], drift=[Drift(entry_of_a())]),
+            ["DriftFound", "AddonsApplied"],
+        ),
+    ],
+)
+def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> None:
+    decision, _ = reported(a_release(addon, known=[entry_of_a()]), outcome)
+    assert ([notice.reason for notice in decision.notices], decision.requeue) == (told, None)
+    assert decision.status is not None
+    assert decision.status["ready"] is True
+    assert ("history" in decision.status) is bool(told)
+
+
+def test_drift_that_is_only_told_stays_in_the_status() -> None:
+    found = a_release(applied_before(), known=[entry_of_a()], policy=replace(POLICY, drift="report"))
+    decision, _ = reported(found, Outcome(drift=[Drift(entry_of_a(), ("data.k",))]))
+    assert (decision.status or {})["drift"] == ["ConfigMap default/a (data.k)"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "unavailable", "reason", "requeue"),
+    [
+        ({"error": "refused"}, False, "FailedToApplyObjects", 20.0),
+        ({"error": "refused"}, True, "FailedToApplyObjects", 10.0),
+        ({"waiting": "is running"}, False, "ObjectsApplyingOngoing", 5.0),
+    ],
+)
+def test_a_rollout_that_did_not_get_through(
+    entry: dict[str, str], unavailable: bool, reason: str, requeue: float
+) -> None:
+    failure = Incomplete(Outcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
+    decision, results = reported(a_release(), error=failure)
+    assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue) == ("False", reason, requeue)
+    assert ((decision.status or {})["ready"], results.error) == (False, None)
+
+
+# -- readiness ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wait", "waiting", "since", "expected"),
+    [
+        (True, "", None, ("True", "", None)),
+        (True, "is starting", None, ("False", "WaitingForObjects", 5.0)),
+        (True, "is starting", POLICY.wait_timeout + 1, ("False", "ObjectsNotReady", 60.0)),
+        (False, "is starting", None, ("", "", None)),
+    ],
+)
+def test_another_look_at_what_was_not_ready(
+    wait: bool, waiting: str, since: float | None, expected: tuple[str, str, float | None]
+) -> None:
+    said = {"type": "ObjectsReady", "status": "False", "reason": "WaitingForObjects", "severity": "Info", "message": ""}
+    began = [{**said, "lastTransitionTime": rfc3339(NOW - timedelta(seconds=since))}] if since else []
+    found = Awaited(replace(POLICY, wait=wait), REACHED, [entry_of_a(waiting="is starting")])
+    observed = seen(found, an_addon(*began))
+    decision = decide(observed, NOW)
+    assert decision.effects == (LookAgain(REACHED, found.known),)
+    told = report(observed, decision, Results([[entry_of_a(waiting=waiting)]]), NOW)
+    assert (*condition(told, "ObjectsReady")[:2], told.requeue) == expected
+    assert (told.status or {})["ready"] is (expected[2] is None)
+    assert ("AddonsReady" in [notice.reason for notice in told.notices]) is (wait and not waiting)
+
+
+def test_a_cluster_that_is_lost_meanwhile() -> None:
+    found = Awaited(POLICY, REACHED, [])
+    decision, results = reported(found, error=ApiError("no answer"))
+    assert (*condition(decision, "ClusterReady")[:2], decision.requeue) == ("False", "ControlPlaneNotReady", 10.0)
+    assert results.error is None
+
+
+# -- rollback ----------------------------------------------------------------------------------------------------
+
+
+def a_rollback(kept: history.Kept) -> Rollback:
+    goal = Target(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
+    return Rollback(addon=an_addon(), policy=POLICY, reach=REACHED, known=[], goal=goal, kept=kept)
+
+
+def test_a_rollback() -> None:
+    found = a_rollback(history.Kept("docker-ferrol-1-27-v1", "v1", (config_map("a"),)))
+    decision = decided(found)
+    intent, _, record = decision.effects
+    assert isinstance(intent, Patch)
+    assert isinstance(record, Patch)
+    going = get_condition(intent.patch["status"]["conditions"], "HelmChartApplied") or {}
+    assert (going["reason"], rollout(decision).plan.prune) == ("RollingBack", ())
+    assert record.patch["spec"]["clusterStack"] == found.kept.class_name
+    told, _ = reported(found, Outcome())
+    assert (*condition(told, "HelmChartApplied")[:2], told.requeue) == ("False", "RolledBack", None)
+    assert (told.status or {})["ready"] is False
+
+
+def test_nothing_to_go_back_to() -> None:
+    decision = decided(a_rollback(history.Kept(problem="there is no manifest")))
+    assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue) == ("False", "RollbackFailed", 60.0)
+    assert decision.effects == ()
+
+
+def test_other_failures_are_left_to_the_retry() -> None:
+    failure = ApiError("refused")
+    found = a_release()
+    decision, results = reported(found, error=failure)
+    assert (decision, results.error) == (decided(found), failure)

@@ -1,0 +1,97 @@
+"""What follows for a ClusterAddon whose release has stages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.addon_apply.case import Release
+from functions.addon_apply.target import AFTER, BEFORE, DONE, WORKING
+from shared.api.conditions import rfc3339
+from shared.effects import Patch
+from shared.releases.stages import FIRST, Bound, Condition, Stage, Stages
+from shared.runtime import Decision
+from shared.workload.outcome import Outcome
+from shared.workload.reach import Unreachable
+from tests.support.addon_cases import (
+    NOW,
+    a_release,
+    an_addon,
+    assets,
+    condition,
+    decided,
+    entry_of_a,
+    reported,
+    rollout,
+)
+from tests.support.releases import config_map
+
+BOUND = Bound("a", "v1", "ConfigMap", "a", "default")
+EXISTS = Condition("a.data.k == '1'", (BOUND,))
+
+
+def staged(stage: Stage, phase: str = "", *, since: float = 0, **more: Any) -> Release:
+    """A release with this stage alone, which is in `phase` since so many seconds."""
+    content = assets(Stages({FIRST: (stage,)}), **{stage.name: [config_map("a")]})
+    found = a_release(content=content)
+    began = rfc3339(NOW - timedelta(seconds=since))
+    recorded = [{"name": stage.name, "action": stage.action, "phase": phase, "since": began}] if phase else []
+    return a_release(an_addon(stages=recorded, digest=found.goal.digest), content, **more)
+
+
+def phase(decision: Decision) -> str:
+    [stage] = (decision.status or {})["stages"]
+    return str(stage["phase"])
+
+
+@pytest.mark.parametrize(
+    ("bound", "since", "reason", "words"),
+    [
+        ({"a": None}, 0, "FailedToEvaluatePreCondition", "ConfigMap default/a is not there"),
+        ({"a": config_map("a", "2")}, 0, "FailedToEvaluatePreCondition", "waiting until a.data.k == '1'"),
+        ({"a": config_map("a", "2")}, 601, "PreConditionOverdue", "this has taken longer than 600 s"),
+        (Unreachable("no answer"), 601, "FailedToEvaluatePreCondition", "no answer"),
+    ],
+)
+def test_a_stage_waits_for_its_condition(bound: Any, since: float, reason: str, words: str) -> None:
+    decision = decided(staged(Stage("net", before=EXISTS), BEFORE, since=since, bound=bound))
+    status, found, message = condition(decision, "EvaluatedCEL")
+    assert (status, found, decision.requeue, phase(decision)) == ("False", reason, 20.0, BEFORE)
+    assert words in message
+
+
+def test_a_stage_whose_condition_is_true_is_applied() -> None:
+    other = entry_of_a(name="b")
+    decision = decided(staged(Stage("net", before=EXISTS), BEFORE, bound={"a": config_map("a")}, known=[other]))
+    intent = decision.effects[0]
+    assert isinstance(intent, Patch)
+    assert [stage["phase"] for stage in intent.patch["status"]["stages"]] == [WORKING]
+    plan = rollout(decision).plan
+    assert ([step.entry.stage for step in plan.steps], plan.prune, plan.rest) == (["net"], (), (other,))
+    assert decision.context["stage"] == "net"
+
+
+def test_a_stage_that_deletes_leaves_everything_else() -> None:
+    other = entry_of_a(name="b")
+    plan = rollout(decided(staged(Stage("net", "delete"), known=[entry_of_a(), other]))).plan
+    assert (plan.steps, [entry.name for entry in plan.prune], plan.rest) == ((), ["a"], (other,))
+
+
+@pytest.mark.parametrize(("after", "expected"), [(EXISTS, AFTER), (None, DONE)])
+def test_a_stage_that_was_worked_on(after: Condition | None, expected: str) -> None:
+    decision, _ = reported(staged(Stage("net", after=after), WORKING), Outcome())
+    assert (phase(decision), decision.proceed) == (expected, True)
+    assert [notice.reason for notice in decision.notices] == ["StageDone"]
+
+
+def test_a_stage_is_done_once_its_second_condition_is_true() -> None:
+    decision = decided(staged(Stage("net", after=EXISTS), AFTER, bound={"a": config_map("a")}))
+    assert (decision.effects, phase(decision), decision.proceed) == ((), DONE, True)
+
+
+def test_after_all_stages_everything_is_in_one_rollout() -> None:
+    found = staged(Stage("net"), DONE, known=[entry_of_a(name="b")])
+    plan = rollout(decided(found)).plan
+    assert ([step.obj["metadata"]["name"] for step in plan.steps], [one.name for one in plan.prune]) == (["a"], ["b"])
