@@ -1,9 +1,13 @@
-"""Not while something depends on it; then webhooks before workloads, kinds last, and the finalizer after everything."""
+"""Not while something depends on it; then webhooks before workloads, kinds last, and the finalizer after everything.
+
+By force its kinds go first, with all their objects, while its controllers still run and can let go of these.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.effects import Delete, RemoveFinalizer, Results
@@ -16,7 +20,7 @@ from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.policy import Policy
 from shared.workload.rollout import Rollout
 
-from .observe import FORCE, Observed
+from .observe import FORCE, Observed, is_crd
 
 DELETING = "Deleting"
 
@@ -24,42 +28,62 @@ DELETING = "Deleting"
 IN_USE_RETRY = 20.0
 PARTIAL_RETRY = 10.0
 
+PATIENCE = timedelta(minutes=10)
+"""How long its controllers may take to let go of objects. After that its webhooks go, too, which may be in the way."""
+
 
 def decide(observed: Observed, now: datetime) -> Decision:
     provider = observed.provider
     if provider is None or not deleting(provider) or observed.management is None:
         return Decision(message="nothing to delete")
+    if cluster_api.is_paused(provider):
+        return Decision(message="paused")
     state = State(provider, now)
     forced = dig(provider, FORCE) == "true"
     if not forced and (reason := _in_use(observed)):
         state.true(DELETING, reason[0], reason[1], tell="Normal")
         return Decision(status=state.status(), notices=tuple(state.notices), requeue=IN_USE_RETRY, message=reason[1])
     if observed.entries:
-        plan = Plan((), tuple(observed.entries))
+        plan = _plan(observed, now, forced=forced)
         return Decision((Rollout(observed.management.workload, plan, {}, Policy(prune_crds=forced)),))
     downloads = [Delete(CONFIG_MAP, download) for download in observed.downloads]
     resource = provider_api.kind_of(provider).resource
     return Decision((*downloads, RemoveFinalizer(resource, provider, provider_api.FINALIZER)), message="deleted")
 
 
+def _plan(observed: Observed, now: datetime, *, forced: bool) -> Plan:
+    kinds = tuple(entry for entry in observed.entries if is_crd(entry))
+    overdue = observed.going_since is not None and now - observed.going_since > PATIENCE
+    if not (forced and observed.custom) or overdue:
+        return Plan((), tuple(observed.entries))
+    return Plan((), kinds, tuple(entry for entry in observed.entries if entry not in kinds))
+
+
 def _in_use(observed: Observed) -> tuple[str, str] | None:
     annotate = f"or annotate the provider with {FORCE[-1]}: true to have them go, too"
     if observed.custom:
-        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(observed.custom.items()))
         total = sum(observed.custom.values())
-        return "CustomResourcesExist", f"{total} objects of its kinds exist: {counts}; delete them, {annotate}"
+        what = f"{total} objects of its kinds exist: {_counts(observed)}"
+        return "CustomResourcesExist", f"{what}; delete them, {annotate}"
     if observed.others:
         names = ", ".join(f"{other['kind']} {key_of(other)}" for other in observed.others[:5])
         return "OtherProvidersExist", f"other providers need it: {names}; delete them first, {annotate}"
     return None
 
 
+def _counts(observed: Observed) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(observed.custom.items()))
+
+
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
     """After a removal: what is left, and why; or, with nothing left, the last step at once."""
     provider = observed.provider
-    if provider is None or not any(isinstance(effect, Rollout) for effect in decision.effects):
+    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
+    if provider is None or rollout is None:
         return decision
     state = State(provider, now)
+    if rollout.plan.rest:
+        return _kinds_first(observed, state, decision, results)
     if isinstance(results.error, Incomplete):
         left, message = results.error.outcome.entries, str(results.error)
         results.error = None
@@ -73,3 +97,16 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     state.false(INSTALLED, "OldComponentsDeletionError", message, tell="Warning")
     status = state.status(resources=inventory.dump(left))
     return Decision(status=status, notices=tuple(state.notices), requeue=PARTIAL_RETRY, message=message)
+
+
+def _kinds_first(observed: Observed, state: State, decision: Decision, results: Results) -> Decision:
+    """Everything else follows once its kinds are gone, and their objects with them."""
+    if isinstance(results.error, Incomplete):
+        results.error = None
+        message = f"its kinds go first, with their objects: {_counts(observed)}; finalizers may hold these"
+        state.true(DELETING, "CustomResourcesGoing", message, tell="Normal")
+        return Decision(status=state.status(), notices=tuple(state.notices), requeue=PARTIAL_RETRY, message=message)
+    if results.error is not None:
+        return decision
+    outcome = next(value for value in results.values if isinstance(value, Outcome))
+    return Decision(status=state.status(resources=inventory.dump(outcome.entries)), proceed=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, has_finalizer, key_of
+from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD
 from shared.providers import peers
 from shared.providers.belongings import belongings
@@ -24,7 +27,9 @@ class Observed:
     provider: Object | None
     entries: Sequence[Entry] = ()
     custom: Mapping[str, int] = field(default_factory=dict)
-    """How many objects there are of each of its kinds that has any."""
+    """How many objects there are of each of its kinds that has any, without those that it brought itself."""
+    going_since: datetime | None = None
+    """When the first of its kinds was deleted."""
     others: Sequence[Object] = ()
     """The other providers, for the core provider, which has to stay until last."""
     downloads: Sequence[Object] = ()
@@ -38,32 +43,51 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
     entries = belongings(provider)
     kind = provider_api.kind_of(provider)
     others = peers.all_of(clients, *KINDS[1:]) if kind.is_core else []
-    forced = dig(provider, FORCE) == "true"
-    custom = {} if forced else _counted(clients, provider, entries)
-    return Observed(provider, entries, custom, others, _downloads(clients, provider), here(clients))
+    kinds = _kinds(clients, provider, entries)
+    custom = Counter[str]()
+    for crd in kinds:
+        custom[dig(crd, "spec.names.kind")] += _count(clients, crd, entries)
+    times = [datetime.fromisoformat(crd["metadata"]["deletionTimestamp"]) for crd in kinds if deleting(crd)]
+    return Observed(
+        provider,
+        entries,
+        custom=+custom,
+        going_since=min(times, default=None),
+        others=others,
+        downloads=_downloads(clients, provider),
+        management=here(clients),
+    )
 
 
-def _counted(clients: Clients, provider: Object, entries: Sequence[Entry]) -> dict[str, int]:
-    names = [entry.name for entry in entries if (entry.group, entry.kind) == (CRD.group, CRD.kind)]
+def is_crd(entry: Entry) -> bool:
+    return (entry.group, entry.kind) == (CRD.group, CRD.kind)
+
+
+def _kinds(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list[Object]:
+    """Its CRDs, as far as they are there."""
+    names = [entry.name for entry in entries if is_crd(entry)]
     if not names:
-        return {}
+        return []
     selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
     labelled = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
-    counts = {}
-    for name in names:
-        crd = labelled.get(name) or clients.management.find(CRD, Key("", name))
-        served = [each for each in dig(crd, "spec.versions", []) if each.get("served")]
-        if not served:
-            continue
-        # As they are stored: any other version takes a conversion by the provider itself, which may not run any more.
-        version = next((each for each in served if each.get("storage")), served[0])
-        resource = Resource(
-            dig(crd, "spec.group"), version["name"], dig(crd, "spec.names.kind"), dig(crd, "spec.names.plural")
-        )
-        page = clients.management.request("GET", resource.path(), query={"limit": "1"}, subject=f"{resource.kind} list")
-        if found := page.get("items"):
-            counts[resource.kind] = len(found) + int(dig(page, "metadata.remainingItemCount", 0))
-    return counts
+    found = (labelled.get(name) or clients.management.find(CRD, Key("", name)) for name in names)
+    return [crd for crd in found if crd is not None]
+
+
+def _count(clients: Clients, crd: Object, entries: Sequence[Entry]) -> int:
+    served = [each for each in dig(crd, "spec.versions", []) if each.get("served")]
+    if not served:
+        return 0
+    # As they are stored: any other version takes a conversion by the provider itself, which may not run any more.
+    version = next((each for each in served if each.get("storage")), served[0])
+    names = dig(crd, "spec.names")
+    resource = Resource(dig(crd, "spec.group"), version["name"], names["kind"], names["plural"])
+    brought = {entry.uid for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)}
+    if brought:
+        pages = clients.management.pages(resource, accept=METADATA_LIST)
+        return sum(obj["metadata"]["uid"] not in brought for page in pages for obj in page["items"])
+    page = clients.management.request("GET", resource.path(), query={"limit": "1"}, subject=f"{resource.kind} list")
+    return len(page.get("items") or []) + int(dig(page, "metadata.remainingItemCount", 0))
 
 
 def _downloads(clients: Clients, provider: Object) -> list[Object]:

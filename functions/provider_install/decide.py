@@ -11,9 +11,10 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
+from shared.api.conditions import rfc3339
 from shared.api.resources import SECRET
 from shared.components import certificates
-from shared.components.certificates import Request
+from shared.components.certificates import CERTIFICATE_NAME, Request
 from shared.components.errors import ComponentsError
 from shared.effects import Create, Effect, Patch, ensure_finalizer, write_ahead
 from shared.kube import Object, deleting, dig, owner_reference
@@ -25,6 +26,7 @@ from shared.workload import inventory
 from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
 from shared.workload.inventory import Plan
 from shared.workload.policy import Policy
+from shared.workload.prune import KEPT
 from shared.workload.reach import Reached
 from shared.workload.rollout import Rollout
 
@@ -61,6 +63,8 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     if isinstance(observed.rendered, ComponentsError):
         return _broken(state, observed.rendered.reason, str(observed.rendered), BROKEN_RETRY)
     assert observed.management is not None
+    if taken := _taken(observed, provider):
+        return _broken(state, "CertificateSecretTaken", taken, INPUT_RETRY)
     if due := _due(observed, now):
         effects = tuple(_issue(provider, request, observed.secrets[request.secret]) for request in due)
         return Decision(effects, proceed=True, message=f"{len(due)} certificates issued")
@@ -73,6 +77,24 @@ def _broken(state: State, reason: str, message: str, again: float) -> Decision:
 
 
 # -- certificates ----------------------------------------------------------------------------------------------
+
+
+def _taken(observed: Observed, provider: Object) -> str:
+    """Which Secret that a certificate is to be kept in is somebody else's."""
+    for request in observed.requests:
+        secret = observed.secrets[request.secret]
+        if secret is not None and not _for_certificates(secret, provider):
+            return (
+                f"Secret {request.secret}, where Certificate {request.certificate} is to be kept, exists and is not "
+                "this provider's: delete it, or have the Certificate name another"
+            )
+    return ""
+
+
+def _for_certificates(secret: Object, provider: Object) -> bool:
+    """Made by a provider of this name, or by cert-manager."""
+    label = dig(secret, ("metadata", "labels", provider_api.PROVIDER_LABEL))
+    return label == provider_api.label_of(provider) or CERTIFICATE_NAME in dig(secret, "metadata.annotations", {})
 
 
 def _due(observed: Observed, now: datetime) -> list[Request]:
@@ -170,13 +192,20 @@ def _plan(observed: Observed, policy: Policy, wanted: Sequence[Object], state: S
     early = [obj for obj in wanted if obj["kind"] not in LATE]
     first = inventory.plan(early, known, resumed=resumed, prune=False)
     done = resumed and all(step.action == "keep" and not step.entry.waiting for step in first.steps)
-    overdue = resumed and state.since(INSTALLED) > policy.wait_timeout
+    overdue = resumed and _waited(observed, state.now) > policy.wait_timeout
     return (whole, True) if done or overdue else (first, False)
+
+
+def _waited(observed: Observed, now: datetime) -> float:
+    """Seconds since this rollout was begun."""
+    begun = dig(observed.provider, "status.target.begun")
+    return (now - datetime.fromisoformat(begun)).total_seconds() if begun else 0.0
 
 
 def _begin(state: State, observed: Observed, provider: Object, plan: Plan, whole: bool) -> Sequence[Effect]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
-    if (whole or observed.resumed) and not plan.count("apply") and not plan.prune:
+    goes = [entry for entry in plan.prune if entry.status != KEPT]
+    if (whole or observed.resumed) and not plan.count("apply") and not goes:
         return ()
     reason, what = "Installing", provider_api.version_of(provider)
     if observed.upgrades:
@@ -184,5 +213,7 @@ def _begin(state: State, observed: Observed, provider: Object, plan: Plan, whole
     state.false(INSTALLED, reason, f"{reason.lower()} {what}: {len(plan.steps)} objects", tell="Normal")
     resources = inventory.dump(inventory.intent(plan))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
+    if not observed.resumed:
+        target["begun"] = rfc3339(state.now)
     status = state.status(resources=resources, target=target)
     return write_ahead(provider_api.kind_of(provider).resource, provider, status)

@@ -18,12 +18,13 @@ from shared.components.render import render
 from shared.kube import Key, Object, deleting, dig, key_of, owner_reference
 from shared.kube.crds import CRD
 from shared.providers import inputs
+from shared.providers.annotations import certificates_by_us
 from shared.providers.belongings import belongings
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
 from shared.providers.state import INSTALLED, checked
 from shared.workload.desired import defined_by
-from shared.workload.inventory import Entry
+from shared.workload.inventory import SYNCED, Entry
 from shared.workload.live import look_again
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, here
@@ -49,7 +50,7 @@ class Observed:
     secrets: Mapping[Key, Object | None] = field(default_factory=dict)
     """What these are in; None for one that is not there."""
     crds: Mapping[str, Object] = field(default_factory=dict)
-    """The CRDs of an upgrade by name, as they are in the cluster."""
+    """Those of its CRDs that are in the cluster, by name, as they are there, unless it has just applied them."""
 
     @property
     def resumed(self) -> bool:
@@ -80,6 +81,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return observed
     try:
         observed = replace(observed, policy=Policy.of(provider))
+        by_us = certificates_by_us(provider)
         objects = render(
             components.bundle.components,
             provider=provider,
@@ -90,19 +92,19 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return replace(observed, policy=error)
     except ComponentsError as error:
         return replace(observed, rendered=error)
-    return _in_cluster(clients, observed, provider, objects)
-
-
-def _in_cluster(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> Observed:
     asked = certificates.requests(objects)
-    if asked and _has_cert_manager(clients, again=not observed.resumed):
-        asked = []
+    if by_us is None:
+        by_us = bool(asked) and not _has_cert_manager(clients, again=not observed.resumed)
+    return _in_cluster(clients, observed, provider, objects, asked if by_us else ())
+
+
+def _in_cluster(
+    clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object], asked: Sequence[Request]
+) -> Observed:
     management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
     wanted = [*_owned(objects, provider), *_listed(provider, management)]
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
-    crds: dict[str, Object] = {}
-    if observed.upgrades:
-        crds = _live_crds(clients, provider, [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind])
+    crds = _live_crds(clients, observed, provider, objects)
     if observed.resumed:
         known = [look_again(management.workload, entry) if entry.waiting else entry for entry in observed.known]
         observed = replace(observed, known=known)
@@ -115,12 +117,22 @@ def _has_cert_manager(clients: Clients, *, again: bool) -> bool:
     return clients.discovery.resource(*kind) is not None if again else kind in clients.discovery.served()
 
 
-def _live_crds(clients: Clients, provider: Object, names: Sequence[str]) -> dict[str, Object]:
-    """Those that are there: on one list by our label, and a look at each that does not have it."""
+def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> dict[str, Object]:
+    """Those that are there: on one list by the provider's label, and a look at each of an upgrade that lacks it.
+
+    Also those that a provider of before, or another installer, has left.
+    """
+    applied = {entry.name for entry in observed.known if entry.kind == CRD.kind and entry.status == SYNCED}
+    names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
+    if observed.resumed and applied.issuperset(names):
+        return {}
     selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
-    labelled = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
-    found = {name: labelled.get(name) or clients.management.find(CRD, Key("", name)) for name in names}
-    return {name: crd for name, crd in found.items() if crd is not None}
+    found = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
+    if observed.upgrades:
+        for name in set(names) - set(found):
+            if (crd := clients.management.find(CRD, Key("", name))) is not None:
+                found[name] = crd
+    return found
 
 
 def _serving(clients: Clients, objects: Sequence[Object]) -> Reached:

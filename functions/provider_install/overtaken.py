@@ -18,6 +18,7 @@ from shared.runtime import Decision
 from shared.workload import inventory
 from shared.workload.inventory import SYNCED, Entry, Plan
 from shared.workload.outcome import Incomplete, Outcome
+from shared.workload.prune import KEPT
 from shared.workload.rollout import Rollout
 
 from .observe import Observed
@@ -47,10 +48,12 @@ def overtaken(clients: Clients, observed: Observed, decision: Decision, results:
 
 
 def _written(results: Results) -> Sequence[Entry]:
+    """Also what may have been, for all that is known: the answer to a write can get lost."""
     outcomes = [value for value in results.values if isinstance(value, Outcome)]
     if isinstance(results.error, Incomplete):
         outcomes.append(results.error.outcome)
-    return [entry for outcome in outcomes for entry in outcome.entries if entry.status == SYNCED]
+    entries = [entry for outcome in outcomes for entry in outcome.entries]
+    return [entry for entry in entries if entry.status == SYNCED or (entry.error and entry.status != KEPT)]
 
 
 def _hand_over(clients: Clients, observed: Observed, written: Sequence[Entry]) -> bool:

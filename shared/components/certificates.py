@@ -18,6 +18,8 @@ from shared.kube.resources import Key, Object, dig, key_of, split_api_version
 
 CERT_MANAGER = "cert-manager.io"
 INJECT = f"{CERT_MANAGER}/inject-ca-from"
+CERTIFICATE_NAME = f"{CERT_MANAGER}/certificate-name"
+"""On a Secret that cert-manager keeps a certificate in."""
 
 VALIDITY = timedelta(days=365)
 RENEWED_BEFORE = timedelta(days=120)

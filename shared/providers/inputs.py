@@ -17,6 +17,7 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.kube import Object, dig, has_finalizer, key_of
 
+from .annotations import stated
 from .selectors import as_text
 
 _FORMAT = "1"
@@ -81,6 +82,7 @@ def applied_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
         _FORMAT,
         dig(provider, "metadata.uid", ""),
         dig(provider, "spec", {}),
+        stated(provider),
         dict(inputs.variables),
         inputs.additional,
         _content(inputs),

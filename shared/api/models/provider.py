@@ -142,6 +142,8 @@ class Target(Model):
     """The Cluster API contract that this version keeps."""
     inputs: str | None = None
     """The hash of all that the objects of the latest rollout are made from."""
+    begun: Timestamp | None = None
+    """When that rollout was begun."""
     renew_at: Timestamp | None = None
     """When the first of the serving certificates that are made here is to be renewed."""
 
@@ -156,8 +158,6 @@ class ProviderStatus(Model):
     resources: list[AppliedResource] | None = None
     """The objects that were applied, and so are pruned and deleted with the provider."""
     target: Target | None = None
-    step: str | None = None
-    """Where an upgrade that is under way stands."""
 
 
 class Provider(Model):
