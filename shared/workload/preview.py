@@ -16,12 +16,12 @@ from ..kube.crds import CRD
 from ..kube.dry_run import DryRun
 from .apply import Applied, Held, apply
 from .diff import Field, compare
-from .fields import with_live
 from .inventory import Entry, Plan, Step, is_owned
 from .outcome import of_server, told
 from .policy import Policy
 from .prune import KEEP, KEPT, backwards, prune
 from .rollout import THREADS
+from .steps import with_ignored
 
 Action = Literal["create", "update", "recreate", "delete", "keep", "refuse", "unknown", "unchanged"]
 
@@ -101,8 +101,7 @@ def _apply(dry: Workload, step: Step, resource: Resource, policy: Policy) -> Cha
     try:
         live = dry.client.find(resource, Key(step.entry.namespace, step.entry.name))
         if live is not None and step.action == "verify":
-            for ignored in policy.ignored:
-                obj = with_live(obj, live, ignored.path) if ignored.covers(obj) else obj
+            obj = with_ignored(obj, live, policy)
         # What `fail` would refuse is told field by field, with all else that would change.
         applied = apply(
             dry, resource, obj, replace(policy, conflicts="force") if policy.conflicts == "fail" else policy

@@ -51,7 +51,7 @@ class Applier:
         """Applies only what is not as it was applied last time, and tells that."""
         obj, drift = step.obj, Drift(step.entry)
         if live is not None:
-            obj = self._with_ignored(obj, live)
+            obj = with_ignored(obj, live, self.policy)
             if contains(live, obj):
                 return Done(self._synced(step, live))
             drift = Drift(step.entry, tuple(differences(live, obj)))
@@ -80,15 +80,16 @@ class Applier:
         uid = live["metadata"]["uid"]
         return replace(step.entry, uid=uid, hash=content_hash(step.obj), status=SYNCED, waiting=waiting)
 
-    def _with_ignored(self, obj: Object, live: Object) -> Object:
-        """`obj` with the live values of what may differ, so that applying it keeps them."""
-        for ignored in self.policy.ignored:
-            if ignored.covers(obj):
-                obj = with_live(obj, live, ignored.path)
-        return obj
-
     def _resource(self, obj: Object) -> Resource:
         return self.resources[obj["apiVersion"], obj["kind"]]
+
+
+def with_ignored(obj: Object, live: Object, policy: Policy) -> Object:
+    """`obj` with the live values of what may differ, so that applying it keeps them."""
+    for ignored in policy.ignored:
+        if ignored.covers(obj):
+            obj = with_live(obj, live, ignored.path)
+    return obj
 
 
 def _version(obj: Object) -> str | None:
