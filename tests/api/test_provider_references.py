@@ -1,0 +1,83 @@
+"""What a provider names that is not there: a source nobody knows, a Secret, a ConfigMap; told in its status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.api.conditions import get_condition
+from shared.api.provider import INFRASTRUCTURE
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.kube import Key, dig
+from tests.support.made_up import MadeUp
+from tests.support.provider_releases import config_map, text
+from tests.support.provider_world import Providers
+
+ELSEWHERE = "referenced-system"
+
+
+@pytest.fixture
+def core(providers: Providers, tmp_path: Path) -> MadeUp:
+    providers.releases.append(tmp_path)
+    core = MadeUp(providers, tmp_path)
+    core.publish("v1.1.0", [config_map("cluster-api", "${GREETING:=none}")])
+    return core
+
+
+@pytest.mark.parametrize(
+    ("field", "reference", "named"),
+    [
+        ("configSecret", {"name": "variables"}, "Secret made-up-system/variables (spec.configSecret)"),
+        (
+            "configSecret",
+            {"name": "variables", "namespace": ELSEWHERE},
+            f"Secret {ELSEWHERE}/variables (spec.configSecret)",
+        ),
+        ("additionalManifests", {"name": "more"}, "ConfigMap made-up-system/more (spec.additionalManifests)"),
+        (
+            "additionalManifests",
+            {"name": "more", "namespace": ELSEWHERE},
+            f"ConfigMap {ELSEWHERE}/more (spec.additionalManifests)",
+        ),
+    ],
+)
+def test_a_referenced_object_that_is_missing(core: MadeUp, field: str, reference: dict[str, str], named: str) -> None:
+    core.want("v1.1.0", **{field: reference})
+    core.providers.namespace(ELSEWHERE)
+    core.look()
+    [answer] = [answer for name, answer in core.providers.answers if name == "provider_preflight"]
+    assert answer.retry_after == 30.0
+    told = ("False", "ReferencedObjectMissing", f"{named} does not exist")
+    assert core.told("PreflightCheckPassed") == core.told("Ready") == told
+    assert get_condition(dig(core.object, "status.conditions"), "ProviderInstalled") is None
+    assert core.providers.brought() == {}
+
+    there = Key(reference.get("namespace", core.namespace), reference["name"])
+    if field == "configSecret":
+        core.providers.secret(there.name, there.namespace, GREETING="hello")
+    else:
+        core.providers.config_map(there.name, there.namespace, manifests=text([config_map("cluster-api", "hello")]))
+    core.providers.until_ready(*core.key)
+    assert core.value == "hello"
+
+    # Taken away again, it is told; what is installed stays as it is.
+    core.providers.client.delete(SECRET if field == "configSecret" else CONFIG_MAP, there)
+    core.look()
+    assert core.told("PreflightCheckPassed") == told
+    assert (core.installed, core.value) == ("v1.1.0", "hello")
+
+
+@pytest.mark.parametrize("fetch_config", [None, {"url": ""}, {"oci": ""}], ids=str)
+def test_a_name_that_the_catalog_does_not_have(core: MadeUp, fetch_config: dict[str, Any] | None) -> None:
+    core.install("v1.1.0")
+    mine = MadeUp(core.providers, core.folder, INFRASTRUCTURE, "my-custom-aws", "aws-system")
+    mine.want("v1.1.0", fetchConfig=fetch_config)
+    mine.look()
+    status, reason, message = mine.told("PreflightCheckPassed")
+    assert (status, reason) == ("False", "FetchConfigValidationError")
+    assert message == "Either Selector, OCI URL or provider URL must be provided for a not predefined provider"
+    assert get_condition(dig(mine.object, "status.conditions"), "ProviderInstalled") is None
+    mine.publish("v1.1.0")
+    mine.install("v1.1.0")

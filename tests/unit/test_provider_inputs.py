@@ -1,0 +1,79 @@
+"""What a provider is made from: the values of its Secret, and which changes of its inputs make another hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.api.provider import INFRASTRUCTURE
+from shared.kube import Object
+from shared.providers.inputs import Inputs, applied_hash, asked_hash, decoded
+from tests.support.provider_releases import config_map
+from tests.support.providers_made import provider
+
+VALUES = {"a": "1", "b": "2", "c": "3"}
+
+
+@pytest.mark.parametrize(
+    ("data", "values"),
+    [
+        pytest.param(None, {}, id="no data"),
+        pytest.param({"a": "aGVsbG8="}, {"a": "hello"}, id="text"),
+        pytest.param({"a": "aGVsbG8=", "b": "w7w="}, {"a": "hello", "b": "ü"}, id="UTF-8"),
+        pytest.param({"a": "aGVsbG8", "b": "eA=="}, {"b": "x"}, id="no padding"),
+        pytest.param({"a": "hello!", "b": "eA=="}, {"b": "x"}, id="no base64"),
+        pytest.param({"a": "/9j/", "b": "eA=="}, {"b": "x"}, id="no UTF-8"),
+        pytest.param({"a": ""}, {"a": ""}, id="empty"),
+    ],
+)
+def test_decoded(data: dict[str, str] | None, values: dict[str, str]) -> None:
+    assert decoded({"data": data}) == values
+
+
+def made(version: str = "v1.1.0", *, uid: str = "one", **spec: Any) -> Object:
+    return provider(INFRASTRUCTURE, "docker", metadata={"uid": uid}, version=version, **spec)
+
+
+def hashed(obj: Object | None = None, *, extra: str = "", **inputs: Any) -> str:
+    return applied_hash(obj or made(), Inputs(**{"variables": VALUES, **inputs}), extra)
+
+
+def test_the_order_of_keys_is_nothing() -> None:
+    assert hashed(variables=dict(reversed(VALUES.items()))) == hashed()
+    one = made(manager={"verbosity": 2, "syncPeriod": "1m"}, deployment={"replicas": 2})
+    other = made(deployment={"replicas": 2}, manager={"syncPeriod": "1m", "verbosity": 2})
+    assert hashed(one) == hashed(other)
+
+
+OTHERS = {
+    "another version": hashed(made("v1.1.1")),
+    "no tolerations": hashed(made(deployment={"tolerations": []})),
+    "nothing of a deployment": hashed(made(deployment={})),
+    "another value": hashed(variables={**VALUES, "c": "4"}),
+    "one value more": hashed(variables={**VALUES, "d": "4"}),
+    "values of each other": hashed(variables={**VALUES, "a": "2", "b": "1"}),
+    "more manifests": hashed(additional="kind: ConfigMap"),
+    "other ConfigMaps": hashed(config_maps=[config_map("v1.1.0", "1")]),
+    "their content": hashed(config_maps=[config_map("v1.1.0", "2")]),
+    "overrides": hashed(extra="images: {}"),
+    "made anew": hashed(made(uid="two")),
+}
+
+
+def test_every_input_counts() -> None:
+    assert len({hashed(), *OTHERS.values()}) == len(OTHERS) + 1
+
+
+@pytest.mark.parametrize(
+    ("obj", "inputs", "same"),
+    [
+        pytest.param(made(), Inputs(variables=VALUES, additional="x"), True, id="variables and more manifests"),
+        pytest.param(made(deployment={"replicas": 2}), Inputs(), True, id="what is made of it"),
+        pytest.param(made("v1.1.1"), Inputs(), False, id="version"),
+        pytest.param(made(fetchConfig={"oci": "x.test/y"}), Inputs(), False, id="source"),
+        pytest.param(made(), Inputs(config_maps=[config_map("v1.1.0", "1")]), False, id="ConfigMaps"),
+    ],
+)
+def test_what_is_fetched_anew(obj: Object, inputs: Inputs, same: bool) -> None:
+    assert (asked_hash(obj, inputs) == asked_hash(made(), Inputs())) is same
