@@ -9,7 +9,7 @@ from datetime import datetime
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.components import versions
-from shared.kube import Object, deleting, dig, key_of
+from shared.kube import Key, Object, deleting, dig, key_of
 from shared.providers import phases
 from shared.providers.peers import works
 from shared.providers.state import CHECKED, State
@@ -20,6 +20,11 @@ from .observe import Observed
 CORE_RETRY = 60.0
 """Seconds until a provider looks for the core provider again, should nobody have told it."""
 INPUT_RETRY = 30.0
+PEER_RETRY = 60.0
+"""Nobody tells it that another of its name is gone."""
+
+MOST_OF_LABEL = 63
+"""Characters of a label's value."""
 
 _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 
@@ -80,6 +85,14 @@ def _core_name(_observed: Observed, provider: Object) -> Refusal | None:
     return None
 
 
+def _name(_observed: Observed, provider: Object) -> Refusal | None:
+    label = provider_api.label_of(provider)
+    if len(label) > MOST_OF_LABEL:
+        message = f"all objects get the label {provider_api.PROVIDER_LABEL}={label}, which has {len(label)} characters"
+        return Refusal("InvalidProviderName", f"{message}; a value may have {MOST_OF_LABEL}: give it a shorter name")
+    return None
+
+
 def _source(observed: Observed, provider: Object) -> Refusal | None:
     config = dig(provider, "spec.fetchConfig", {})
     given = [name for name in ("selector", "url", "oci") if config.get(name)]
@@ -99,15 +112,30 @@ def _inputs(observed: Observed, _provider: Object) -> Refusal | None:
 
 def _alone(observed: Observed, provider: Object) -> Refusal | None:
     key, kind = key_of(provider), provider_api.kind_of(provider)
-    if kind.is_core and observed.peers:
-        others = ", ".join(str(key_of(other)) for other in observed.peers)
+    before = [other for other in observed.peers if _precedence(other) < _precedence(provider)]
+    if kind.is_core and before:
+        others = ", ".join(str(key_of(other)) for other in before)
         message = f"CoreProvider already exists in the cluster: {others}. Only one is allowed."
-        return Refusal("MoreThanOneExists", message)
-    same = [other for other in observed.peers if key_of(other).name == key.name]
+        return Refusal("MoreThanOneExists", message, PEER_RETRY)
+    same = [other for other in before if key_of(other).name == key.name]
     if same:
         message = f"There is already a {kind.kind} with name {key.name} in the cluster: {key_of(same[0])}."
-        return Refusal("MoreThanOneExists", message)
+        return Refusal("MoreThanOneExists", message, PEER_RETRY)
     return None
+
+
+def _precedence(provider: Object) -> tuple[bool, bool, bool, str, Key]:
+    """Of providers that exclude each other the lowest is installed: what is there already, and last what is older.
+
+    One that is being deleted counts as long as what it brought may be there.
+    """
+    return (
+        not provider_api.installed_version(provider),
+        not dig(provider, "status.resources"),
+        deleting(provider),
+        dig(provider, "metadata.creationTimestamp", ""),
+        key_of(provider),
+    )
 
 
 def _core_first(observed: Observed, provider: Object) -> Refusal | None:
@@ -120,6 +148,7 @@ CHECKS: tuple[Callable[[Observed, Object], Refusal | None], ...] = (
     _version,
     _no_downgrade,
     _core_name,
+    _name,
     _source,
     _inputs,
     _alone,

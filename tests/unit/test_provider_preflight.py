@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from functions.provider_preflight.decide import decide
+from functions.provider_preflight.decide import PEER_RETRY, decide
 from functions.provider_preflight.observe import Observed
 from shared.api.conditions import get_condition
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
@@ -26,6 +27,11 @@ def infra(name: str = "aws", namespace: str = "ns1", **more: object) -> Object:
     return provider(INFRASTRUCTURE, name, namespace, **more)  # type: ignore[arg-type]
 
 
+def since(day: int, **more: Any) -> Object:
+    """Metadata of an object that was made on that day."""
+    return {"creationTimestamp": f"2026-12-{day:02}T00:00:00Z", **more}
+
+
 def verdict(decision: Decision) -> tuple[str, str, str]:
     found = get_condition(dig(decision.status, "conditions"), "PreflightCheckPassed")
     assert found
@@ -39,6 +45,7 @@ PASSES = {
     "PF9 the same in another namespace": Observed(infra(), peers=[infra("metal3", "ns2")], cores=[WORKING]),
     "PF13 no version, url": Observed(provider(fetchConfig=URL)),
     "PF15 from the catalog": Observed(provider(version="v1.0.0")),
+    "a name that just fits": Observed(infra("a" * 48), cores=[WORKING]),
     "a core that works while its change is refused": Observed(
         infra(), cores=[provider(conditions=[{"type": "ComponentsAvailable", "status": "True", "reason": "x"}])]
     ),
@@ -62,12 +69,12 @@ FAILS = {
         ("my-fancy-cluster-api", "cluster-api"),
     ),
     "PF3 two cores": (
-        Observed(provider(), peers=[provider(name="core-3")]),
+        Observed(provider(metadata=since(2)), peers=[provider(name="core-3", metadata=since(1))]),
         "MoreThanOneExists",
         ("capi-system/core-3", "Only one"),
     ),
     "PF5 two cores in two namespaces": (
-        Observed(provider(), peers=[provider(namespace="other")]),
+        Observed(provider(metadata=since(2)), peers=[provider(namespace="other", metadata=since(1))]),
         "MoreThanOneExists",
         ("other/cluster-api",),
     ),
@@ -78,7 +85,7 @@ FAILS = {
     ),
     "no core at all": (Observed(infra()), "WaitingForCoreProviderReady", ("CoreProvider",)),
     "PF10 the same twice": (
-        Observed(infra(), peers=[infra(namespace="ns2")], cores=[WORKING]),
+        Observed(infra(metadata=since(2)), peers=[infra(namespace="ns2", metadata=since(1))], cores=[WORKING]),
         "MoreThanOneExists",
         ("InfrastructureProvider with name aws", "ns2/aws"),
     ),
@@ -98,6 +105,11 @@ FAILS = {
         "FetchConfigValidationError",
         ("Either Selector",),
     ),
+    "a name that is no label value": (
+        Observed(infra("a" * 49), cores=[WORKING]),
+        "InvalidProviderName",
+        ("infrastructure-aaa", "64 characters", "63"),
+    ),
     "a Secret that is not there": (
         Observed(provider(), inputs=Inputs(problem="Secret ns/s (spec.configSecret) does not exist")),
         "ReferencedObjectMissing",
@@ -115,6 +127,39 @@ def test_fails(observed: Observed, reason: str, words: tuple[str, ...]) -> None:
     assert decision.reply is None
     ready = get_condition(dig(decision.status, "conditions"), "Ready") or {}
     assert (ready["status"], ready["reason"]) == ("False", reason)
+
+
+NEW, GOING = since(2), since(1, deletionTimestamp="2026-12-31T00:00:00Z")
+HELD = {"resources": [{"kind": "ConfigMap"}]}
+RIVALS = {
+    "the older": (infra(metadata=since(1)), infra(namespace="ns2", metadata=NEW)),
+    "of one age the first by name": (infra(metadata=NEW), infra(namespace="ns2", metadata=NEW)),
+    "what is installed, for all its youth": (
+        infra(metadata=NEW, installed="v1.0.0"),
+        infra(namespace="ns2", metadata=since(1)),
+    ),
+    "what has begun": (infra(metadata=NEW, status=HELD), infra(namespace="ns2", metadata=since(1))),
+    "what stays": (infra(metadata=NEW), infra(namespace="ns2", metadata=GOING)),
+    "of two that are installed the one that stays": (
+        infra(metadata=NEW, installed="v1.0.0"),
+        infra(namespace="ns2", metadata=GOING, installed="v1.0.0"),
+    ),
+    "what goes, until what it brought is gone": (
+        infra(metadata=GOING, installed="v1.0.0"),
+        infra(namespace="ns2", metadata=NEW),
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), RIVALS.values(), ids=RIVALS)
+def test_of_two_of_one_name_one_goes_on(first: Object, second: Object) -> None:
+    """The other looks again by itself: nobody tells it that the first is gone."""
+    if "deletionTimestamp" not in first["metadata"]:
+        assert verdict(decide(Observed(first, peers=[second], cores=[WORKING]), NOW))[0] == "True"
+    refused = decide(Observed(second, peers=[first], cores=[WORKING]), NOW)
+    if "deletionTimestamp" not in second["metadata"]:
+        assert verdict(refused)[1] == "MoreThanOneExists"
+        assert refused.requeue == PEER_RETRY
 
 
 @pytest.mark.parametrize(
