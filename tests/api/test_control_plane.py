@@ -36,6 +36,7 @@ from infra.control_plane.layout import Layout
 from infra.control_plane.processes import Process
 from infra.control_plane.state import State
 from shared.certificates import Authority, KeyPair
+from tests.support.until import until
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -56,7 +57,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
         except ProcessLookupError:
             continue
         print("killed at the end of the test:", command)
-    eventually(lambda: not processes_of(tmp_path))
+    until(lambda: not processes_of(tmp_path))
 
 
 @pytest.fixture
@@ -78,13 +79,6 @@ def processes_of(directory: Path) -> dict[int, str]:
         if f"{directory}/" in command and Process.of(int(entry.name)):
             found[int(entry.name)] = command
     return found
-
-
-def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.01)
 
 
 def state(directory: Path) -> State:
@@ -229,7 +223,7 @@ def test_end_of_the_owner(directory: Path, run: Callable[..., Status]) -> None:
         finally:
             owner.kill()
         owner.wait()
-        eventually(lambda: not processes_of(directory))
+        until(lambda: not processes_of(directory))
     assert status(directory / "a").phase == "stopped"
     with pytest.raises(ControlPlaneError, match="owner"):
         run(directory / "a", owner=owner.pid)
@@ -257,7 +251,7 @@ def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Statu
     Client(kubeconfig(instance)).create_namespace("kept")
     running = state(instance)
     os.kill(member(running, victim).pid, signal.SIGKILL)
-    eventually(lambda: not any(process.alive() for process in running.processes))
+    until(lambda: not any(process.alive() for process in running.processes))
     assert not processes_of(directory)
     after = status(instance)
     assert (after.phase, after.pid) == (phase, None)
@@ -268,7 +262,7 @@ def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Statu
     # And without waiting for the remains, which is what a supervisor would do.
     if victim == "keeper":
         os.kill(member(state(instance), victim).pid, signal.SIGKILL)
-        eventually(lambda: status(instance).phase == "stopped")
+        until(lambda: status(instance).phase == "stopped")
         assert run(instance).url == first.url
     assert "kept" in Client(kubeconfig(instance)).namespaces()
 
@@ -308,7 +302,7 @@ def test_keeper_gets_a_signal_while_starting(
     keeper = state(directory / "a").keeper
     assert keeper
     keeper.signal(number)
-    eventually(lambda: not processes_of(directory))
+    until(lambda: not processes_of(directory))
     assert status(directory / "a").phase == "stopped"
 
 
@@ -344,7 +338,7 @@ def test_failed_start(
     assert str(instance) in str(caught.value)
     assert str(instance / "logs" / f"{broken}.log") in str(caught.value)
     assert status(instance).phase == "failed"
-    eventually(lambda: not processes_of(directory))
+    until(lambda: not processes_of(directory))
     assert run(instance).phase == "ready"
 
 
@@ -352,7 +346,7 @@ def test_binary_that_cannot_run(directory: Path, servers: dict[str, Path], run: 
     missing = directory / "missing"
     with pytest.raises(ControlPlaneError, match=str(missing)):
         run(directory / "a", binaries={**servers, "kube-apiserver": missing})
-    eventually(lambda: not processes_of(directory))
+    until(lambda: not processes_of(directory))
 
 
 def test_starts_at_the_same_time(directory: Path, run: Callable[..., Status]) -> None:
@@ -425,7 +419,7 @@ def test_kill_with_controllers(victim: str, directory: Path, run: Callable[..., 
     instance = directory / "a"
     run(instance, controllers=True)
     os.kill(member(state(instance), victim).pid, signal.SIGKILL)
-    eventually(lambda: not processes_of(directory))
+    until(lambda: not processes_of(directory))
     after = status(instance)
     assert after.phase == ("stopped" if victim == "keeper" else "failed")
     assert victim == "keeper" or str(instance / "logs" / f"{victim}.log") in after.error
@@ -444,4 +438,4 @@ def test_controller_that_does_not_start(
     fake = script(directory / "fake", text)
     with pytest.raises(ControlPlaneError, match=reason):
         run(directory / "a", binaries={**servers, broken: fake}, controllers=True, timeout=8)
-    eventually(lambda: not processes_of(directory))
+    until(lambda: not processes_of(directory))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from shared.workload.readiness import unready
 from tests.conftest import NAMESPACE
 from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
 from tests.support.releases import config_map
+from tests.support.until import until
 
 SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 
@@ -28,13 +27,6 @@ def pods(client: Client, namespace: str) -> list[Object]:
     return list(client.list(POD, namespace))
 
 
-def eventually(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.05)
-
-
 def available(deployment: Object) -> bool:
     conditions = dig(deployment, "status.conditions", [])
     return any(found["type"] == "Available" and found["status"] == "True" for found in conditions)
@@ -43,8 +35,8 @@ def available(deployment: Object) -> bool:
 def test_a_deployment_becomes_available(management: Client, namespace: str) -> None:
     key = Key(namespace, "web")
     management.create(DEPLOYMENT, workload(DEPLOYMENT, "web", namespace, replicas=3))
-    eventually(lambda: available(management.get(DEPLOYMENT, key)), "Available")
-    eventually(lambda: dig(management.get(DEPLOYMENT, key), "status.readyReplicas") == 3, "three replicas")
+    until(lambda: available(management.get(DEPLOYMENT, key)), "Available")
+    until(lambda: dig(management.get(DEPLOYMENT, key), "status.readyReplicas") == 3, "three replicas")
     found = pods(management, namespace)
     assert {dig(pod, "status.phase") for pod in found} == {"Running"}
     assert {dig(pod, "spec.serviceAccountName") for pod in found} == {"default"}
@@ -55,20 +47,18 @@ def test_a_pod_that_is_to_stay_pending(management: Client, namespace: str) -> No
     """And with it a Deployment that is seen, but not Available until its template is another."""
     key = Key(namespace, "web")
     management.create(DEPLOYMENT, workload(DEPLOYMENT, "web", namespace, PENDING))
-    eventually(
-        lambda: dig(management.get(DEPLOYMENT, key), "status.unavailableReplicas") == 1, "an unavailable replica"
-    )
-    eventually(lambda: any(dig(pod, "spec.nodeName") for pod in pods(management, namespace)), "a pod with a node")
+    until(lambda: dig(management.get(DEPLOYMENT, key), "status.unavailableReplicas") == 1, "an unavailable replica")
+    until(lambda: any(dig(pod, "spec.nodeName") for pod in pods(management, namespace)), "a pod with a node")
     assert "0 of 1 replicas available" in unready(management.get(DEPLOYMENT, key))
     unlabelled = {"spec": {"template": {"metadata": {"labels": dict.fromkeys(PENDING)}}}}
     management.patch(DEPLOYMENT, key, unlabelled)
-    eventually(lambda: not unready(management.get(DEPLOYMENT, key)), "ready")
+    until(lambda: not unready(management.get(DEPLOYMENT, key)), "ready")
 
 
 @pytest.mark.parametrize("resource", [STATEFUL_SET, DAEMON_SET, JOB], ids=lambda resource: str(resource.kind))
 def test_other_workloads_become_ready(resource: Resource, management: Client, namespace: str) -> None:
     management.create(resource, workload(resource, "w", namespace))
-    eventually(lambda: not unready(management.get(resource, Key(namespace, "w"))), "ready")
+    until(lambda: not unready(management.get(resource, Key(namespace, "w"))), "ready")
     assert len(pods(management, namespace)) == (2 if resource == DAEMON_SET else 1)
 
 
@@ -84,24 +74,24 @@ def test_what_belongs_to_an_object_goes_with_it(management: Client, namespace: s
     management.create(CONFIG_MAP, config_map("free", "1", namespace))
     management.delete(CLUSTER, Key(namespace, "c"))
     owned = Key(namespace, "owned")
-    eventually(lambda: not any(management.find(kind, owned) for kind in (CONFIG_MAP, CLUSTER_ADDON)), "both gone")
+    until(lambda: not any(management.find(kind, owned) for kind in (CONFIG_MAP, CLUSTER_ADDON)), "both gone")
     assert management.find(CONFIG_MAP, Key(namespace, "free"))
 
 
 def test_pods_of_a_deployment_go_with_it(management: Client, namespace: str) -> None:
     management.create(DEPLOYMENT, workload(DEPLOYMENT, "web", namespace))
-    eventually(lambda: pods(management, namespace), "a pod")
+    until(lambda: pods(management, namespace), "a pod")
     management.delete(DEPLOYMENT, Key(namespace, "web"))
-    eventually(lambda: not pods(management, namespace), "no pod")
+    until(lambda: not pods(management, namespace), "no pod")
 
 
 def test_a_namespace_ends(management: Client, namespace: str) -> None:
-    eventually(lambda: management.find(SERVICE_ACCOUNT, Key(namespace, "default")), "a service account")
+    until(lambda: management.find(SERVICE_ACCOUNT, Key(namespace, "default")), "a service account")
     management.create(DEPLOYMENT, workload(DEPLOYMENT, "web", namespace))
     held = {"name": "held", "namespace": namespace, "finalizers": ["example.com/hold"]}
     management.create(CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
     management.delete(NAMESPACE, Key("", namespace))
-    eventually(lambda: not pods(management, namespace) and not list(management.list(DEPLOYMENT, namespace)), "empty")
+    until(lambda: not pods(management, namespace) and not list(management.list(DEPLOYMENT, namespace)), "empty")
     assert dig(management.get(NAMESPACE, Key("", namespace)), "status.phase") == "Terminating"
     management.patch(CONFIG_MAP, Key(namespace, "held"), {"metadata": {"finalizers": None}})
-    eventually(lambda: management.find(NAMESPACE, Key("", namespace)) is None, "the namespace gone")
+    until(lambda: management.find(NAMESPACE, Key("", namespace)) is None, "the namespace gone")

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from shared.kube.client import METADATA_LIST
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
 from tests.support.receiver import Receiver
+from tests.support.until import until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 SECRET = Resource("", "v1", "Secret", "secrets")
@@ -41,13 +42,6 @@ CONFIG = {"config": Triggers("config", (Watch(CONFIG_MAP),))}
 def config_map(namespace: str, name: str, data: dict[str, str], **labels: str) -> Object:
     metadata = {"namespace": namespace, "name": name, "labels": labels}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def eventually(condition: Callable[[], object], timeout: float = 15.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.01)
 
 
 class Heard:
@@ -64,7 +58,7 @@ class Heard:
         return [(str(event.change), event.name) for event, _ in self.events]
 
     def waits_for(self, change: str, name: str) -> None:
-        eventually(lambda: (change, name) in self.told())
+        until(lambda: (change, name) in self.told())
 
 
 @contextmanager
@@ -102,7 +96,7 @@ def test_first_list_then_changes_then_resync(management: Client, namespace: str)
         management.delete(CONFIG_MAP, Key(namespace, "before"))
         heard.waits_for("delete", "before")
         assert heard.told()[1:] == [("add", "during"), ("update", "during"), ("delete", "before")]
-        eventually(lambda: len(heard.events) == 5)
+        until(lambda: len(heard.events) == 5)
     resynced = heard.events[4][0]
     assert (resynced.change, resynced.name, resynced.resync) == ("update", "during", True)
     assert resynced.object is not None
@@ -125,7 +119,7 @@ def test_predicates_selectors_and_changes_decide_who_hears(management: Client, n
             time.sleep(0.1)
         management.patch(CONFIG_MAP, Key(namespace, "one"), {"metadata": {"annotations": {"no": "matter"}}})
         management.delete(CONFIG_MAP, Key(namespace, "one"))
-        eventually(lambda: heard.told().count(("delete", "one")) == 3)
+        until(lambda: heard.told().count(("delete", "one")) == 3)
     hearing = {name: [event.change for event, functions in heard.events if name in functions] for name in triggers}
     assert hearing == {
         "data": ["add", "update", "delete"],
@@ -175,8 +169,8 @@ def test_kind_that_is_served_later(management: Client, namespace: str, caplog: p
     ):
         management.create(CRD, definition)
         try:
-            eventually(lambda: dig(management.get(CRD, Key("", "widgets.example.dev")), "status.acceptedNames.kind"))
-            eventually(lambda: _created(management, widget))
+            until(lambda: dig(management.get(CRD, Key("", "widgets.example.dev")), "status.acceptedNames.kind"))
+            until(lambda: _created(management, widget))
             heard.waits_for("add", "w")
         finally:
             management.delete(CRD, Key("", "widgets.example.dev"))
@@ -210,7 +204,7 @@ def test_burst_is_coalesced_and_last_state_is_delivered(management: Client, name
     with forwarding(management, slow, namespace=namespace) as forwarder:
         for number in range(100):
             management.apply(CONFIG_MAP, config_map(namespace, "busy", {"n": str(number)}), manager="test")
-        eventually(lambda: seen.get("busy") == "99")
+        until(lambda: seen.get("busy") == "99")
         assert forwarder.drain(10)
         stats = forwarder.dispatcher.stats
     assert most == 1
@@ -224,9 +218,9 @@ def test_refused_connection_then_recovery_and_a_reply(management: Client, namesp
     deliver = HttpDelivery(f"http://127.0.0.1:{port}")
     with forwarding(management, deliver, namespace=namespace) as forwarder:
         management.create(CONFIG_MAP, config_map(namespace, "one", {"a": "1"}))
-        eventually(lambda: forwarder.dispatcher.stats.by_status[503] >= 2)
+        until(lambda: forwarder.dispatcher.stats.by_status[503] >= 2)
         with Receiver(port=port) as receiver:
-            eventually(lambda: [event.name for _, event, _ in receiver.received if event.name == "one"])
+            until(lambda: [event.name for _, event, _ in receiver.received if event.name == "one"])
             assert forwarder.drain(10)
     deliver.close()
 
@@ -241,7 +235,7 @@ def falls_behind(client: Client, caplog: pytest.LogCaptureFixture) -> None:
 
     client.watch = old  # type: ignore[method-assign]
     with caplog.at_level("INFO", "capi-functions.events"), watching(client, CONFIG, heard, namespace="default"):
-        eventually(lambda: len(versions) == 2)
+        until(lambda: len(versions) == 2)
         known = len(heard.events)
         client.create(CONFIG_MAP, config_map("default", "later", {"a": "1"}))
         heard.waits_for("add", "later")
@@ -320,7 +314,7 @@ def test_capture_then_replay_elsewhere(management: Client, namespace: str, tmp_p
     management.create(CONFIG_MAP, config_map(namespace, "ours", {"a": "1"}))
     patch = {"metadata": {"finalizers": ["example.dev/ours"]}, "data": {"added": "by us"}}
     management.patch(CONFIG_MAP, Key(namespace, "users"), patch, manager="capi-functions")
-    eventually(lambda: len(list((tmp_path / "events").glob("*users*"))) == 2)
+    until(lambda: len(list((tmp_path / "events").glob("*users*"))) == 2)
     recording = capture.stop()
     management.patch(CONFIG_MAP, Key(namespace, "users"), {"metadata": {"finalizers": None}})
     assert [obj["metadata"]["name"] for obj in recording.inputs] == [namespace, "users"]
@@ -348,11 +342,11 @@ def test_forwarder_as_a_process_posts_to_the_sink_and_drains_on_sigterm(
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stderr=log)
         try:
-            eventually(lambda: b"taken at" in (tmp_path / "log").read_bytes(), 30)
+            until(lambda: b"taken at" in (tmp_path / "log").read_bytes())
             labels = {"cluster.x-k8s.io/cluster-name": "one"}
             metadata = {"namespace": namespace, "name": "one-ca", "labels": labels}
             management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
-            eventually(lambda: [event for _, event, _ in receiver.received if event.name == "one-ca"])
+            until(lambda: [event for _, event, _ in receiver.received if event.name == "one-ca"])
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(15) == 0

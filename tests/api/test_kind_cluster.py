@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Unavailable, connect, dig
 from shared.runtime import Answer
+from tests.support.until import until
 
 CALLERS = ("kind_cluster", "cluster", "kubeconfig")
 
@@ -54,11 +55,8 @@ class World:
                 assert answer.status in (202, 204), answer.message
 
     def until(self, reached: Callable[[], object], *, resync: bool = False) -> None:
-        deadline = time.monotonic() + 60
-        while not reached():
-            assert time.monotonic() < deadline, self.client.find(KIND_CLUSTER, self.key)
-            self.turn(resync=resync)
-            time.sleep(0.1)
+        turn = partial(self.turn, resync=resync)
+        until(reached, between=turn, told=lambda: self.client.find(KIND_CLUSTER, self.key))
 
     def ready(self) -> bool:
         return dig(self.kind(), "status.ready") is True

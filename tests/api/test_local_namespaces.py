@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from infra.local.namespaces import NAMESPACE, Namespaces, finish, leaving
 from shared.api.resources import CONFIG_MAP, KIND_CLUSTER
 from shared.kube import Client, Key, Object
 from tests.support.releases import config_map
+from tests.support.until import until
 
 
 def kind_cluster(namespace: str, **metadata: object) -> Object:
@@ -61,9 +61,6 @@ def test_in_the_background_of_planes_that_run(management: Client, namespace: str
     namespaces.start()
     try:
         management.delete(NAMESPACE, Key("", namespace))
-        deadline = time.monotonic() + 30
-        while management.find(NAMESPACE, Key("", namespace)) is not None:
-            assert time.monotonic() < deadline, "the namespace does not end"
-            time.sleep(0.05)
+        until(lambda: management.find(NAMESPACE, Key("", namespace)) is None, "the end of the namespace")
     finally:
         namespaces.stop()

@@ -47,6 +47,7 @@ from tests.support.provider_releases import METADATA, config_map, deployment, pu
 from tests.support.provider_world import Providers
 from tests.support.receiver import Receiver
 from tests.support.site import Told
+from tests.support.until import until
 
 SPACE = "made-up-system"
 CORE_KEY = (CORE, "cluster-api", SPACE)
@@ -239,7 +240,7 @@ def test_several_deployments_are_summed_up(providers: Providers, releases: Path)
     publish(releases, "v1.1.0", [deployment("made-up", "v1.1.0"), second])
     want(providers, "v1.1.0")
     providers.settle(*CORE_KEY)
-    providers.eventually(lambda: dig(providers.client.get(DEPLOYMENT, MANAGER), "status.availableReplicas") == 1)
+    until(lambda: dig(providers.client.get(DEPLOYMENT, MANAGER), "status.availableReplicas") == 1)
     for name in ("second", "made-up"):  # whichever was heard of last
         key = Key(SPACE, f"{name}-controller-manager")
         providers.tell(providers.client.get(DEPLOYMENT, key), DEPLOYMENT)

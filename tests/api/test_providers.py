@@ -8,6 +8,7 @@ from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from tests.support.provider_world import Providers
 from tests.support.providers import CURRENT, PREVIOUS, components
+from tests.support.until import until
 
 FOUR = (
     (CORE, "cluster-api", "capi-system", "core-components.yaml"),
@@ -188,7 +189,7 @@ def test_deleted_with_its_objects_by_force(providers: Providers) -> None:
         providers.settle(*CORE_KEY)
         return providers.client.find(CORE.resource, key) is None
 
-    providers.eventually(gone, "the provider is gone")
+    until(gone, "the provider is gone")
     assert providers.brought() == {}
 
 

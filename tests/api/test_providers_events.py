@@ -17,6 +17,7 @@ from shared.kube import Key, dig
 from shared.providers import phases
 from tests.support.provider_releases import config_map, publish, whole
 from tests.support.provider_world import PHASES, Providers, is_ready
+from tests.support.until import until
 
 SPACE = "made-up-system"
 CORE_KEY = (CORE, "cluster-api", SPACE)
@@ -115,7 +116,7 @@ def test_events_lost_doubled_and_shuffled(providers: Providers, releases: Path, 
     for version in versions:
         publish(releases, version, whole("made-up", version))
         want(providers, version)
-        providers.eventually(step, f"{version} ready")
+        until(step, f"{version} ready")
     while pool:
         deliver_one()
     core = providers.until_ready(*CORE_KEY)

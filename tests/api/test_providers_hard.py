@@ -22,6 +22,7 @@ from tests.support.api_proxy import Exchange, Proxy, Response, object_store_serv
 from tests.support.provider_releases import METADATA, WEBHOOKS, config_map, crd, publish, text, whole, widget
 from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.site import Asked, Told
+from tests.support.until import until
 
 SPACE = "made-up-system"
 CORE_KEY = (CORE, "cluster-api", SPACE)
@@ -301,9 +302,9 @@ def test_a_namespace_that_ends_and_is_made_again(providers: Providers, releases:
     want(providers, "v1.1.0")
     providers.until_ready(*CORE_KEY)
     providers.client.delete(NAMESPACE, Key("", SPACE))
-    providers.eventually(lambda: dig(providers.client.find(*_core()), "metadata.deletionTimestamp"))
+    until(lambda: dig(providers.client.find(*_core()), "metadata.deletionTimestamp"))
     providers.settle(*CORE_KEY)
-    providers.eventually(lambda: providers.client.find(NAMESPACE, Key("", SPACE)) is None)
+    until(lambda: providers.client.find(NAMESPACE, Key("", SPACE)) is None)
     assert providers.brought() == {}
     providers.namespaces.discard(SPACE)
     want(providers, "v1.1.0")
@@ -321,11 +322,11 @@ def test_a_namespace_that_is_terminating(providers: Providers, releases: Path) -
     providers.send_to(["provider_preflight", "provider_fetch"], *CORE_KEY)
     event = phases.next_step(phases.FETCHED, providers.get(*CORE_KEY), resync=False)
     providers.client.delete(NAMESPACE, Key("", SPACE))
-    providers.eventually(lambda: providers.client.find(*_core()) is None)
+    until(lambda: providers.client.find(*_core()) is None)
     providers.send(event)
     assert providers.brought() == {}
     providers.client.patch(CONFIG_MAP, Key(SPACE, "held"), {"metadata": {"finalizers": None}})
-    providers.eventually(lambda: providers.client.find(NAMESPACE, Key("", SPACE)) is None)
+    until(lambda: providers.client.find(NAMESPACE, Key("", SPACE)) is None)
     providers.namespaces.discard(SPACE)
     want(providers, "v1.1.0")
     providers.until_ready(*CORE_KEY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from shared.kube import Key, Object, dig
 from shared.runtime import Answer
 from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
 from tests.support.releases import write_release
+from tests.support.until import until
 from tests.support.world import ADDON, World
 
 
@@ -23,11 +23,12 @@ def kubeconfig(plane_with_controllers: Path) -> Path:
 
 def settled(world: World) -> Answer:
     """As the queue would: called again whenever it asks for that, though sooner."""
-    deadline = time.monotonic() + 60
-    while (answer := world.settle()).retry_after is not None:
-        assert time.monotonic() < deadline, f"{answer} {dig(world.addon(), 'status.conditions')}"
-        time.sleep(0.1)
-    return answer
+
+    def last_word() -> Answer | None:
+        answer = world.settle()
+        return answer if answer.retry_after is None else None
+
+    return until(last_word, told=lambda: dig(world.addon(), "status.conditions"))
 
 
 def everything(world: World, image: str = "example.com/image:1") -> list[Object]:
@@ -69,14 +70,13 @@ def test_one_that_does_not_come_up_is_named(world: World) -> None:
     objects = [workload(DEPLOYMENT, "good", world.namespace), workload(DEPLOYMENT, "bad", world.namespace, PENDING)]
     world.cluster(write_release(world.releases, "v1", objects))
     world.secret()
-    deadline = time.monotonic() + 60
-    while True:
+
+    def told() -> str:
         assert world.settle().retry_after == 5.0
-        message = world.condition("ObjectsReady")["message"]
-        if "good" not in message and "0 of 1 replicas available" in message:
-            break
-        assert time.monotonic() < deadline, message
-    assert f"Deployment {world.namespace}/bad" in message
+        return str(world.condition("ObjectsReady")["message"])
+
+    until(lambda: "good" not in told() and "0 of 1 replicas available" in told(), told=told)
+    assert f"Deployment {world.namespace}/bad" in told()
     assert dig(world.addon(), "status.ready") is False
     world.cluster(write_release(world.releases, "v2", [workload(DEPLOYMENT, "bad", world.namespace)]))
     settled(world)
@@ -108,7 +108,5 @@ def test_the_addon_ends_with_its_cluster(world: World) -> None:
     world.secret()
     settled(world)
     world.client.delete(CLUSTER, Key(world.namespace, "demo"))
-    deadline = time.monotonic() + 60
-    while not dig(world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)), "metadata.deletionTimestamp"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    addon = Key(world.namespace, ADDON)
+    until(lambda: dig(world.client.find(CLUSTER_ADDON, addon), "metadata.deletionTimestamp"))

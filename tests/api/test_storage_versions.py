@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 
@@ -12,6 +11,7 @@ from functions.provider_install.storage import MigrateStorage, NoCommonVersion, 
 from shared.clients import Clients
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
+from tests.support.until import until
 
 GROUP = f"t{uuid.uuid4().hex[:8]}.example.com"
 NAME = f"widgets.{GROUP}"
@@ -50,10 +50,7 @@ def old(management: Client, namespace: str) -> Iterator[Object]:
         management.create(widget("v1alpha1"), body)
     yield management.get(CRD, Key("", NAME))
     management.delete(CRD, Key("", NAME))
-    deadline = time.monotonic() + 30
-    while management.find(CRD, Key("", NAME)) is not None:  # or the next test cannot create anything
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: management.find(CRD, Key("", NAME)) is None)  # or the next test cannot create anything
 
 
 def test_what_is_stored_in_a_version_that_goes_survives_it(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import os
 import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from shared.workload.inventory import load
 from tests.support.releases import config_map, write_release
+from tests.support.until import logged, until
 
 
 class Unreliable:
@@ -125,25 +128,21 @@ def test_two_of_five_events_lost(
     forwarder.start()
     reliable = HttpDelivery(functions.url)
 
-    def until(reached: object, what: str) -> None:
-        deadline = time.monotonic() + 90
-        number = 0
-        while not reached():  # type: ignore[operator]
-            assert time.monotonic() < deadline, f"{what}\n{(tmp_path / 'functions.log').read_text()[-3000:]}"
-            number += 1
-            sweep(reliable, number)
-            time.sleep(0.5)
+    numbers, log = itertools.count(1), logged(tmp_path / "functions.log")
+
+    def swept_until(reached: Callable[[], object], what: str) -> None:
+        until(reached, what, within=90, pause=0.5, between=lambda: sweep(reliable, next(numbers)), told=log)
 
     try:
         world.create()
-        until(lambda: world.applied("test-stack-1-36-v1"), "v1")
+        swept_until(lambda: world.applied("test-stack-1-36-v1"), "v1")
         world.check("v1", range(30))
         name = world.upgrade("v2", range(10, 40))
-        until(lambda: world.applied(name), "v2")
+        swept_until(lambda: world.applied(name), "v2")
         world.check("v2", range(10, 40))
         management.delete(CLUSTER, world.key)
-        until(lambda: management.find(CLUSTER, world.key) is None, "deletion")
-        until(lambda: management.find(CLUSTER_ADDON, world.addon) is None, "addon deleted")
+        swept_until(lambda: management.find(CLUSTER, world.key) is None, "deletion")
+        swept_until(lambda: management.find(CLUSTER_ADDON, world.addon) is None, "addon deleted")
         assert management.find(KIND_CLUSTER, world.key) is None
         assert list(management.list(SECRET, namespace)) == []
         assert unreliable.lost > 5
@@ -160,28 +159,27 @@ def test_functions_killed_all_the_time(
     functions.start()
     forwarder = Forwarder(management, catalog.triggers(), HttpDelivery(functions.url))
     forwarder.start()
-    chance = random.Random(7)
+    chance, log = random.Random(7), logged(tmp_path / "functions.log")
     kills = 0
+
+    def kill() -> None:
+        nonlocal kills
+        time.sleep(chance.uniform(0.3, 1.2))
+        if kills < 12 or version == "v4":
+            functions.kill()
+            functions.start()
+            kills += 1
+            time.sleep(0.8 if kills % 3 else 2.5)
+
     try:
         world.create()
         name = "test-stack-1-36-v1"
         for version, numbers in (("v1", range(30)), ("v2", range(10, 40)), ("v3", range(5, 25)), ("v4", range(60))):
             name = name if version == "v1" else world.upgrade(version, numbers)
-            deadline = time.monotonic() + 90
-            while not world.applied(name):
-                assert time.monotonic() < deadline, (tmp_path / "functions.log").read_text()[-3000:]
-                time.sleep(chance.uniform(0.3, 1.2))
-                if kills < 12 or version == "v4":
-                    functions.kill()
-                    functions.start()
-                    kills += 1
-                    time.sleep(0.8 if kills % 3 else 2.5)
+            until(partial(world.applied, name), name, within=90, pause=0, between=kill, told=log)
             world.check(version, numbers)
         management.delete(CLUSTER, world.key)
-        deadline = time.monotonic() + 60
-        while management.find(CLUSTER, world.key) is not None:
-            assert time.monotonic() < deadline, (tmp_path / "functions.log").read_text()[-3000:]
-            time.sleep(0.3)
+        until(lambda: management.find(CLUSTER, world.key) is None, "deletion", told=log)
         assert kills >= 4
     finally:
         forwarder.stop()

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from infra.cli.demo import FOLDER, RELEASES
+from tests.support.until import until
 
 CLI = [sys.executable, "-m", "infra.cli.main"]
 
@@ -37,10 +38,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def await_end(folder: Path) -> None:
-    deadline = time.monotonic() + 20
-    while processes_of(folder):
-        assert time.monotonic() < deadline, processes_of(folder)
-        time.sleep(0.1)
+    until(lambda: not processes_of(folder), "the end of all processes", told=lambda: processes_of(folder))
 
 
 def test_demo(tmp_path: Path) -> None:
@@ -109,11 +107,8 @@ def test_nothing_outlives_up(tmp_path: Path, number: int) -> None:
     folder = tmp_path / "run"
     process = subprocess.Popen([*CLI, "up", "--dir", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        deadline = time.monotonic() + 60
-        while not (folder / "up.json").exists():
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.1)
+        until(lambda: (folder / "up.json").exists() or process.poll() is not None, "up")
+        assert process.poll() is None
         process.send_signal(number)
         process.wait(30)
         await_end(folder)

@@ -32,6 +32,7 @@ from tests.e2e.test_kill_between_writes import Fuse
 from tests.support.api_proxy import Proxy, Request, api_server, object_store_server
 from tests.support.provider_releases import CLUSTER_ROLE_BINDING, config_map, publish, whole, widget
 from tests.support.provider_world import Providers, is_ready
+from tests.support.until import until
 
 LANES = 2
 VERSIONS = ("v1.1.0", "v1.1.1", "v1.1.2")
@@ -127,7 +128,7 @@ class Journey:
             found = there()
             return found is None or is_ready(found)
 
-        self.providers.eventually(step, f"{self.name} {self.version}: {self.providers.answers[-3:]}")
+        until(step, f"{self.name} {self.version}", told=lambda: self.providers.answers[-3:])
         return there() is not None
 
     def users_object(self, uid: str) -> str:
@@ -167,11 +168,11 @@ class Journey:
             providers.look(*self.key)
             return providers.client.find(self.resource, self.at) is None
 
-        providers.eventually(gone, f"the end of {self.name}: {providers.answers[-3:]}")
+        until(gone, f"the end of {self.name}", told=lambda: providers.answers[-3:])
         # What is in its namespace may be left to the garbage collector, where it was made before the provider had
         # anything else.
         secret = Key(self.key[2], f"{self.name}-webhook-cert")
-        providers.eventually(lambda: providers.client.find(SECRET, secret) is None, f"Secret {secret} gone")
+        until(lambda: providers.client.find(SECRET, secret) is None, f"Secret {secret} gone")
         assert providers.brought(f"infrastructure-{self.name}") == {}
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from shared.kube import Client, Key, Object, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.releases import config_map, write_release
+from tests.support.until import logged, until
 
 
 def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subprocess.Popen[bytes]:
@@ -94,13 +95,6 @@ def seen(
             control_plane.remove(folder)
 
 
-def until(reached: Callable[[], object], what: str, log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < deadline, f"{what}\n{log.read_text()[-3000:]}"
-        time.sleep(0.1)
-
-
 def test_the_whole_job_on_the_adapters_events(
     seen: list[tuple[str, Event, Answer]], management: Client, namespace: str, tmp_path: Path
 ) -> None:
@@ -122,13 +116,13 @@ def test_the_whole_job_on_the_adapters_events(
         addon = management.find(CLUSTER_ADDON, addon_key)
         return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == name
 
-    until(lambda: applied(first), "v1 applied", log)
+    until(lambda: applied(first), "v1 applied", told=logged(log))
     management.patch(CLUSTER, key, {"spec": {"topology": {"classRef": {"name": second}}}})
-    until(lambda: applied(second), "v2 applied", log)
+    until(lambda: applied(second), "v2 applied", told=logged(log))
     entries = dig(management.get(CLUSTER_ADDON, addon_key), "status.resources")
     assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
     management.delete(CLUSTER, key)
-    until(lambda: management.find(CLUSTER, key) is None, "the Cluster gone", log)
+    until(lambda: management.find(CLUSTER, key) is None, "the Cluster gone", told=logged(log))
     assert management.find(KIND_CLUSTER, key) is None
     assert list(management.list(SECRET, namespace)) == []
 

@@ -31,8 +31,9 @@ from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD
 from shared.storage import ObjectStore
-from tests.knative.test_adapter import adapter, until
+from tests.knative.test_adapter import adapter
 from tests.support.releases import config_map, write_release
+from tests.support.until import logged, until
 
 PROJECT = Path(__file__).parents[2]
 MODULE = PROJECT / "infra" / "binaries" / "knative"
@@ -200,7 +201,7 @@ def test_the_whole_job_through_the_broker(
         more = {"FILTER_PORT": str(ports["filter"]), "NAMESPACE": SYSTEM, **secure}
         start(stack, "filter", folder, tmp_path / "filter.log", **more)
         for url in (f"http://127.0.0.1:{DISPATCHER}", ingress, filters):
-            until(answering(url), f"{url} answers", tmp_path / "dispatcher.log")
+            until(answering(url), f"{url} answers", told=logged(tmp_path / "dispatcher.log"))
         for reference in (False, True):
             process = adapter(
                 control_plane.kubeconfig(folder), sink, tmp_path / f"adapter-{reference}.log", reference=reference
@@ -234,9 +235,9 @@ def test_the_whole_job_through_the_broker(
             addon = client.find(CLUSTER_ADDON, addon_key)
             return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == name
 
-        until(lambda: applied(first), "v1 applied", log)
+        until(lambda: applied(first), "v1 applied", told=logged(log))
         client.patch(CLUSTER, key, {"spec": {"topology": {"classRef": {"name": second}}}})
-        until(lambda: applied(second), "v2 applied", log)
+        until(lambda: applied(second), "v2 applied", told=logged(log))
         entries = dig(client.get(CLUSTER_ADDON, addon_key), "status.resources")
         assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
         client.delete(CLUSTER, key)
@@ -246,7 +247,7 @@ def test_the_whole_job_through_the_broker(
             time.sleep(0.4)
             return client.find(CLUSTER, key) is None
 
-        until(gone, "the Cluster gone", log)
+        until(gone, "the Cluster gone", told=logged(log))
         assert list(client.list(SECRET, "default")) == []
 
         core_key = Key("default", "cluster-api")
@@ -258,7 +259,7 @@ def test_the_whole_job_through_the_broker(
             time.sleep(0.4)
             return is_true(dig(client.get(CORE.resource, core_key), "status.conditions"), "Ready")
 
-        until(installed, "the provider installed", log)
+        until(installed, "the provider installed", told=logged(log))
         assert client.get(CONFIG_MAP, Key("default", "made-up"))["data"] == {"a": "b"}
         client.delete(CORE.resource, core_key)
 
@@ -267,7 +268,7 @@ def test_the_whole_job_through_the_broker(
             time.sleep(0.4)
             return client.find(CORE.resource, core_key) is None
 
-        until(removed, "the provider gone", log)
+        until(removed, "the provider gone", told=logged(log))
         assert client.find(CONFIG_MAP, Key("default", "made-up")) is None
         # Every function was called, through its own Trigger, and none refused what the broker brought.
         lines = log.read_text()

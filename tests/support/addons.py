@@ -4,27 +4,20 @@ listens, with every reply passed on.
 
 from __future__ import annotations
 
-import base64
-import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from events.delivery import Deliver
-from functions import catalog
-from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.runtime import Answer
 from shared.workload.inventory import OWNED, OWNED_LABEL
+from tests.support import objects
+from tests.support.passing import passed_on
+from tests.support.until import until
 
 FUNCTIONS = ("addon_create", "addon_apply")
-
-
-def takers(event: Event) -> list[str]:
-    """The functions that a broker would hand the event to."""
-    return [name for name, triggers in catalog.triggers().items() if triggers.key(event) is not None]
 
 
 @dataclass
@@ -49,17 +42,10 @@ class Addons:
 
     def want(self, class_name: str) -> None:
         """A Cluster of this class, with its kubeconfig, or the upgrade of the present one to it."""
-        metadata = {"name": "demo-kubeconfig", "namespace": self.namespace}
-        data = {"value": base64.b64encode(self.kubeconfig).decode()}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        secret = objects.secret("demo-kubeconfig", self.namespace, value=self.kubeconfig)
         self.client.apply(SECRET, secret, manager="user")
-        cluster = {
-            "apiVersion": CLUSTER.api_version,
-            "kind": "Cluster",
-            "metadata": {"name": "demo", "namespace": self.namespace},
-            "spec": {"topology": {"classRef": {"name": class_name}}},
-        }
-        self.client.apply(CLUSTER, cluster, manager="user")
+        spec = {"topology": {"classRef": {"name": class_name}}}
+        self.client.apply(CLUSTER, objects.manifest(CLUSTER, "demo", self.namespace, spec=spec), manager="user")
 
     def remove(self) -> None:
         """The Cluster is deleted, and its addon with it, as a garbage collector does."""
@@ -85,25 +71,14 @@ class Addons:
 
     def send(self, name: str, event: Event) -> Answer:
         """The event and all replies that follow from it; returns the last word of that function. 500 is a bug."""
-        last, todo = Answer(204), deque([(name, event)])
-        for _ in range(10):
-            if not todo:
-                break
-            taker, event = todo.popleft()
-            answer = self.deliver(taker, event)
+        last = Answer(204)
+        for taker, answer in passed_on(event, [name], self.deliver):
             self.answers.append(answer)
-            assert answer.status != 500, f"{taker}: {answer.message}"
-            if taker == name:
-                last = answer
-            if answer.reply is not None:
-                todo += [(taker, answer.reply) for taker in takers(answer.reply)]
+            last = answer if taker == name else last
         return last
 
     def until(self, reached: Callable[[], bool], what: str, *, within: float = 60.0) -> None:
-        deadline = time.monotonic() + within
-        while not reached():
-            assert time.monotonic() < deadline, f"{what} not reached: {self.told()}"
-            self.sweep()
+        until(reached, what, within=within, pause=0, between=self.sweep, told=self.told)
 
     # -- what is there then ------------------------------------------------------------------------------------
 
@@ -118,9 +93,7 @@ class Addons:
         return self.client.find(CLUSTER_ADDON, self.addon_key) is None
 
     def condition(self, type_: str) -> Object:
-        found = get_condition(dig(self.addon(), "status.conditions", []), type_)
-        assert found is not None, f"no {type_}: {self.told()}"
-        return found
+        return objects.condition(self.addon(), type_, self.answers[-3:])
 
     def told(self) -> str:
         addon = self.client.find(CLUSTER_ADDON, self.addon_key)

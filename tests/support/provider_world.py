@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import os
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from events.delivery import Deliver
 from functions import catalog
 from infra import control_plane
 from infra.local import crds
-from shared.api.conditions import get_condition, is_true
+from shared.api.conditions import is_true
 from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT, SECRET
 from shared.clients import Clients
@@ -26,7 +24,10 @@ from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, k
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from shared.workload import inventory
+from tests.support import objects
+from tests.support.passing import passed_on, takers
 from tests.support.site import Asked, Site, Told
+from tests.support.until import until
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 EVENTS = "events.k8s.io"
@@ -57,30 +58,23 @@ class Providers:
 
     def namespace(self, name: str) -> str:
         if name not in self.namespaces and self.client.find(NAMESPACE, Key("", name)) is None:
-            self.client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            self.client.create(NAMESPACE, objects.manifest(NAMESPACE, name))
         self.namespaces.add(name)
         return name
 
     def apply(
         self, kind: ProviderKind, name: str, namespace: str, annotations: Mapping[str, str] | None = None, **spec: Any
     ) -> Object:
-        metadata = {
-            "name": name,
-            "namespace": self.namespace(namespace),
-            "annotations": dict(annotations or {}),
-        }
-        body: Object = {"apiVersion": kind.resource.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+        metadata = {"annotations": dict(annotations or {})}
+        body = objects.manifest(kind.resource, name, self.namespace(namespace), metadata=metadata, spec=spec)
         return self.client.apply(kind.resource, body, manager="user")
 
     def secret(self, name: str, namespace: str, **values: str) -> None:
-        data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
-        metadata = {"name": name, "namespace": self.namespace(namespace)}
-        body: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-        self.client.apply(SECRET, body, manager="user")
+        self.client.apply(SECRET, objects.secret(name, self.namespace(namespace), **values), manager="user")
 
     def config_map(self, name: str, namespace: str, labels: Mapping[str, str] | None = None, **data: str) -> None:
-        metadata = {"name": name, "namespace": self.namespace(namespace), "labels": dict(labels or {})}
-        body: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        metadata = {"labels": dict(labels or {})}
+        body = objects.manifest(CONFIG_MAP, name, self.namespace(namespace), metadata=metadata, data=data)
         self.client.apply(CONFIG_MAP, body, manager="user")
 
     def url(self, file: str, version: str = "latest", repository: str = "kubernetes-sigs/cluster-api") -> str:
@@ -112,20 +106,13 @@ class Providers:
         return self.send(change_event(self.get(kind, name, namespace), "update", source="/test"), phases)
 
     def send(self, event: Event, phases: Iterable[str] = PHASES) -> Answer:
-        last, todo = Answer(204), deque([event])
-        for _ in range(20):
-            if not todo:
-                break
-            event = todo.popleft()
-            for name in phases:
-                if catalog.triggers()[name].subject(event) is None:
-                    continue
-                last = self.deliver(name, event) if self.deliver else catalog.handler(name)(self.clients, event)
-                self.answers.append((name, last))
-                assert last.status != 500, f"{name}: {last.message}"
-                if last.reply is not None:
-                    todo.append(last.reply)
+        listening, last = partial(takers, among=tuple(phases)), Answer(204)
+        for name, last in passed_on(event, listening(event), self.deliver or self._call, listening):
+            self.answers.append((name, last))
         return last
+
+    def _call(self, name: str, event: Event) -> Answer:
+        return catalog.handler(name)(self.clients, event)
 
     def look(self, kind: ProviderKind, name: str, namespace: str) -> None:
         """Events about the provider and its Deployments, and all that follows."""
@@ -135,22 +122,18 @@ class Providers:
 
     def until_ready(self, kind: ProviderKind, name: str, namespace: str) -> Object:
         """Events about the provider and its Deployments, until it is ready as it stands now."""
-        deadline = time.monotonic() + 60
-        while True:
+
+        def looked() -> Object | None:
             self.look(kind, name, namespace)
             provider = self.get(kind, name, namespace)
-            if is_ready(provider):
-                return provider
-            assert time.monotonic() < deadline, f"{dig(provider, 'status.conditions')} {self.answers[-4:]}"
-            time.sleep(0.1)
+            return provider if is_ready(provider) else None
 
-    @staticmethod
-    def eventually(holds: Callable[[], object], what: str = "it") -> None:
-        """What Kubernetes' own controllers do takes its time."""
-        deadline = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < deadline, f"{what} does not come true"
-            time.sleep(0.1)
+        def told() -> str:
+            return f"{dig(self.get(kind, name, namespace), 'status.conditions')} {self.answers[-4:]}"
+
+        return until(looked, f"{kind.kind} {namespace}/{name} is ready", pause=0.1, told=told)
+
+    eventually = staticmethod(until)
 
     # -- what is there then ------------------------------------------------------------------------------------
 
@@ -158,10 +141,7 @@ class Providers:
         return self.client.get(kind.resource, Key(namespace, name))
 
     def condition(self, provider: Object, type_: str) -> Object:
-        provider = self.client.get(_resource(provider), key_of(provider))
-        found = get_condition(dig(provider, "status.conditions"), type_)
-        assert found is not None, f"no {type_}: {dig(provider, 'status.conditions')} {self.answers[-4:]}"
-        return found
+        return objects.condition(self.client.get(_resource(provider), key_of(provider)), type_, self.answers[-4:])
 
     def versions(self) -> dict[str, str]:
         """The resourceVersion of everything that any provider has brought, and of the providers."""

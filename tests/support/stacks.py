@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,15 +11,16 @@ import pytest
 
 from functions import catalog
 from infra.local import crds
-from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Client, Key, Object, Resource, connect, dig
+from shared.kube import Client, Key, Object, Resource, connect
 from shared.kube.crds import CRD
 from shared.runtime import Answer
 from shared.storage import ObjectStore
+from tests.support import objects
 from tests.support.releases import STACK, write_release
+from tests.support.until import until
 
 CLASS = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses")
 TEMPLATE = Resource("infrastructure.cluster.x-k8s.io", "v1beta1", "ToyMachineTemplate", "toymachinetemplates")
@@ -107,8 +107,7 @@ class Stacks:
         return self.apply(CLUSTER_STACK, "stack", spec=spec)
 
     def apply(self, resource: Resource, name: str, namespace: str = "", **content: Any) -> Object:
-        metadata = {"name": name, "namespace": namespace or self.namespace, **content.pop("metadata", {})}
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+        body = objects.manifest(resource, name, namespace or self.namespace, **content)
         return self.client.apply(resource, body, manager="user")
 
     def cluster(self, class_name: str, name: str = "demo", **reference: str) -> Object:
@@ -163,10 +162,7 @@ class Stacks:
         raise AssertionError(f"does not come to rest: {after}")
 
     def until(self, reached: Callable[[], bool], what: str, *, within: float = 30.0) -> None:
-        deadline = time.monotonic() + within
-        while not reached():
-            assert time.monotonic() < deadline, f"not within {within:g} s: {what}; there is {self.versions()}"
-            time.sleep(0.05)
+        until(reached, what, within=within, told=self.versions)
 
     def versions(self) -> dict[str, str]:
         return {
@@ -176,9 +172,7 @@ class Stacks:
         }
 
     def condition(self, obj: Object, type_: str) -> Object:
-        found = get_condition(dig(obj, "status.conditions"), type_)
-        assert found is not None, f"{type_} is not among {dig(obj, 'status.conditions')}"
-        return found
+        return objects.condition(obj, type_)
 
     def of_stack(self, type_: str) -> Object:
         return self.condition(self.get(CLUSTER_STACK, "stack"), type_)
@@ -198,6 +192,4 @@ def stacks(
     yield Stacks(management, clients, namespace, tmp_path)
     for resource in (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, TOY):
         for obj in list(management.list(resource, namespace)):
-            key = Key(namespace, obj["metadata"]["name"])
-            management.patch(resource, key, {"metadata": {"finalizers": None}})
-            management.delete(resource, key)
+            objects.remove(management, resource, Key(namespace, obj["metadata"]["name"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 import pytest
 
 from functions import catalog
-from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Client, Key, Object, dig
+from shared.kube import Client, Key, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
+from tests.support import objects
 from tests.support.releases import config_map
 
 ADDON = "cluster-addon-demo"
@@ -36,24 +35,15 @@ class World:
 
     def cluster(self, class_name: str = "", *, policy: dict[str, str] | None = None, **spec: Any) -> Object:
         topology: Object = {"topology": {"classRef": {"name": class_name}}} if class_name else {}
-        body: Object = {
-            "apiVersion": CLUSTER.api_version,
-            "kind": "Cluster",
-            "metadata": {
-                "name": "demo",
-                "namespace": self.namespace,
-                "annotations": {f"capi-functions.dev/{name}": value for name, value in (policy or {}).items()},
-            },
-            "spec": {**topology, **spec},
-        }
+        annotations = {f"capi-functions.dev/{name}": value for name, value in (policy or {}).items()}
+        metadata = {"annotations": annotations}
+        body = objects.manifest(CLUSTER, "demo", self.namespace, metadata=metadata, spec={**topology, **spec})
         return self.client.apply(CLUSTER, body, manager="user")
 
     def secret(self, value: bytes | None = None) -> None:
-        data = {"value": base64.b64encode(self.kubeconfig if value is None else value).decode()}
-        metadata = {"name": "demo-kubeconfig", "namespace": self.namespace}
-        self.client.apply(
-            SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}, manager="user"
-        )
+        kubeconfig = self.kubeconfig if value is None else value
+        body = objects.secret("demo-kubeconfig", self.namespace, value=kubeconfig)
+        self.client.apply(SECRET, body, manager="user")
 
     def addon(self) -> Object:
         return self.client.get(CLUSTER_ADDON, Key(self.namespace, ADDON))
@@ -83,9 +73,7 @@ class World:
         return self.call("addon_apply", event)
 
     def condition(self, type_: str) -> Object:
-        found = get_condition(dig(self.addon(), "status.conditions", []), type_)
-        assert found is not None, f"{type_} is not among {dig(self.addon(), 'status.conditions')}"
-        return found
+        return objects.condition(self.addon(), type_)
 
     def names(self) -> list[str]:
         """The test's own ConfigMaps; ours to see since each test has its namespace."""
@@ -113,7 +101,4 @@ def world(
     world = World(management, clients, namespace, tmp_path, kubeconfig.read_bytes())
     yield world
     for resource, name in ((CLUSTER, "demo"), (CLUSTER_ADDON, ADDON)):
-        key = Key(namespace, name)
-        if management.find(resource, key):
-            management.patch(resource, key, {"metadata": {"finalizers": None}})
-            management.delete(resource, key)
+        objects.remove(management, resource, Key(namespace, name))

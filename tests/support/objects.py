@@ -1,0 +1,36 @@
+"""Objects as tests write, read and remove them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from shared.api.conditions import get_condition
+from shared.api.resources import SECRET
+from shared.kube import Client, Key, Object, Resource, dig
+
+
+def manifest(resource: Resource, name: str, namespace: str = "", **content: Any) -> Object:
+    """`metadata` may have more than name and namespace."""
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **content.pop("metadata", {})}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+
+
+def secret(name: str, namespace: str, **values: str | bytes) -> Object:
+    plain = {key: value.encode() if isinstance(value, str) else value for key, value in values.items()}
+    data = {key: base64.b64encode(value).decode() for key, value in plain.items()}
+    return manifest(SECRET, name, namespace, data=data)
+
+
+def condition(obj: Object, type_: str, told: object = "") -> Object:
+    """The condition, which must be there; `told` is for when it is not."""
+    found = get_condition(dig(obj, "status.conditions"), type_)
+    assert found is not None, f"{type_} is not among {dig(obj, 'status.conditions')} {told}".rstrip()
+    return found
+
+
+def remove(client: Client, resource: Resource, key: Key) -> None:
+    """Whatever would keep it."""
+    if client.find(resource, key):
+        client.patch(resource, key, {"metadata": {"finalizers": None}})
+        client.delete(resource, key)
