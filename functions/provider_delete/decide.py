@@ -12,6 +12,7 @@ from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
+from shared.providers import ownership
 from shared.providers.state import INSTALLED, State
 from shared.runtime import Decision
 from shared.workload import inventory
@@ -45,7 +46,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(status=state.status(), notices=tuple(state.notices), requeue=IN_USE_RETRY, message=reason[1])
     if observed.entries:
         plan = _plan(observed, now, forced=forced)
-        return Decision((Rollout(observed.management.workload, plan, {}, Policy(prune_crds=forced)),))
+        policy = Policy(prune_crds=forced, owner=ownership.owner(provider))
+        return Decision((Rollout(observed.management.workload, plan, {}, policy),))
     downloads = [Delete(CONFIG_MAP, download) for download in observed.downloads]
     resource = provider_api.kind_of(provider).resource
     return Decision((*downloads, RemoveFinalizer(resource, provider, provider_api.FINALIZER)), message="deleted")

@@ -19,7 +19,7 @@ from shared.components.errors import ComponentsError
 from shared.effects import Create, Effect, Patch, ensure_finalizer, write_ahead
 from shared.kube import Object, deleting, dig, owner_reference
 from shared.kube.crds import CRD
-from shared.providers import phases
+from shared.providers import ownership, phases
 from shared.providers.state import INSTALLED, State, checked
 from shared.runtime import Decision
 from shared.workload import inventory
@@ -153,7 +153,7 @@ def _roll_out(
             effects.append(MigrateStorage(live, crd))
     resources = {**management.served, **defined_by(wanted)}
     # A Deployment's selector, or what a role binding points to, can only be changed by making it anew.
-    policy = replace(policy, recreate=True, takes_over=provider_api.PROVIDER_LABEL)
+    policy = replace(policy, recreate=True, owner=ownership.owner(provider))
     effects.append(Rollout(management.workload, plan, resources, policy))
     if whole:
         effects += _remember(provider, observed.digest)

@@ -12,6 +12,7 @@ from shared.kube import Object, dig
 from shared.providers import phases
 from shared.providers.state import INSTALLED, UPGRADED, State
 from shared.runtime import Decision
+from shared.runtime.notice import Notice
 from shared.workload import inventory
 from shared.workload.outcome import Incomplete, Outcome, told_waiting
 from shared.workload.rollout import Rollout
@@ -37,6 +38,7 @@ def report(
     error = results.error
     if isinstance(error, Incomplete):
         results.error = None
+        _tell_taken(state, error.outcome)
         return _failed(decision, state, observed, str(error), resources=inventory.dump(error.outcome.entries))
     if isinstance(error, NoCommonVersion):
         results.error = None
@@ -44,15 +46,24 @@ def report(
     outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
     if outcome is None or error is not None:
         return decision
+    _tell_taken(state, outcome)
     if _is_whole(observed, rollout):
         return _installed(state, observed, provider, outcome, resync=resync)
     if not outcome.unready:
         # The conditions are as the intent has left them: under way.
-        return replace(decision, status={"resources": inventory.dump(outcome.entries)}, proceed=True)
+        status = {"resources": inventory.dump(outcome.entries)}
+        return replace(decision, status=status, notices=tuple(state.notices), proceed=True)
     message = f"its webhooks wait for {told_waiting(outcome.unready)}"
     state.false(INSTALLED, "WaitingForBackends", message)
     status = state.status(resources=inventory.dump(outcome.entries))
     return replace(decision, status=status, notices=tuple(state.notices), requeue=BACKEND_RETRY, message=message)
+
+
+def _tell_taken(state: State, outcome: Outcome) -> None:
+    if outcome.taken:
+        more = f"; and {len(outcome.taken) - 5} more" if len(outcome.taken) > 5 else ""
+        told = f"these were there before, and are this provider's now: {'; '.join(outcome.taken[:5])}{more}"
+        state.notices.append(Notice("ObjectsTakenOver", told, "Warning"))
 
 
 def _is_whole(observed: Observed, rollout: Rollout) -> bool:

@@ -7,19 +7,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..charts.manifests import hooks_of
+from ..charts.manifests import hooks_of, identity
 from ..clients import Workload
 from ..effects import MANAGER
 from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, deleting, dig, key_of
 from .fields import without
-from .inventory import is_owned
-from .policy import RECREATE, Policy
+from .policy import PREFIX, RECREATE, Policy
 from .takeover import take_over
 
 _NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 _SETTLES_WITHIN = 5.0
 """Seconds that a freshly established kind, or a deletion in the background, may take."""
+
+_OF_NONE = "1"
+"""A resourceVersion that no object has: applied with it, one that is not there is created, and one that is there is a
+conflict."""
 
 _HOLDER = re.compile(r'conflict with "([^"]*)"')
 _IMMUTABLE = re.compile(r"immutable|cannot change|can(?:not|\snot) be changed|updates? to .*forbidden|may not change")
@@ -33,7 +36,7 @@ class Refused(ApiError):
 
 @dataclass(frozen=True)
 class Held:
-    """A field that another manager had, or has."""
+    """A field that another manager had, or has; with an empty field the object, which was nobody's by its marks."""
 
     manager: str
     field: str
@@ -50,10 +53,13 @@ class Applied:
     held: tuple[Held, ...] = ()
 
 
-def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
-    """Applies `obj`; a CRD need not be served yet when this returns. Raises `ApiError` or `TimeoutError`."""
+def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy, *, new: bool = False) -> Applied:
+    """Applies `obj`; a CRD need not be served yet when this returns. Raises `ApiError` or `TimeoutError`.
+
+    A `new` one is not taken from other owners, as far as owners are told apart.
+    """
     try:
-        applied = _apply(workload, resource, obj, policy)
+        applied = (_apply_new if new and policy.owner.label else _apply)(workload, resource, obj, policy)
     except ApiError as error:
         if error.status != 422 or not _IMMUTABLE.search(str(error)):
             raise
@@ -62,10 +68,43 @@ def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -
         # What is on its way out takes every change with it.
         _await_gone(workload, resource, obj, "is being deleted")
         applied = replace(applied, live=_served(workload, resource, obj, force=True))
-    label = policy.takes_over if policy.conflicts == "force" else ""
+    label = policy.owner.label if policy.conflicts == "force" else ""
     if label and take_over(workload.client, resource, applied.live, label):
         applied = replace(applied, live=_served(workload, resource, obj, force=True))
     return applied
+
+
+def refuse_anothers(workload: Workload, live: Object, policy: Policy) -> None:
+    """Raises `Refused` where `live` is marked as another owner's that needs it."""
+    owner = policy.owner
+    mark = owner.mark_of(live)
+    if mark in ("", owner.mark):
+        return
+    if holder := owner.claim(workload.client, mark, identity(live)):
+        raise Refused(
+            f"it belongs to {holder}, and no two can have it: delete that one, or have only one of them bring it",
+            status=409,
+        )
+
+
+def _apply_new(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
+    """Creates the object, in one request; one that is there is looked at before it is taken."""
+    try:
+        created = {**obj, "metadata": {**obj["metadata"], "resourceVersion": _OF_NONE}}
+        return Applied(_served(workload, resource, created, force=False))
+    except Conflict:
+        live = workload.client.find(resource, _key(resource, obj))
+    found: tuple[Held, ...] = ()
+    if live is not None:
+        refuse_anothers(workload, live, policy)
+        found = () if policy.owner.mark_of(live) else _made_by(live)
+    applied = _apply(workload, resource, obj, policy)
+    return replace(applied, held=(*found, *applied.held))
+
+
+def _made_by(live: Object) -> tuple[Held, ...]:
+    managers = {entry.get("manager", "") for entry in dig(live, "metadata.managedFields", [])} or {"unknown"}
+    return tuple(Held(manager, "") for manager in sorted(managers - {MANAGER}))
 
 
 def _apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
@@ -78,7 +117,8 @@ def _apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) 
             raise
         if policy.conflicts == "fail":
             fields = ", ".join(map(str, held))
-            hint = "take it out of the chart, or annotate the Cluster with capi-functions.dev/conflicts: force or yield"
+            annotate = f"annotate the {policy.owner.kind} with {PREFIX}conflicts: force or yield"
+            hint = f"leave it out of what is applied, or {annotate}"
             raise Refused(f"other managers hold {fields}; {hint}", status=409) from error
         if policy.conflicts == "yield":
             for one in held:
@@ -121,12 +161,12 @@ def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Poli
     asked = dig(obj, ("metadata", "annotations", RECREATE)) == "true"
     allowed = asked or bool(hooks_of(obj)) or (policy.recreate and resource.kind not in _HOLDS_DATA)
     if not allowed:
-        hint = f"annotate it, or the Cluster, with {RECREATE}: true to have it deleted and made anew"
+        hint = f"annotate it, or the {policy.owner.kind}, with {RECREATE}: true to have it deleted and made anew"
         raise Refused(f"{refusal.detail}; {hint}", status=refusal.status, body=refusal.body)
-    key = key_of(obj) if resource.namespaced else Key("", obj["metadata"]["name"])
+    key = _key(resource, obj)
     live = workload.client.find(resource, key)
     if live is not None:
-        if not is_owned(live):
+        if not policy.owner.has(live):
             raise Refused(f"{refusal.detail}; and it is not ours to delete", status=refusal.status, body=refusal.body)
         workload.client.delete(resource, key, uid=live["metadata"]["uid"])
     _await_gone(workload, resource, obj, "is being deleted to be made anew")
@@ -134,12 +174,16 @@ def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Poli
 
 
 def _await_gone(workload: Workload, resource: Resource, obj: Object, state: str) -> None:
-    key = key_of(obj) if resource.namespaced else Key("", obj["metadata"]["name"])
+    key = _key(resource, obj)
     deadline = time.monotonic() + _SETTLES_WITHIN
     while workload.client.find(resource, key) is not None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{state}; its finalizers hold it")
         time.sleep(0.1)
+
+
+def _key(resource: Resource, obj: Object) -> Key:
+    return key_of(obj) if resource.namespaced else Key("", obj["metadata"]["name"])
 
 
 def _poll(attempt: Callable[[], Object], failure: NotFound) -> Object:

@@ -18,6 +18,8 @@ from ..kube import Object
 from ..kube.resources import dig, split_api_version
 
 SYNCED, NOT_SYNCED = "synced", "not-synced"
+KEPT = "kept"
+"""Status of what is not wanted, and stays in the cluster and in the inventory until somebody decides."""
 
 OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
 """On every object that we apply; without it nothing is deleted."""
@@ -48,6 +50,11 @@ class Entry:
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the object is ours as it was applied: not only meant to be, and not left to whoever needs it."""
+        return bool(self.uid or self.hash) and self.status != KEPT
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -98,6 +105,8 @@ class Step:
     obj: Object
     entry: Entry
     action: Action
+    new: bool = False
+    """Nothing says that the object is ours yet, if it is there."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,11 @@ class Plan:
     steps: tuple[Step, ...]
     prune: tuple[Entry, ...] = ()
     rest: tuple[Entry, ...] = ()
+
+    @property
+    def known(self) -> set[Identity]:
+        """All that is in this inventory."""
+        return {entry.identity for entry in intent(self)}
 
     def count(self, action: Action) -> int:
         return sum(step.action == action for step in self.steps)
@@ -133,7 +147,7 @@ def plan(
         entry, stage = known.pop(who, None), (stages or {}).get(who, "")
         if entry is None or entry.hash != content_hash(obj):
             fresh = replace(entry_of(obj), uid=entry.uid if entry else "", stage=stage)
-            steps.append(Step(obj, fresh, "apply"))
+            steps.append(Step(obj, fresh, "apply", new=entry is None or not entry.is_held))
         elif resumed and entry.status == SYNCED:
             steps.append(Step(obj, entry, "keep"))
         else:
@@ -151,7 +165,9 @@ def deletion(unwanted: Iterable[Object], inventory: Sequence[Entry], *, resumed:
 
 def _counted(inventory: Sequence[Entry], resumed: bool) -> Sequence[Entry]:
     """In a new rollout nothing counts as done, so that what resumes it, or a later stage, knows what it did itself."""
-    return inventory if resumed else [replace(entry, status=NOT_SYNCED) for entry in inventory]
+    if resumed:
+        return inventory
+    return [entry if entry.status == KEPT else replace(entry, status=NOT_SYNCED) for entry in inventory]
 
 
 def intent(plan: Plan) -> list[Entry]:

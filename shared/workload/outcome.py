@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ..kube import ApiError, Object, Unavailable
 from .apply import Held, Refused
-from .inventory import Entry
-from .prune import KEPT
+from .inventory import KEPT, Entry
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,11 @@ class Outcome:
     @property
     def failures(self) -> list[Entry]:
         return [entry for entry in self.entries if entry.error and entry.status != KEPT]
+
+    @property
+    def taken(self) -> list[str]:
+        """Objects that were there before and nobody's by their marks, with who wrote them."""
+        return [f"{entry} ({held.manager})" for entry, held in self.held if not held.field]
 
     @property
     def unready(self) -> list[Entry]:

@@ -14,11 +14,12 @@ capi-functions.dev/wait-timeout  seconds (default 600) until objects that do not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 from ..kube.resources import dig
+from .owner import Owner
 
 PREFIX = "capi-functions.dev/"
 RECREATE = PREFIX + "recreate"
@@ -57,8 +58,8 @@ class Policy:
     prune_crds: bool = False
     wait: bool = True
     wait_timeout: float = 600.0
-    takes_over: str = ""
-    """The label by which objects of another installer are known, whose fields become ours; no annotation says so."""
+    owner: Owner = field(default_factory=Owner)
+    """Whose the objects are; no annotation says so. What other installers have marked as this owner's becomes ours."""
 
     @classmethod
     def of(cls, *objects: Mapping[str, Any]) -> Policy:

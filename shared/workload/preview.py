@@ -4,7 +4,7 @@ is decided here a second time; what is left is to say what became of an object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
@@ -14,10 +14,11 @@ from ..clients import Workload
 from ..kube import ApiError, Key, Object, Resource, dig
 from ..kube.crds import CRD
 from ..kube.dry_run import DryRun
-from .apply import Applied, Held, apply
+from .apply import Applied, Held, apply, refuse_anothers
 from .diff import Field, compare
 from .inventory import Entry, Plan, Step, is_owned
 from .outcome import of_server, told
+from .owner import Owner
 from .policy import Policy
 from .prune import KEEP, KEPT, backwards, prune
 from .rollout import THREADS
@@ -82,7 +83,7 @@ def preview(
                 members,
             )
         for entries in backwards(plan.prune):
-            run(pool, lambda entry: _prune(dry, entry, policy), entries)
+            run(pool, lambda entry: _prune(dry, entry, policy, plan.known), entries)
     redefined = {_defines(step.obj) for who, step in steps.items() if changes[who].action == "update"}
     return {who: _with_hint(change, redefined) for who, change in changes.items()}
 
@@ -103,9 +104,10 @@ def _apply(dry: Workload, step: Step, resource: Resource, policy: Policy) -> Cha
         if live is not None and step.action == "verify":
             obj = with_ignored(obj, live, policy)
         # What `fail` would refuse is told field by field, with all else that would change.
-        applied = apply(
-            dry, resource, obj, replace(policy, conflicts="force") if policy.conflicts == "fail" else policy
-        )
+        supposed = replace(policy, conflicts="force") if policy.conflicts == "fail" else policy
+        if live is not None and step.action == "verify":
+            refuse_anothers(dry, live, policy)
+        applied = apply(dry, resource, obj, supposed, new=step.new)
     except (ApiError, TimeoutError) as error:
         return Change(step.entry, "refuse", reason=_refusal(step.entry, error))
     return judged(step.entry, live, applied, policy)
@@ -149,30 +151,33 @@ def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change
 # -- objects that are not ----------------------------------------------------------------------------------------
 
 
-def _prune(dry: Workload, entry: Entry, policy: Policy) -> Change | None:
+def _prune(dry: Workload, entry: Entry, policy: Policy, known: Collection[Identity]) -> Change | None:
     """None for what is not there any more."""
     try:
         resource = dry.discovery.resource(entry.api_version, entry.kind)
         live = dry.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
         if live is None:
             return None
-        left = prune(dry, entry, policy)
+        left = prune(dry, entry, policy, known)
     except ApiError as error:
         return Change(entry, "refuse", reason=_refusal(entry, error))
     if left is None:
         return Change(entry, "delete", reason="with everything in it" if entry.kind == "Namespace" else "")
     if left.error and left.status != KEPT:
         return Change(entry, "refuse", reason=left.error)
-    return Change(entry, "keep", reason=left.error or why_kept(entry, live))
+    return Change(entry, "keep", reason=left.error or why_kept(entry, live, policy.owner))
 
 
-def why_kept(entry: Entry, live: Object) -> str:
+def why_kept(entry: Entry, live: Object, owner: Owner | None = None) -> str:
     """Why pruning leaves an object that is not a CRD."""
     if dig(live, KEEP) == "keep":
         return f"it is annotated with {KEEP[-1]}: keep"
     if not is_owned(live):
         return "it does not carry our label any more: not ours to delete"
-    if entry.uid and live["metadata"]["uid"] != entry.uid:
+    owner = owner or Owner()
+    if (mark := owner.mark_of(live)) not in ("", owner.mark):
+        return f"it belongs to {mark} now: not ours to delete"
+    if not owner.has(live, entry):
         return "somebody made it anew: not ours to delete"
     return "it changed meanwhile"
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..charts.manifests import Identity, install_rank
 from ..clients import Workload
-from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
+from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig, key_of
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD
-from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, Entry, is_owned
+from .inventory import KEPT as KEPT
+from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, Entry
 from .live import LIST_FROM
+from .owner import Owner
 from .policy import PREFIX, Policy
 
 KEEP = ("metadata", "annotations", "helm.sh/resource-policy")
-KEPT = "kept"
-"""Status of what stays in the cluster, and in the inventory, until somebody decides."""
 
 _GONE_WITHIN = 7.0
 """Seconds without anything going before a later look is better than waiting on. More than the five after which an API
@@ -42,9 +42,10 @@ def backwards(entries: Iterable[Entry]) -> list[list[Entry]]:
     return [wave for wave in (custom, rest, crds, namespaces) if wave]
 
 
-def prune(workload: Workload, entry: Entry, policy: Policy) -> Entry | None:
+def prune(workload: Workload, entry: Entry, policy: Policy, known: Collection[Identity] = ()) -> Entry | None:
     """None once the object is deleted (see also `linger`). Else its entry: with an error where it has to be tried
     again, `kept` where it stays until somebody decides, unchanged without error where it is none of ours any more.
+    `known` is the whole inventory: a CRD takes no other objects along.
 
     Raises `Unavailable` where the server fails.
     """
@@ -57,13 +58,13 @@ def prune(workload: Workload, entry: Entry, policy: Policy) -> Entry | None:
         live = workload.client.find(resource, key)
         if live is None:
             return None
-        foreign = entry.uid and live["metadata"]["uid"] != entry.uid
-        if foreign or not is_owned(live) or dig(live, KEEP) == "keep":
+        if not policy.owner.has(live, entry) or dig(live, KEEP) == "keep":
             return replace(entry, error="")
         if resource.kind == CRD.kind and not policy.prune_crds:
-            others = _others(workload, live)
+            others = _others(workload, live, known)
             if others:
-                return replace(entry, status=KEPT, error=others)
+                hint = f"delete them, or annotate the {policy.owner.kind} with {PREFIX}prune-crds: true"
+                return replace(entry, status=KEPT, error=f"kept: {others}; {hint}")
         workload.client.delete(resource, key, uid=live["metadata"]["uid"])
     except Conflict:
         return replace(entry, error="")  # replaced between the look and the deletion: not ours
@@ -74,28 +75,28 @@ def prune(workload: Workload, entry: Entry, policy: Policy) -> Entry | None:
     return None
 
 
-def _others(workload: Workload, crd: Mapping[str, object]) -> str:
-    """What speaks against deleting a CRD: objects of its kind that are not ours would go with it."""
+def _others(workload: Workload, crd: Mapping[str, object], known: Iterable[Identity]) -> str:
+    """What speaks against deleting a CRD: objects of its kind that are not in the inventory would go with it.
+
+    The label does not tell: cluster stacks put it on theirs, too.
+    """
     group, plural, kind = dig(crd, "spec.group", ""), dig(crd, "spec.names.plural", ""), dig(crd, "spec.names.kind", "")
     served = [version["name"] for version in dig(crd, "spec.versions", []) if version.get("served")]
     if not served:
         return ""
     resource = Resource(group, served[0], kind, plural, dig(crd, "spec.scope") == "Namespaced")
-    query = {"labelSelector": f"{OWNED_LABEL}!={OWNED}", "limit": "1"}
-    page = workload.client.request("GET", resource.path(), query=query, subject=f"{kind} list")
-    found: list[Object] = page.get("items") or []
+    ours = {Key(who.namespace, who.name) for who in known if (who.group, who.kind) == (group, kind)}
+    query = {"limit": str(len(ours) + 1)}  # so many cannot all be ours
+    page = workload.client.request("GET", resource.path(), query=query, accept=METADATA_LIST, subject=f"{kind} list")
+    found = [key for key in map(key_of, page.get("items") or []) if key not in ours]
     if not found:
         return ""
-    metadata = found[0]["metadata"]
-    more = dig(page, "metadata.remainingItemCount", 0)
-    example = f"{metadata.get('namespace', '')}/{metadata['name']}".lstrip("/")
-    return (
-        f"kept: {kind} {example}" + (f" and {more} more objects" if more else "") + " would be deleted with it and "
-        f"are not ours; delete them, or annotate the Cluster with {PREFIX}prune-crds: true"
-    )
+    more = len(found) - 1 + int(dig(page, "metadata.remainingItemCount", 0))
+    some = f"{kind} {found[0]}" + (f" and {more} more objects" if more else "")
+    return f"{some} would be deleted with it and are not ours"
 
 
-def linger(workload: Workload, entries: Iterable[Entry]) -> dict[Identity, str]:
+def linger(workload: Workload, entries: Iterable[Entry], owner: Owner | None = None) -> dict[Identity, str]:
     """Waits a while for what was deleted and takes its time: custom resources and CRDs. Returns what holds the rest.
 
     Raises `ApiError`.
@@ -103,7 +104,7 @@ def linger(workload: Workload, entries: Iterable[Entry]) -> dict[Identity, str]:
     waiting = [entry for entry in entries if is_custom(entry) or (entry.group, entry.kind) == (CRD.group, CRD.kind)]
     deadline, pause = time.monotonic() + _GONE_WITHIN, 0.02
     while waiting:
-        left = _left(workload, waiting)
+        left = _left(workload, waiting, owner or Owner())
         if not left or time.monotonic() > deadline:
             return {who: f"finalizers hold it: {', '.join(names) or 'none'}" for who, names in left.items()}
         if len(left) < len(waiting):  # some went: the rest have their time, too
@@ -114,7 +115,7 @@ def linger(workload: Workload, entries: Iterable[Entry]) -> dict[Identity, str]:
     return {}
 
 
-def _left(workload: Workload, entries: Sequence[Entry]) -> dict[Identity, list[str]]:
+def _left(workload: Workload, entries: Sequence[Entry], owner: Owner) -> dict[Identity, list[str]]:
     """The finalizers of those that are still there: by one list for each kind and namespace, or by a look at each."""
     left: dict[Identity, list[str]] = {}
     places: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
@@ -124,11 +125,11 @@ def _left(workload: Workload, entries: Sequence[Entry]) -> dict[Identity, list[s
         resource = workload.discovery.resource(api_version, kind)
         if resource is None:
             continue
-        there = {obj["metadata"]["name"]: obj["metadata"] for obj in _look(workload, resource, namespace, members)}
+        there = {obj["metadata"]["name"]: obj for obj in _look(workload, resource, namespace, members)}
         for entry in members:
-            metadata = there.get(entry.name)
-            if metadata is not None and entry.uid in ("", metadata["uid"]):
-                left[entry.identity] = metadata.get("finalizers") or []
+            live = there.get(entry.name)
+            if live is not None and owner.has(live, entry):
+                left[entry.identity] = live["metadata"].get("finalizers") or []
     return left
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from threading import Event as Flag
 
 from ..charts.manifests import Identity, identity, waves
@@ -136,11 +137,15 @@ class _Run:
             raise Incomplete(outcome, unavailable=self.stopped.is_set())
         return outcome
 
+    @cached_property
+    def _known(self) -> set[Identity]:
+        return self.rollout.plan.known
+
     def _prune_one(self, entry: Entry) -> Entry | None:
         if self.stopped.is_set():
             return replace(entry, status=NOT_SYNCED, error="not pruned: the API server stopped answering")
         try:
-            return prune(self.rollout.workload, entry, self.rollout.policy)
+            return prune(self.rollout.workload, entry, self.rollout.policy, self._known)
         except Unavailable as error:
             self._heed(error)
             return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error.detail}")
@@ -149,7 +154,7 @@ class _Run:
         """The results with what does not go, though it was deleted."""
         deleted = [entry for entry, result in zip(wave, results, strict=True) if result is None]
         try:
-            lingering = linger(self.rollout.workload, deleted)
+            lingering = linger(self.rollout.workload, deleted, self.rollout.policy.owner)
             held = {who: f"it is being deleted, its {why}" for who, why in lingering.items()}
         except ApiError as error:
             held = {entry.identity: error.detail for entry in deleted}

@@ -9,7 +9,7 @@ from ..clients import Workload
 from ..effects import MANAGER
 from ..kube import Key, Object, Resource, dig
 from ..kube.crds import CRD
-from .apply import apply
+from .apply import apply, refuse_anothers
 from .fields import contains, differences, with_live
 from .inventory import SYNCED, Entry, Step, content_hash
 from .live import same
@@ -63,7 +63,9 @@ class Applier:
         return replace(done, drift=drift) if done.written else done
 
     def _apply(self, step: Step, obj: Object, before: Object | None = None) -> Done:
-        applied = apply(self.workload, self._resource(obj), obj, self.policy)
+        if before is not None:
+            refuse_anothers(self.workload, before, self.policy)
+        applied = apply(self.workload, self._resource(obj), obj, self.policy, new=step.new)
         live = applied.live
         return Done(
             self._synced(step, live),

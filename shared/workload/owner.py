@@ -1,0 +1,42 @@
+"""On whose behalf objects are applied, and by what they are known as its own.
+
+All objects of ours carry one common label. In a cluster of their own (addons) that is enough; where several owners
+apply to one cluster, each has a mark of its own beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..charts.manifests import Identity
+from ..kube import Client, Object, dig
+from .inventory import Entry, is_owned
+
+Claim = Callable[[Client, str, Identity], str]
+"""Which owner with this mark needs the object: as people call it, empty where there is none. May raise `ApiError`."""
+
+
+def _nobody(_client: Client, _mark: str, _who: Identity) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """`kind` is that of the object on which people annotate what they want."""
+
+    kind: str = "Cluster"
+    label: str = ""
+    """Its value on an object is the mark; empty where the common label is all that there is."""
+    mark: str = ""
+    claim: Claim = _nobody
+
+    def mark_of(self, live: Object) -> str:
+        return str(dig(live, ("metadata", "labels", self.label), "")) if self.label else ""
+
+    def has(self, live: Object, entry: Entry | None = None) -> bool:
+        """Whether an object is this owner's, as the `entry` was. With our own mark it is, also if it was made anew."""
+        found = self.mark_of(live)
+        if not is_owned(live) or found not in ("", self.mark):
+            return False
+        return bool(found) or entry is None or entry.uid in ("", live["metadata"]["uid"])

@@ -1,0 +1,255 @@
+"""Whose an object is: one provider's, another's, a cluster stack's, or somebody's who was there before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, PROVIDER_LABEL
+from shared.kube import Key, Object, Resource, dig
+from shared.kube.crds import CRD
+from shared.runtime.function import Function
+from shared.workload.inventory import OWNED, OWNED_LABEL
+from tests.support import objects
+from tests.support.made_up import MadeUp
+from tests.support.provider_releases import CLUSTER_ROLE, cluster_role, config_map, crd, widget
+from tests.support.provider_world import Providers
+
+EVENT = Resource("", "v1", "Event", "events")
+WIDGET = widget("common")
+KIND = Key("", "widgets.common.example.com")
+ROLE = Key("", "common-role")
+PRUNE = "annotate the {} with capi-functions.dev/prune-crds: true"
+
+
+@pytest.fixture
+def core(providers: Providers, tmp_path: Path) -> MadeUp:
+    """Installed, since the others wait for it."""
+    providers.releases.append(tmp_path)
+    core = MadeUp(providers, tmp_path)
+    core.publish("v1.1.0")
+    core.install("v1.1.0")
+    return core
+
+
+@pytest.fixture
+def bootstrap(core: MadeUp) -> MadeUp:
+    """v1.1.0 has the common objects, v1.2.0 has not."""
+    return sharing(MadeUp(core.providers, core.folder, BOOTSTRAP, "same", "b-system"), "v1.1.0", "v1.2.0")
+
+
+@pytest.fixture
+def infrastructure(core: MadeUp) -> MadeUp:
+    """v1.2.0 has the common objects, v1.1.0 has not."""
+    return sharing(MadeUp(core.providers, core.folder, INFRASTRUCTURE, "same", "i-system"), "v1.2.0", "v1.1.0")
+
+
+def sharing(provider: MadeUp, one: str, other: str) -> MadeUp:
+    own = config_map("own", provider.label)
+    provider.publish(one, [crd("common"), cluster_role(ROLE.name, provider.label), own])
+    provider.publish(other, [own])
+    return provider
+
+
+def common(providers: Providers) -> list[Object | None]:
+    return [providers.client.find(CRD, KIND), providers.client.find(CLUSTER_ROLE, ROLE)]
+
+
+def owners(providers: Providers) -> list[str]:
+    """The providers that the common objects belong to, by their labels; empty for what is not there."""
+    return [dig(obj, ("metadata", "labels", PROVIDER_LABEL), "") for obj in common(providers)]
+
+
+def somebodys(providers: Providers, namespace: str, **labels: str) -> Key:
+    metadata = {"labels": labels}
+    providers.client.create(WIDGET, objects.manifest(WIDGET, "mine", providers.namespace(namespace), metadata=metadata))
+    return Key(namespace, "mine")
+
+
+def listed(provider: MadeUp) -> dict[str, str]:
+    return {entry["name"]: entry["status"] for entry in dig(provider.object, "status.resources", [])}
+
+
+# -- two providers -------------------------------------------------------------------------------------------------
+
+
+def test_one_that_another_has_is_refused(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
+    providers = bootstrap.providers
+    bootstrap.install("v1.1.0")
+    before = [obj["metadata"]["resourceVersion"] for obj in common(providers) if obj]
+    infrastructure.want("v1.2.0")
+    infrastructure.look()
+    status, reason, message = infrastructure.told()
+    assert (status, reason) == ("False", "InstallFailed")
+    assert "ClusterRole common-role: " in message or "CustomResourceDefinition widgets.common.example.com: " in message
+    assert "it belongs to BootstrapProvider b-system/same" in message
+    assert "delete that one" in message
+    assert [obj["metadata"]["resourceVersion"] for obj in common(providers) if obj] == before
+    bootstrap.look()
+    assert bootstrap.told("Ready")[0] == "True"
+    # The one that was refused goes without taking anything along.
+    infrastructure.delete()
+    assert providers.client.find(infrastructure.kind.resource, infrastructure.at) is None
+    assert owners(providers) == ["bootstrap-same"] * 2
+    bootstrap.delete()
+    assert common(providers) == [None, None]
+
+
+def test_the_way_out_is_to_delete_the_other(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
+    bootstrap.install("v1.1.0")
+    infrastructure.want("v1.2.0")
+    infrastructure.look()
+    bootstrap.delete()
+    infrastructure.install("v1.2.0")
+    assert owners(bootstrap.providers) == ["infrastructure-same"] * 2
+
+
+@pytest.mark.parametrize("in_use", [False, True], ids=["unused", "in use"])
+@pytest.mark.parametrize("receiver_first", [False, True], ids=["giver first", "receiver first"])
+def test_an_object_that_moves(bootstrap: MadeUp, infrastructure: MadeUp, *, receiver_first: bool, in_use: bool) -> None:
+    """From one provider to the other with an upgrade of both; a kind that is in use moves with its objects."""
+    providers = bootstrap.providers
+    bootstrap.install("v1.1.0")
+    infrastructure.install("v1.1.0")
+    if in_use:
+        somebodys(providers, "b-system")
+    if receiver_first:
+        infrastructure.want("v1.2.0")
+        infrastructure.look()
+        assert infrastructure.told()[:2] == ("False", "InstallFailed")
+    bootstrap.install("v1.2.0")
+    infrastructure.install("v1.2.0")
+    assert owners(providers) == ["infrastructure-same"] * 2
+    bootstrap.providers.settle(*bootstrap.key, resync=True)
+    assert set(listed(bootstrap)) == {"own", bootstrap.label}
+    assert bootstrap.told("Ready")[0] == "True"
+    bootstrap.delete()
+    assert owners(providers) == ["infrastructure-same"] * 2
+    if in_use:
+        assert providers.client.find(WIDGET, Key("b-system", "mine"))
+        providers.client.delete(WIDGET, Key("b-system", "mine"))
+
+
+def test_what_went_to_another_comes_back_only_with_its_consent(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
+    providers = bootstrap.providers
+    bootstrap.install("v1.1.0")
+    infrastructure.install("v1.1.0")
+    somebodys(providers, "b-system")
+    bootstrap.install("v1.2.0")
+    assert listed(bootstrap)[KIND.name] == "kept"
+    infrastructure.install("v1.2.0")
+    sharing(bootstrap, "v1.3.0", "v1.4.0")
+    bootstrap.want("v1.3.0")
+    bootstrap.look()
+    assert "it belongs to InfrastructureProvider i-system/same" in bootstrap.told()[2]
+    assert owners(providers) == ["infrastructure-same"] * 2
+    providers.client.delete(WIDGET, Key("b-system", "mine"))
+
+
+def test_one_that_was_relabelled_is_another_s(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
+    """Found at the next look at everything, and neither written nor deleted."""
+    providers = bootstrap.providers
+    bootstrap.install("v1.1.0")
+    infrastructure.install("v1.1.0")
+    patch = {"metadata": {"labels": {PROVIDER_LABEL: "infrastructure-same"}}}
+    providers.client.patch(CLUSTER_ROLE, ROLE, patch)
+    bootstrap.delete()
+    assert owners(providers) == ["", "infrastructure-same"]
+    providers.client.delete(CLUSTER_ROLE, ROLE)
+
+
+# -- a provider and cluster stacks ---------------------------------------------------------------------------------
+
+
+def test_a_kind_stays_with_a_cluster_stack_s_objects(bootstrap: MadeUp) -> None:
+    providers = bootstrap.providers
+    bootstrap.install("v1.1.0")
+    template = somebodys(providers, "b-system", **{OWNED_LABEL: OWNED})
+    bootstrap.install("v1.2.0")
+    assert providers.client.find(WIDGET, template)
+    assert listed(bootstrap)[KIND.name] == "kept"
+    [entry] = [entry for entry in dig(bootstrap.object, "status.resources") if entry["name"] == KIND.name]
+    assert "Widget b-system/mine" in entry["error"]
+    assert PRUNE.format("BootstrapProvider") in entry["error"]
+    providers.client.delete(WIDGET, template)
+
+
+# -- somebody who was there before ---------------------------------------------------------------------------------
+
+
+def test_what_was_there_is_taken_over_and_told(core: MadeUp) -> None:
+    client = core.providers.client
+    theirs = [
+        {
+            **objects.manifest(CLUSTER_ROLE, "ops-team"),
+            "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+        },
+        crd("common"),
+    ]
+    client.apply(CLUSTER_ROLE, theirs[0], manager="kubectl-by-hand")
+    client.apply(CRD, theirs[1], manager="a-chart")
+    core.publish("v1.2.0", [cluster_role("ops-team", "x"), crd("common"), config_map("own", "1")])
+    core.install("v1.2.0")
+    [told] = [event for event in client.list(EVENT, core.namespace) if event["reason"] == "ObjectsTakenOver"]
+    assert told["type"] == "Warning"
+    assert told["involvedObject"]["uid"] == core.object["metadata"]["uid"]
+    assert "ClusterRole ops-team (kubectl-by-hand)" in told["message"]
+    assert f"CustomResourceDefinition {KIND.name} (a-chart)" in told["message"]
+    assert "own" not in told["message"]
+    core.providers.settle(*core.key, resync=True)
+    assert len([event for event in client.list(EVENT, core.namespace) if event["reason"] == "ObjectsTakenOver"]) == 1
+
+
+def test_messages_name_the_provider_s_kind(core: MadeUp) -> None:
+    core.publish("v1.2.0", [cluster_role("ops-team", "x")])
+    client = core.providers.client
+    client.apply(CLUSTER_ROLE, cluster_role("ops-team", "theirs"), manager="kubectl-by-hand")
+    core.want("v1.2.0", {"capi-functions.dev/conflicts": "fail"})
+    core.look()
+    message = core.told()[2]
+    assert "annotate the CoreProvider with capi-functions.dev/conflicts: force or yield" in message
+    client.delete(CLUSTER_ROLE, Key("", "ops-team"))
+
+
+# -- one that was made anew ----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_what_a_repair_made_anew_goes_with_the_provider(core: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process died before it could say that the object has another uid."""
+    client = core.providers.client
+    core.publish("v1.2.0", [cluster_role(ROLE.name, "x"), config_map("own", "1")])
+    core.install("v1.2.0")
+    client.delete(CLUSTER_ROLE, ROLE)
+    conclude = Function._conclude
+
+    def dying(self: Function, *arguments: object) -> object:
+        if self.name == "provider_install":
+            raise Killed
+        return conclude(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Function, "_conclude", dying)
+        with pytest.raises(Killed):
+            core.providers.settle(*core.key, resync=True)
+    made_anew = client.get(CLUSTER_ROLE, ROLE)
+    assert made_anew["metadata"]["uid"] not in core.providers.listed(*core.key).values()
+    core.delete()
+    assert client.find(CORE.resource, core.at) is None
+    assert client.find(CLUSTER_ROLE, ROLE) is None
+
+
+def test_what_somebody_else_made_anew_stays(core: MadeUp) -> None:
+    client = core.providers.client
+    core.publish("v1.2.0", [cluster_role(ROLE.name, "x"), config_map("own", "1")])
+    core.install("v1.2.0")
+    client.delete(CLUSTER_ROLE, ROLE)
+    client.create(CLUSTER_ROLE, cluster_role(ROLE.name, "theirs"))
+    core.delete()
+    assert client.find(CORE.resource, core.at) is None
+    assert client.find(CLUSTER_ROLE, ROLE)
+    client.delete(CLUSTER_ROLE, ROLE)
