@@ -1,0 +1,241 @@
+"""When a provider goes, and what goes with it: by its own record, whatever labels others have put on their objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from shared.api.conditions import get_condition
+from shared.api.provider import BOOTSTRAP, COMPONENT_LABEL, FINALIZER, INFRASTRUCTURE, PROVIDER_LABEL
+from shared.api.resources import CONFIG_MAP
+from shared.kube import ApiError, Key, Object, Resource, dig
+from shared.kube.crds import CRD
+from shared.providers import phases
+from tests.support.made_up import MadeUp
+from tests.support.provider_releases import (
+    CLUSTER_ROLE,
+    WEBHOOKS,
+    cluster_role,
+    config_map,
+    crd,
+    webhook,
+    whole,
+    widget,
+)
+from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.until import until
+
+SPACE = "made-up-system"
+ELSEWHERE = "elsewhere"
+GADGET = Resource("gadgets.example.com", "v1", "Gadget", "gadgets")
+WIDGET = widget("made-up")
+
+
+@pytest.fixture
+def core(providers: Providers, tmp_path: Path) -> MadeUp:
+    providers.releases.append(tmp_path)
+    return MadeUp(providers, tmp_path)
+
+
+def told(core: MadeUp) -> tuple[str, str, str]:
+    return core.told("Deleting")
+
+
+def gone(provider: MadeUp) -> bool:
+    return provider.providers.client.find(provider.kind.resource, provider.at) is None
+
+
+# -- what speaks against it ----------------------------------------------------------------------------------------
+
+
+def test_objects_of_all_its_kinds_are_counted(core: MadeUp) -> None:
+    providers = core.providers
+    core.publish("v1.1.0", [gadgets(), crd("without-any"), *whole("made-up", "v1.1.0")])
+    core.install("v1.1.0")
+    objects = [(WIDGET, Key(SPACE, "one")), (WIDGET, Key(SPACE, "two")), (WIDGET, Key(ELSEWHERE, "one"))]
+    objects += [(GADGET, Key(SPACE, "one")), (GADGET, Key(ELSEWHERE, "one"))]
+    for resource, key in objects:
+        make(providers, resource, key)
+    brought = providers.brought()
+    providers.client.delete(core.kind.resource, core.at)
+    for number in range(len(objects)):
+        assert providers.settle(*core.key).retry_after == 20.0
+        status, reason, message = told(core)
+        assert (status, reason) == ("True", "CustomResourcesExist")
+        left = [resource.kind for resource, _ in objects[number:]]
+        counts = ", ".join(f"{left.count(kind)} {kind}" for kind in ("Gadget", "Widget") if kind in left)
+        assert message.startswith(f"{len(left)} objects of its kinds exist: {counts}; ")
+        assert providers.brought() == brought
+        providers.client.delete(*objects[number])
+    core.look()
+    assert gone(core)
+    assert providers.brought() == {}
+
+
+def gadgets() -> Object:
+    """A second kind."""
+    made = crd("gadgets")
+    made["metadata"]["name"] = "gadgets.gadgets.example.com"
+    made["spec"]["names"] = {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"}
+    return made
+
+
+def make(providers: Providers, resource: Resource, key: Key) -> None:
+    metadata = {"name": key.name, "namespace": providers.namespace(key.namespace)}
+    providers.client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
+
+
+def test_the_core_provider_goes_last(core: MadeUp, tmp_path: Path) -> None:
+    """Others go in any order."""
+    providers = core.providers
+    others = [MadeUp(providers, tmp_path, kind, "other", f"{kind.word}-system") for kind in (INFRASTRUCTURE, BOOTSTRAP)]
+    for provider in (core, *others):
+        provider.publish("v1.1.0")
+        provider.install("v1.1.0")
+    brought = providers.brought()
+    core.delete()
+    for number, other in enumerate(others):
+        status, reason, message = told(core)
+        assert (status, reason) == ("True", "OtherProvidersExist")
+        for each in others:
+            assert (f"{each.kind.kind} {each.at}" in message) is (each in others[number:])
+        assert core.value == "v1.1.0"
+        other.delete()
+        assert gone(other)
+        core.look()
+    assert gone(core)
+    assert len(brought) >= 3
+    assert providers.brought() == {}
+
+
+# -- what goes, and what stays -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def refused(providers: Providers, key: Key) -> Iterator[None]:
+    """The API server lets nobody delete this ConfigMap."""
+    registration = "admissionregistration.k8s.io"
+    policy = Resource(registration, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False)
+    binding = Resource(
+        registration, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False
+    )
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}
+    specs = {
+        policy: {
+            "matchConstraints": {"resourceRules": [{**rule, "resourceNames": [key.name]}]},
+            "validations": [{"expression": "false", "message": "it is archived first"}],
+        },
+        binding: {"policyName": "archived", "validationActions": ["Deny"]},
+    }
+    try:
+        for resource, spec in specs.items():
+            body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "archived"}}
+            providers.client.create(resource, {**body, "spec": spec})
+        until(lambda: not may_go(providers, key), "the policy holds")
+        yield
+    finally:
+        for resource in specs:
+            providers.client.delete(resource, Key("", "archived"))
+    until(lambda: may_go(providers, key), "the policy does not hold any more")
+
+
+def may_go(providers: Providers, key: Key) -> bool:
+    try:
+        providers.client.request("DELETE", CONFIG_MAP.path(key.namespace, key.name), query={"dryRun": "All"})
+    except ApiError as error:
+        if "it is archived first" in str(error):
+            return False
+        raise
+    return True
+
+
+def test_what_cannot_be_deleted_is_told_and_holds_the_provider(core: MadeUp) -> None:
+    providers = core.providers
+    core.publish("v1.1.0", whole("made-up", "v1.1.0"))
+    core.install("v1.1.0")
+    key = Key(SPACE, "made-up-settings")
+    with refused(providers, key):
+        providers.client.delete(core.kind.resource, core.at)
+        for _ in range(2):
+            assert providers.settle(*core.key).retry_after == 10.0
+            status, reason, message = core.told()
+            assert (status, reason) == ("False", "OldComponentsDeletionError")
+            assert f"ConfigMap {key}" in message
+            assert "it is archived first" in message
+            assert dig(core.object, "metadata.finalizers") == [FINALIZER]
+            # All else is gone, except for its kinds, which go last; what is left is on record.
+            assert set(providers.brought()) == set(providers.listed(*core.key))
+            assert set(providers.brought()) - {f"{CRD.kind} widgets.made-up.example.com"} == {f"ConfigMap {key}"}
+    core.look()
+    assert gone(core)
+    assert providers.brought() == {}
+
+
+@pytest.fixture
+def foreign(core: MadeUp) -> Iterator[dict[tuple[Resource, Key], str]]:
+    """The uids of somebody else's objects, with and without the provider's labels."""
+    providers, client = core.providers, core.providers.client
+    labels = {COMPONENT_LABEL: "", PROVIDER_LABEL: core.label}
+    found: dict[tuple[Resource, Key], str] = {}
+    for resource, namespace, obj in (
+        *((CONFIG_MAP, SPACE, config_map(name, "theirs")) for name in ("labelled", "plain")),
+        *((CONFIG_MAP, ELSEWHERE, config_map(name, "theirs")) for name in ("labelled", "made-up-settings")),
+        *((CLUSTER_ROLE, "", cluster_role(name, "theirs")) for name in ("labelled", "plain", f"{SPACE}-labelled")),
+        (WEBHOOKS, "", webhook("labelled")),
+    ):
+        metadata: Object = {"name": obj["metadata"]["name"], "labels": {} if "plain" in str(obj) else labels}
+        if namespace:
+            metadata["namespace"] = providers.namespace(namespace)
+        made = client.create(resource, {**obj, "metadata": metadata})
+        found[resource, Key(namespace, metadata["name"])] = made["metadata"]["uid"]
+    yield found
+    for resource, key in found:
+        client.delete(resource, key)
+
+
+def test_what_others_have_made_stays(core: MadeUp, foreign: dict[tuple[Resource, Key], str]) -> None:
+    """Also what they made anew in the place of an object that the provider had brought."""
+    providers, client = core.providers, core.providers.client
+    core.publish("v1.1.0", whole("made-up", "v1.1.0"))
+    core.install("v1.1.0")
+    place = (CONFIG_MAP, Key(SPACE, "made-up-settings"))
+    before = client.get(*place)
+    client.delete(*place)
+    metadata = {name: before["metadata"][name] for name in ("name", "namespace", "labels")}
+    foreign[place] = client.create(CONFIG_MAP, {**config_map("", "theirs"), "metadata": metadata})["metadata"]["uid"]
+
+    ours = set(providers.listed(*core.key))
+    core.delete()
+    assert gone(core)
+    assert {place: client.get(*place)["metadata"]["uid"] for place in foreign} == foreign
+    assert len(ours) > 10
+    assert ours & set(providers.brought()) == {f"ConfigMap {place[1]}"}
+    assert client.find(NAMESPACE, Key("", SPACE))
+
+
+# -- what goes already ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [phases.CHECKED, phases.FETCHED, phases.INSTALLED])
+def test_one_that_goes_gets_nothing_more(core: MadeUp, step: str) -> None:
+    """Somebody's finalizer holds it. It has none of ours, and nothing that goes may be given one."""
+    providers, client = core.providers, core.providers.client
+    core.publish("v1.1.0", whole("made-up", "v1.1.0"))
+    core.want("v1.1.0")
+    client.patch(core.kind.resource, core.at, {"metadata": {"finalizers": ["example.com/held"]}})
+    providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
+    assert get_condition(dig(core.object, "status.conditions"), "ProviderInstalled") is None
+    client.delete(core.kind.resource, core.at)
+    going = core.object
+    for resync in (False, True):
+        answer = providers.send(phases.next_step(step, going, resync=resync))
+        assert (answer.status, answer.retry_after) == (204, None)
+        providers.settle(*core.key, resync=resync)
+    assert core.object == going
+    assert dig(going, "metadata.finalizers") == ["example.com/held"]
+    assert providers.brought() == {}
+    client.patch(core.kind.resource, core.at, {"metadata": {"finalizers": None}})
+    assert gone(core)

@@ -1,0 +1,283 @@
+"""What stands before a backend comes once that runs, and a provider is ready only where its backends answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from shared.api.conditions import rfc3339
+from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, SECRET
+from shared.kube import Key, Object, Resource, dig, key_of
+from shared.kube.crds import CRD
+from shared.workload.readiness import unready
+from tests.support.controllers import PENDING, POD
+from tests.support.made_up import MadeUp
+from tests.support.provider_releases import SERVICE, WEBHOOKS, deployment, service, webhook, whole
+from tests.support.provider_world import Providers
+from tests.support.until import until
+
+SPACE = "made-up-system"
+MANAGER = Key(SPACE, "made-up-controller-manager")
+AGENTS = Key(SPACE, "made-up-agents")
+BACKEND = "made-up-webhook"
+WORKLOADS = ((DEPLOYMENT, MANAGER, "updatedReplicas"), (DAEMON_SET, AGENTS, "updatedNumberScheduled"))
+
+MUTATING = Resource(
+    WEBHOOKS.group, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
+)
+API_SERVICE = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
+LATE = (
+    (WEBHOOKS, "made-up-validating"),
+    (MUTATING, "made-up-mutating"),
+    (API_SERVICE, "v1.aggregated.example.com"),
+)
+ALL = [resource.kind for resource, _ in LATE]
+
+
+@pytest.fixture
+def core(providers: Providers, tmp_path: Path) -> MadeUp:
+    providers.releases.append(tmp_path)
+    return MadeUp(providers, tmp_path)
+
+
+def wanted(core: MadeUp, objects: list[Object], annotations: Mapping[str, str] | None = None) -> None:
+    """A version of these objects, which then is installed as far as that can be."""
+    core.publish("v1.1.0", objects)
+    core.want("v1.1.0", {f"capi-functions.dev/{name}": value for name, value in (annotations or {}).items()})
+    core.look()
+
+
+def there(core: MadeUp) -> list[str]:
+    """The kinds that stand before a backend, of which the provider has brought its object."""
+    return [resource.kind for resource, name in LATE if core.providers.client.find(resource, Key("", name))]
+
+
+def every_kind() -> list[Object]:
+    """A provider with one object of each kind that stands before a backend."""
+    validating, mutating = webhook("made-up"), webhook("made-up")
+    mutating |= {"kind": MUTATING.kind, "metadata": {**mutating["metadata"], "name": "made-up-mutating"}}
+    aggregated: Object = {
+        "apiVersion": API_SERVICE.api_version,
+        "kind": API_SERVICE.kind,
+        "metadata": {
+            "name": "v1.aggregated.example.com",
+            "annotations": dig(validating, "metadata.annotations"),
+        },
+        "spec": {
+            "group": "aggregated.example.com",
+            "version": "v1",
+            "groupPriorityMinimum": 1000,
+            "versionPriority": 10,
+            "service": {"name": BACKEND, "namespace": "system"},
+        },
+    }
+    return [aggregated, mutating, *whole("made-up", "v1.1.0")]
+
+
+def pending(workload: Object) -> Object:
+    """The same, with pods that do not start until `start`."""
+    metadata = workload["spec"]["template"]["metadata"]
+    metadata["labels"] = {**metadata["labels"], **PENDING}
+    return workload
+
+
+def held_back() -> list[Object]:
+    return [pending(obj) if obj["kind"] == DEPLOYMENT.kind else obj for obj in every_kind()]
+
+
+def start(core: MadeUp, resource: Resource, key: Key) -> None:
+    """Its pods start, it runs, and this is told."""
+    client, labels = core.providers.client, {"metadata": {"labels": dict.fromkeys(PENDING)}}
+    app = dig(client.get(resource, key), "spec.selector.matchLabels.app")
+
+    def runs() -> bool:
+        for pod in list(client.list(POD, SPACE, selector=f"app={app}")):
+            client.patch(POD, key_of(pod), labels)
+        return not unready(client.get(resource, key))
+
+    until(runs, f"{resource.kind} {key} runs")
+    hear(core, resource, key)
+
+
+def hear(core: MadeUp, resource: Resource, key: Key) -> str:
+    """An event about this workload; the answer's message."""
+    return core.providers.tell(core.providers.client.get(resource, key), resource).message
+
+
+def agents() -> Object:
+    """What runs on every node."""
+    template = deployment("made-up-agents", "v1.1.0")["spec"]
+    return {
+        "apiVersion": DAEMON_SET.api_version,
+        "kind": DAEMON_SET.kind,
+        "metadata": {"name": AGENTS.name},
+        "spec": {name: template[name] for name in ("selector", "template")},
+    }
+
+
+# -- what comes late -----------------------------------------------------------------------------------------------
+
+
+def test_before_their_backend_runs_there_are_none(core: MadeUp) -> None:
+    providers = core.providers
+    wanted(core, held_back())
+    for _ in range(2):  # looking again changes nothing
+        assert providers.settle(*core.key).retry_after == 15.0
+        status, reason, message = core.told()
+        assert (status, reason) == ("False", "WaitingForBackends")
+        assert f"Deployment {MANAGER}" in message
+        assert hear(core, DEPLOYMENT, MANAGER) == "not installed yet"
+        assert there(core) == []
+    assert providers.client.find(CRD, Key("", "widgets.made-up.example.com"))
+    start(core, DEPLOYMENT, MANAGER)
+    assert core.told()[0] == "True"
+    assert there(core) == ALL
+    assert providers.brought() == providers.listed(*core.key)
+
+
+def test_each_has_the_authority_and_the_service_of_its_provider(core: MadeUp) -> None:
+    core.publish("v1.1.0", every_kind())
+    core.install("v1.1.0")
+    client = core.providers.client
+    authority = dig(client.get(SECRET, Key(SPACE, "made-up-webhook-cert")), ("data", "ca.crt"))
+    for resource, name in LATE:
+        obj = client.get(resource, Key("", name))
+        backend = obj["spec"] if resource is API_SERVICE else dig(obj, "webhooks")[0]["clientConfig"]
+        assert backend["caBundle"] == authority, resource.kind
+        assert backend["service"]["namespace"] == SPACE, resource.kind
+
+
+def test_daemons_are_backends(core: MadeUp) -> None:
+    wanted(core, [pending(agents()), *every_kind()])
+    until(lambda: not unready(core.providers.client.get(DEPLOYMENT, MANAGER)), "the other one runs")
+    core.look()
+    status, reason, message = core.told()
+    assert (status, reason) == ("False", "WaitingForBackends")
+    assert f"DaemonSet {AGENTS}" in message
+    assert str(MANAGER) not in message
+    assert there(core) == []
+    start(core, DAEMON_SET, AGENTS)
+    assert core.told()[0] == "True"
+    assert there(core) == ALL
+
+
+@pytest.mark.parametrize(("annotations", "seconds"), [({}, 600), ({"wait-timeout": "60"}, 60)])
+def test_after_the_timeout_they_come_all_the_same(core: MadeUp, annotations: dict[str, str], seconds: int) -> None:
+    wanted(core, held_back(), annotations)
+    waited(core, seconds - 30)
+    core.look()
+    assert there(core) == []
+    assert core.told()[1] == "WaitingForBackends"
+    waited(core, seconds + 1)
+    core.look()
+    assert there(core) == ALL
+    assert core.told()[0] == "True"
+    status, reason, message = core.told("Ready")
+    assert (status, reason) == ("False", "WorkloadsUnavailable")
+    assert f"Deployment {MANAGER}" in message
+
+
+def waited(core: MadeUp, seconds: int) -> None:
+    """As if it had been begun so long ago."""
+    then = rfc3339(datetime.now(UTC) - timedelta(seconds=seconds))
+    conditions = [{**each, "lastTransitionTime": then} for each in dig(core.object, "status.conditions")]
+    status = {"conditions": conditions, "target": {"begun": then}}
+    core.providers.client.patch(core.kind.resource, core.at, {"status": status}, subresource="status")
+
+
+def test_where_nothing_is_waited_for_they_come_at_once(core: MadeUp) -> None:
+    wanted(core, held_back(), {"wait": "false"})
+    assert there(core) == ALL
+    assert core.told("Ready")[0] == "True"
+
+
+# -- what works ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(core: MadeUp) -> Iterator[None]:
+    """What somebody says of the Service's backend goes in the end, since the namespace stays."""
+    yield
+    core.providers.client.delete(ENDPOINT_SLICE, Key(SPACE, BACKEND))
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("resource", [WEBHOOKS, MUTATING], ids=lambda resource: resource.kind)
+def test_webhooks_that_nobody_answers(core: MadeUp, resource: Resource) -> None:
+    """Their Service has no selector: what answers them runs elsewhere, and somebody else says where."""
+    backend, configuration = service("made-up"), {**webhook("made-up"), "kind": resource.kind}
+    del backend["spec"]["selector"]
+    changed = {SERVICE.kind: backend, WEBHOOKS.kind: configuration}
+    wanted(core, [changed.get(obj["kind"], obj) for obj in whole("made-up", "v1.1.0")])
+    start(core, DEPLOYMENT, MANAGER)
+    status, reason, message = core.told("ComponentsAvailable")
+    assert (status, reason) == ("False", "WebhooksNotAnswering")
+    assert f"{resource.kind} made-up-validating: Service {SPACE}/{BACKEND} has no endpoint" in message
+    assert core.told("Ready")[:2] == ("False", "WebhooksNotAnswering")
+
+    for ready in (False, True):
+        endpoint(core, ready=ready)
+        assert says(core, DEPLOYMENT, MANAGER)[0] == str(ready)
+
+
+def endpoint(core: MadeUp, *, ready: bool) -> None:
+    metadata = {"name": BACKEND, "namespace": SPACE, "labels": {"kubernetes.io/service-name": BACKEND}}
+    found: Object = {
+        "apiVersion": ENDPOINT_SLICE.api_version,
+        "kind": ENDPOINT_SLICE.kind,
+        "metadata": metadata,
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": ready}}],
+    }
+    core.providers.client.apply(ENDPOINT_SLICE, found, manager="user")
+
+
+@pytest.mark.parametrize(("resource", "key", "updated"), WORKLOADS, ids=["Deployment", "DaemonSet"])
+def test_workloads_that_do_not_run_any_more(core: MadeUp, resource: Resource, key: Key, updated: str) -> None:
+    """They are told also while former pods run still; what was taken away is put back."""
+    client = core.providers.client
+    core.publish("v1.1.0", [agents(), *whole("made-up", "v1.1.0")])
+    core.install("v1.1.0")
+    until(lambda: says(core, resource, key) == ("True", "Ready"), "all is well")
+    client.patch(resource, key, of_pods(PENDING))  # by hand: what comes up from now on does not start
+    until(lambda: observed(client.get(resource, key)) and dig(client.get(resource, key), f"status.{updated}"))
+    assert says(core, resource, key) == ("False", "WorkloadsUnavailable")
+    assert f"{resource.kind} {key}" in core.told("Ready")[2]
+    client.patch(resource, key, of_pods(dict.fromkeys(PENDING)))
+    until(lambda: says(core, resource, key)[0] == "True", "all is well again")
+
+    before = client.get(resource, key)
+    client.delete(resource, key)
+    core.providers.tell(before, resource, "delete")
+    assert client.get(resource, key)["metadata"]["uid"] != before["metadata"]["uid"]
+    until(lambda: says(core, resource, key)[0] == "True", "all is well once more")
+
+
+def of_pods(labels: Mapping[str, str | None]) -> Object:
+    return {"spec": {"template": {"metadata": {"labels": labels}}}}
+
+
+def observed(obj: Object) -> bool:
+    return bool(dig(obj, "status.observedGeneration") == dig(obj, "metadata.generation"))
+
+
+def says(core: MadeUp, resource: Resource, key: Key) -> tuple[str, str]:
+    """Status and reason of `Ready` after an event about this workload."""
+    hear(core, resource, key)
+    return core.told("Ready")[:2]
+
+
+def test_kinds_that_are_not_served_any_more(core: MadeUp) -> None:
+    providers, name = core.providers, "widgets.made-up.example.com"
+    core.publish("v1.1.0", whole("made-up", "v1.1.0"))
+    core.install("v1.1.0")
+    providers.client.delete(CRD, Key("", name))
+    until(lambda: providers.client.find(CRD, Key("", name)) is None)
+    providers.clients.discovery.forget()  # as whoever starts now
+    assert says(core, DEPLOYMENT, MANAGER) == ("False", "KindsNotServed")
+    assert name in core.told("ComponentsAvailable")[2]
+    providers.settle(*core.key, resync=True)
+    until(lambda: says(core, DEPLOYMENT, MANAGER)[0] == "True", "the kind is there again")
