@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from rich.markup import escape
 
 from shared.releases.naming import ReleaseName
-from shared.workload.diff import ABSENT, WITHHELD, Field
 from shared.workload.preview import Change
 
+from . import differences
 from .forecast import Forecast, Part
-from .text import plain, value
+from .text import plain
 
 _MARKS = {
     "create": ("+", "green"),
@@ -89,14 +89,6 @@ def _change(change: Change) -> Iterator[str]:
     named = f"{change.entry}  [{change.entry.api_version}]" if change.action == "unknown" else str(change.entry)
     yield f"  [{colour}]{mark} {change.action:<9}[/{colour}] {escape(plain(named + reason, most=1000))}"
     for field in change.fields:
-        yield "      " + escape(f"{plain(field.path)}: {_difference(field)}")
+        yield from ("      " + escape(line) for line in differences.lines(field))
     for held in change.held:
         yield "      " + escape(plain(f"conflict: {held.field} is held by {held.manager}"))
-
-
-def _difference(field: Field) -> str:
-    if WITHHELD in (field.old, field.new):
-        return "(a Secret's: not shown)"
-    if field.old is ABSENT:
-        return f"+ {value(field.new)}"
-    return f"- {value(field.old)}" if field.new is ABSENT else f"{value(field.old)} -> {value(field.new)}"
