@@ -135,6 +135,15 @@ def substituted(text: str, variables: Mapping[str, str], home: Path) -> str:
     return _printed(["generate", "yaml"], variables, home, text)
 
 
+def run_clusterctl(configuration: Path, kubeconfig: Path, *arguments: str) -> str:
+    """What it prints on stdout; with the repository of `configuration`."""
+    files = ["--config", str(configuration), "--kubeconfig", str(kubeconfig)]
+    try:
+        return _printed([*arguments, *files], {}, configuration.parent)
+    except subprocess.CalledProcessError as error:
+        raise AssertionError(f"clusterctl {' '.join(arguments)}: {error.stderr}") from error
+
+
 def _printed(arguments: Sequence[str], variables: Mapping[str, str], home: Path, text: str = "") -> str:
     """By a clusterctl that looks for no newer version of itself, nor for settings of who runs it."""
     folders = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home)}

@@ -1,0 +1,150 @@
+"""clusterctl beside us: its commands take providers that the functions have installed for its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra import control_plane
+from infra.local import crds
+from shared.api.provider import CORE, GROUP, INFRASTRUCTURE, ProviderKind
+from shared.api.resources import CLUSTERCTL_PROVIDER
+from shared.clients import Clients
+from shared.kube import Client, Key, Object, Resource, connect, dig, owner_reference
+from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.providers import CURRENT, PREVIOUS, components, repository, run_clusterctl
+
+PROVIDERS = (
+    (CORE, "cluster-api", "capi-system", "core-components.yaml"),
+    (INFRASTRUCTURE, "docker", "capd-system", "infrastructure-components-development.yaml"),
+)
+CLUSTER = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters")
+DOCKER_CLUSTER = Resource("infrastructure.cluster.x-k8s.io", "v1beta2", "DockerCluster", "dockerclusters")
+ONE = Key("fleet", "one")
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    return repository(tmp_path / "local", PREVIOUS, CURRENT)
+
+
+@pytest.fixture
+def here(provider_plane: Path) -> Path:
+    return control_plane.kubeconfig(provider_plane)
+
+
+def bring(world: Providers, version: str, *wanted: tuple[ProviderKind, str, str, str]) -> None:
+    """Nobody answers their webhooks, so objects of their kinds can only be made without."""
+    world.releases.append(components(version))
+    for kind, name, namespace, file in wanted or PROVIDERS:
+        world.apply(kind, name, namespace, version=version, fetchConfig={"url": world.url(file)})
+        world.until_ready(kind, name, namespace)
+        world.without_webhooks(kind.label(name))
+
+
+@pytest.fixture
+def cluster(providers: Providers) -> Iterator[Object]:
+    """One that is provisioned, with the infrastructure that belongs to it, of providers at the current version."""
+    bring(providers, CURRENT)
+    client, about = providers.client, {"name": ONE.name, "namespace": providers.namespace(ONE.namespace)}
+    reference = {"apiGroup": DOCKER_CLUSTER.group, "kind": DOCKER_CLUSTER.kind, "name": ONE.name}
+    made = client.create(CLUSTER, _object(CLUSTER, about, {"infrastructureRef": reference}))
+    owned = {**about, "ownerReferences": [owner_reference(made)]}
+    client.create(DOCKER_CLUSTER, _object(DOCKER_CLUSTER, owned, {"loadBalancer": {"disable": True}}))
+    initialized = {"type": "ControlPlaneInitialized", "status": "True", "reason": "Initialized", "message": ""}
+    status = {
+        "initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": True},
+        "conditions": [{**initialized, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    }
+    yield client.patch(CLUSTER, ONE, {"status": status}, subresource="status")
+    _remove(client)
+
+
+def _object(resource: Resource, metadata: Object, spec: Object) -> Object:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+
+
+def _remove(client: Client) -> None:
+    for resource in (DOCKER_CLUSTER, CLUSTER):
+        if client.find(resource, ONE):
+            client.delete(resource, ONE)
+
+
+# -- upgrade plan --------------------------------------------------------------------------------------------------
+
+
+def test_upgrade_plan(providers: Providers, configuration: Path, here: Path) -> None:
+    for version, following in ((PREVIOUS, [CURRENT]), (CURRENT, ["Already", "up", "to", "date"])):
+        bring(providers, version)
+        told = run_clusterctl(configuration, here, "upgrade", "plan")
+        rows = [line.split() for line in told.splitlines()]
+        for kind, name, namespace, _ in PROVIDERS:
+            assert [kind.label(name), namespace, kind.kind, version, *following] in rows, told
+        assert "Cluster API contract version" in told
+
+
+# -- describe cluster ----------------------------------------------------------------------------------------------
+
+
+def test_describe_cluster(cluster: Object, configuration: Path, here: Path) -> None:
+    told = run_clusterctl(configuration, here, "describe", "cluster", ONE.name, "-n", ONE.namespace)
+    assert f"Cluster {ONE}" in told
+    assert f"DockerCluster {ONE}" in told
+
+
+# -- move ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(providers: Providers, tmp_path: Path) -> Iterator[tuple[Providers, Path]]:
+    """Another management cluster, whose functions have the same places for releases; and its kubeconfig."""
+    folder = tmp_path / "elsewhere"
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
+    kubeconfig = control_plane.kubeconfig(folder)
+    client, theirs = (connect.from_kubeconfig(str(kubeconfig)) for _ in range(2))
+    groups = (GROUP, CLUSTERCTL_PROVIDER.group)
+    crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") in groups])
+    yield Providers(client, Clients(theirs), providers.site, providers.releases), kubeconfig
+    for each in (client, theirs):
+        each.close()
+    control_plane.stop(folder)
+
+
+def test_move(
+    providers: Providers, cluster: Object, configuration: Path, here: Path, elsewhere: tuple[Providers, Path]
+) -> None:
+    target, kubeconfig = elsewhere
+    move = ("move", "--namespace", ONE.namespace, "--to-kubeconfig", str(kubeconfig))
+    with pytest.raises(AssertionError, match="check Cluster API version"):  # nobody there
+        run_clusterctl(configuration, here, *move)
+    bring(target, CURRENT, PROVIDERS[0])
+    with pytest.raises(AssertionError, match="docker"):  # nobody there for a part of it
+        run_clusterctl(configuration, here, *move)
+    assert providers.client.find(CLUSTER, ONE)
+    bring(target, CURRENT, PROVIDERS[1])
+
+    run_clusterctl(configuration, here, *move)
+    for resource in (CLUSTER, DOCKER_CLUSTER):
+        assert providers.client.find(resource, ONE) is None, f"{resource.kind} {ONE} is still there"
+    moved = target.client.get(CLUSTER, ONE)
+    assert moved["metadata"]["uid"] != cluster["metadata"]["uid"]
+    assert moved["spec"]["infrastructureRef"] == cluster["spec"]["infrastructureRef"]
+    assert not dig(moved, "spec.paused")
+    [owner] = target.client.get(DOCKER_CLUSTER, ONE)["metadata"]["ownerReferences"]
+    assert owner["uid"] == moved["metadata"]["uid"]
+    assert target.client.find(NAMESPACE, Key("", ONE.namespace))
+    # The providers are where they were: they hold on to what is theirs, and let go once nothing of their kinds is left.
+    for world in (providers, target):
+        for kind, name, namespace, _ in PROVIDERS:
+            world.look(kind, name, namespace)
+            assert world.condition(world.get(kind, name, namespace), "Ready")["status"] == "True"
+    for kind, name, namespace, _ in reversed(PROVIDERS):
+        for world in (providers, target):
+            world.client.delete(kind.resource, Key(namespace, name))
+            world.settle(kind, name, namespace)
+        assert providers.client.find(kind.resource, Key(namespace, name)) is None
+        condition = target.condition(target.get(kind, name, namespace), "Deleting")
+        assert condition["reason"] == "CustomResourcesExist"
