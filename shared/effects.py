@@ -100,13 +100,12 @@ class RemoveFinalizer:
             return None
 
 
-def add_finalizer(resource: Resource, target: Mapping[str, Any], finalizer: str) -> Patch:
-    return Patch(resource, target, {"metadata": {"finalizers": [*dig(target, "metadata.finalizers", []), finalizer]}})
-
-
 def ensure_finalizer(resource: Resource, target: Mapping[str, Any], finalizer: str) -> tuple[Patch, ...]:
     """What gives it the finalizer; nothing where it has it."""
-    return () if has_finalizer(target, finalizer) else (add_finalizer(resource, target, finalizer),)
+    if has_finalizer(target, finalizer):
+        return ()
+    finalizers = [*dig(target, "metadata.finalizers", []), finalizer]
+    return (Patch(resource, target, {"metadata": {"finalizers": finalizers}}),)
 
 
 def write_ahead(resource: Resource, target: Mapping[str, Any], status: Object) -> tuple[Patch, ...]:

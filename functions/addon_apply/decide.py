@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared import charts
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Delete
@@ -65,7 +65,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         # Made anew for the Cluster that has the name now, whose uid it then carries.
         return Decision((Delete(CLUSTER_ADDON, addon),), message="this addon is of an earlier Cluster of that name")
     verdict = Verdict(addon, now)
-    if contract.is_paused(cluster):
+    if cluster_api.is_paused(cluster):
         return guards.paused(verdict)
     match observed.found:
         case None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
 from shared.effects import RemoveFinalizer
-from shared.kube import Object, deleting, dig
+from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
@@ -20,7 +20,7 @@ from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, waiting
 
 def let_go(addon: Object) -> Decision:
     """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
-    if not deleting(addon) or ADDON_FINALIZER not in dig(addon, "metadata.finalizers", []):
+    if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster is going away")
     forget = (history.Forget(addon),) if dig(addon, "status.history") else ()
     return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
@@ -38,7 +38,7 @@ def misconfigured(verdict: Verdict, error: PolicyError) -> Decision:
 
 
 def no_cluster_stack(verdict: Verdict, cluster: Object) -> Decision:
-    name = contract.class_name(cluster)
+    name = cluster_api.class_name(cluster)
     verdict.false(missing.CONDITION, "NoClusterStack", f"class {name!r} names no cluster stack")
     return Decision(status=verdict.status(ready=False))
 
@@ -56,6 +56,6 @@ def not_downloaded(verdict: Verdict, cluster: Object, lost: MissingAssets) -> De
         verdict.false(missing.CONDITION, lost.reason, lost.message, "Error", tell="Warning")
     else:
         verdict.false(missing.CONDITION, lost.reason, lost.message)
-    place = contract.class_namespace(cluster)
+    place = cluster_api.class_namespace(cluster)
     wanted = lost.wish(verdict.obj, place, verdict.now, source="/addon_apply", every=ASSETS_RETRY)
     return waiting(verdict, ASSETS_RETRY, lost.message, reply=wanted)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.resources import SECRET
 from shared.clients import Clients
@@ -46,7 +46,7 @@ class Kept:
 def asked(addon: Object, cluster: Object) -> bool:
     """Whether the Cluster's class is the one to stay away from."""
     unwanted = dig(addon, ("metadata", "annotations", ROLLBACK))
-    return bool(unwanted) and unwanted == contract.class_name(cluster)
+    return bool(unwanted) and unwanted == cluster_api.class_name(cluster)
 
 
 def holds(addon: Object, cluster: Object) -> bool:

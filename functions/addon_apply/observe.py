@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from shared.addons.assets import Assets, load
 from shared.addons.content import Facts, asks
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
@@ -47,7 +47,7 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
         return Observed(None)
     reference = dig(addon, "spec.clusterRef", {})
     cluster = clients.management.find(CLUSTER, Key(key.namespace, reference.get("name") or "-"))
-    if cluster is None or deleting(cluster) or deleting(addon) or contract.is_paused(cluster):
+    if cluster is None or deleting(cluster) or deleting(addon) or cluster_api.is_paused(cluster):
         return Observed(addon, cluster)
     if is_anothers(addon, cluster):
         return Observed(addon, cluster)
@@ -55,7 +55,7 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
         policy = Policy.of(cluster, addon)
     except PolicyError as error:
         return Observed(addon, cluster, found=error)
-    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
+    name = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
     if name is None:
         return Observed(addon, cluster)
     done = at_rest(addon, cluster)
@@ -102,8 +102,8 @@ def _release(
     goal = Target.of_release(addon, cluster, assets, facts)
     way = Progress.towards(goal, addon, assets)
     bound = _bound(reached, way.current)
-    control_plane = clients.look_up(contract.control_plane_ref(cluster), key_of(cluster).namespace)
-    infrastructure = clients.look_up(contract.infrastructure_ref(cluster), key_of(cluster).namespace)
+    control_plane = clients.look_up(cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
+    infrastructure = clients.look_up(cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
     context = {"Cluster": cluster, "ControlPlane": control_plane.object, "InfraCluster": infrastructure.object}
     return Release(
         addon=addon,
@@ -123,7 +123,7 @@ def _release(
 
 def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | MissingAssets:
     since = cluster["metadata"]["resourceVersion"]
-    origin = of_release(clients, contract.class_namespace(cluster), name, since=since)
+    origin = of_release(clients, cluster_api.class_namespace(cluster), name, since=since)
     return load(clients.releases.within(origin.scope), name.tag)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.api.resources import CLUSTER_ADDON
-from shared.effects import Effect, Patch
+from shared.effects import Effect, Patch, changes, write_ahead
 from shared.kube import Object, dig
-from shared.runtime import changes
 from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.desired import defined_by
@@ -28,9 +27,7 @@ def begin(verdict: Verdict, case: Case, plan: Plan) -> tuple[Effect, ...]:
         kubernetesVersion=case.goal.told or None,
         stages=case.way.dump() or None,
     )
-    if not changes(dig(case.addon, "status", {}), status):
-        return ()
-    return (Patch(CLUSTER_ADDON, case.addon, {"status": status}, subresource="status"),)
+    return write_ahead(CLUSTER_ADDON, case.addon, status)
 
 
 def rollout(case: Case, plan: Plan, objects: Sequence[Object], *, only_report: bool = False) -> Rollout:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, SECRET
 from shared.event import Event
-from shared.kube import Object, deleting, dig
+from shared.kube import Object, deleting, dig, has_finalizer
 from shared.workload.policy import Policy, PolicyError
 
 from . import history
@@ -16,10 +16,10 @@ from . import history
 def settled(addon: Object, event: Event) -> bool:
     """True where the addons are applied and the event's Cluster, if it carries one, still asks for the same."""
     if deleting(addon):
-        return ADDON_FINALIZER not in dig(addon, "metadata.finalizers", [])
+        return not has_finalizer(addon, ADDON_FINALIZER)
     if event.kind == CLUSTER.kind:
         cluster = event.object
-        if cluster is None or event.change == "delete" or contract.is_paused(cluster):
+        if cluster is None or event.change == "delete" or cluster_api.is_paused(cluster):
             return False
         return at_rest(addon, cluster) and not is_anothers(addon, cluster) and _is_sound(cluster, addon)
     # Any other event leaves the wanted class as it is, and a Cluster that changed sends one of its own.
@@ -48,7 +48,7 @@ def is_anothers(addon: Object, cluster: Object) -> bool:
 def _at_class(addon: Object, cluster: Object) -> bool:
     conditions = dig(addon, "status.conditions", [])
     return bool(
-        dig(addon, "spec.clusterStack") == contract.class_name(cluster)
+        dig(addon, "spec.clusterStack") == cluster_api.class_name(cluster)
         and not dig(addon, "spec.hook")
         and is_true(conditions, "HelmChartApplied")
         and is_true(conditions, "ClusterReady")
@@ -62,7 +62,7 @@ def _looks_at_rest(addon: Object) -> bool:
         and bool(dig(addon, "spec.clusterStack"))
         and not dig(addon, "spec.hook")
         and not dig(addon, ("metadata", "annotations", history.ROLLBACK))
-        and ADDON_FINALIZER in dig(addon, "metadata.finalizers", [])
+        and has_finalizer(addon, ADDON_FINALIZER)
     )
 
 

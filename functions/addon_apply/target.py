@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.addons.assets import Assets
 from shared.addons.content import Facts
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import rfc3339
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
@@ -49,7 +49,7 @@ class Target:
     @classmethod
     def of_release(cls, addon: Object, cluster: Object, assets: Assets, facts: Facts) -> Target:
         """What the Cluster's class asks for."""
-        class_name, uid = contract.class_name(cluster) or "", cluster["metadata"]["uid"]
+        class_name, uid = cluster_api.class_name(cluster) or "", cluster["metadata"]["uid"]
         version = str(assets.release.metadata.cluster_addon)
         told = facts.version if facts.api_versions else ""
         if assets.stages is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
-from shared.effects import Effect, add_finalizer
+from shared.effects import Effect, ensure_finalizer
 from shared.event import Event
-from shared.kube import Object, dig
+from shared.kube import Object
 from shared.runtime import Decision
 from shared.runtime.verdict import Verdict
 
@@ -36,6 +36,4 @@ def waiting(
 
 def finalizer(addon: Object) -> tuple[Effect, ...]:
     """Before anything that is to be undone with the addon."""
-    if ADDON_FINALIZER in dig(addon, "metadata.finalizers", []):
-        return ()
-    return (add_finalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER),)
+    return ensure_finalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)
