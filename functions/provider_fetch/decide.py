@@ -47,20 +47,32 @@ class WrongAnnotation(ComponentsError):
 
 @dataclass(frozen=True)
 class Download:
-    """Puts one version into storage. Raises `SourceError` or `ComponentsError`."""
+    """Puts one version into storage: of the source, or, where that does not answer, of what stands in for it.
+
+    Raises `SourceError` or `ComponentsError`.
+    """
 
     repository: Repository
     identity: str
     version: str
+    standby: tuple[Repository, str] | None = None
 
     def execute(self, clients: Clients) -> Bundle:
-        with _FLIGHTS.alone((self.identity, self.version)):
-            if bundle := clients.components.find(self.identity, self.version):
+        try:
+            return self._from(clients, self.repository, self.identity)
+        except SourceError:
+            if self.standby is None:
+                raise
+            return self._from(clients, *self.standby)
+
+    def _from(self, clients: Clients, repository: Repository, identity: str) -> Bundle:
+        with _FLIGHTS.alone((identity, self.version)):
+            if bundle := clients.components.find(identity, self.version):
                 return bundle
-            files = self.repository.fetch(self.version)
-            metadata.parse(files.metadata.encode(), self.repository.place)
-            bundle = Bundle(self.version, files.metadata, files.components, self.repository.place)
-            return clients.components.save(self.identity, bundle)
+            files = repository.fetch(self.version)
+            metadata.parse(files.metadata.encode(), repository.place)
+            bundle = Bundle(self.version, files.metadata, files.components, repository.place)
+            return clients.components.save(identity, bundle)
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,8 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return _resolved(state, provider, observed.version)
     if observed.bundle is None:
         assert observed.repository is not None
-        return Decision((Download(observed.repository, observed.identity, observed.version),), proceed=True)
+        download = Download(observed.repository, observed.identity, observed.version, observed.standby)
+        return Decision((download,), proceed=True)
     return _judge(state, observed, provider, observed.bundle, resync=resync)
 
 

@@ -10,7 +10,7 @@ from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.components import bundles, versions
+from shared.components import bundles, label_selector, versions
 from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError
 from shared.components.repositories import Repository, config_maps, repository
@@ -32,6 +32,8 @@ class Observed:
     repository: Repository | None = None
     identity: str = ""
     """Of the source, for storage."""
+    standby: tuple[Repository, str] | None = None
+    """What stands in for a source that does not answer, with its identity."""
     version: str = ""
     """What is asked for, or the source's default."""
     bundle: Bundle | None = None
@@ -58,12 +60,16 @@ def _further(clients: Clients, observed: Observed, provider: Object) -> Observed
     source = _repository(provider, observed.inputs)
     version = provider_api.version_of(provider) or source.default_version()
     identity = _identity(provider, source)
-    bundle = clients.components.find(identity, version)
+    bundle, standby = clients.components.find(identity, version), None
     if bundle is None and (brought := _brought(clients, provider, version, source.place)) is not None:
-        # What was downloaded before, or brought along, needs no way out of the site.
-        source, identity = brought, _identity(provider, brought)
-        bundle = clients.components.find(identity, version)
-    observed = replace(observed, repository=source, identity=identity, version=version, bundle=bundle)
+        theirs = _identity(provider, brought)
+        bundle = clients.components.find(theirs, version)
+        if bundle is None and _names_source(provider):
+            standby = brought, theirs
+        else:
+            # What was downloaded before, or brought along, needs no way out of the site.
+            source, identity = brought, theirs
+    observed = replace(observed, repository=source, identity=identity, standby=standby, version=version, bundle=bundle)
     if bundle is None or provider_api.installed_version(provider) in ("", version):
         return observed
     concerned = KINDS if provider_api.kind_of(provider).is_core else (provider_api.CORE,)
@@ -83,11 +89,18 @@ def _repository(provider: Object, read: Inputs) -> Repository:
     return repository(provider, read.variables, read.config_maps, selector)
 
 
+def _names_source(provider: Object) -> bool:
+    """Whether it says itself where it comes from: then that is asked first, not what somebody has put beside it."""
+    return any(dig(provider, ("spec", "fetchConfig", name)) for name in ("url", "oci"))
+
+
 def _brought(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
     """The one ConfigMap with the labels of a download of this version, unless it is of another place."""
     if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
         return None
     labels = provider_api.download_labels(provider, version)
+    if not all(map(label_selector.is_value, labels.values())):
+        return None  # such as a version with build metadata: no object can have these labels
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
     found = [each for each in listed if dig(each, ("metadata", "annotations", KEPT_FROM)) in (None, place)]

@@ -9,6 +9,7 @@ from datetime import datetime
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.components import versions
+from shared.components.label_selector import LONGEST
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.providers import phases
 from shared.providers.peers import works
@@ -22,9 +23,6 @@ CORE_RETRY = 60.0
 INPUT_RETRY = 30.0
 PEER_RETRY = 60.0
 """Nobody tells it that another of its name is gone."""
-
-MOST_OF_LABEL = 63
-"""Characters of a label's value."""
 
 _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 
@@ -87,9 +85,9 @@ def _core_name(_observed: Observed, provider: Object) -> Refusal | None:
 
 def _name(_observed: Observed, provider: Object) -> Refusal | None:
     label = provider_api.label_of(provider)
-    if len(label) > MOST_OF_LABEL:
+    if len(label) > LONGEST:
         message = f"all objects get the label {provider_api.PROVIDER_LABEL}={label}, which has {len(label)} characters"
-        return Refusal("InvalidProviderName", f"{message}; a value may have {MOST_OF_LABEL}: give it a shorter name")
+        return Refusal("InvalidProviderName", f"{message}; a value may have {LONGEST}: give it a shorter name")
     return None
 
 

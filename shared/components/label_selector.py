@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
-_LONGEST: Final = 63
+LONGEST: Final = 63
 """Characters of a label's value."""
 
 # Possessive wherever blanks are: without it a line of blanks and commas takes exponential time. Not for groups, which
@@ -66,6 +66,11 @@ def _requirement(found: re.Match[str]) -> Requirement:
             return Requirement(found["key"], "notin" if operator == "!=" else "in", (found["value"],))
 
 
+def is_value(text: str) -> bool:
+    """Whether a label can have it."""
+    return len(text) <= LONGEST and re.fullmatch(_VALUE, text) is not None
+
+
 def matches(requirements: tuple[Requirement, ...], labels: Mapping[str, Any]) -> bool:
     return all(_holds(requirement, labels.get(requirement.key)) for requirement in requirements)
 
@@ -87,4 +92,4 @@ def _holds(requirement: Requirement, label: Any) -> bool:
 
 
 def _is_number(text: Any) -> bool:
-    return isinstance(text, str) and text.isdecimal() and len(text) <= _LONGEST
+    return isinstance(text, str) and text.isdecimal() and len(text) <= LONGEST
