@@ -1,36 +1,157 @@
-"""An installation that waits for what answers its webhooks goes on with the event that this runs now."""
+"""Who is told when a Secret or a ConfigMap changes that providers refer to, and what comes of it."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
+from pathlib import Path
 
-from shared.api.provider import CORE
-from shared.api.resources import DEPLOYMENT
-from shared.kube import Key, dig
-from shared.workload.readiness import unready
+import pytest
+
+from functions.provider_wake import function
+from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.event import Event, change_event
+from shared.kube import Key, Object, Resource
+from shared.runtime import Answer
+from tests.support.made_up import MadeUp
+from tests.support.provider_releases import METADATA, config_map, text
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, components
+from tests.support.receiver import Receiver
 
-CORE_KEY = (CORE, "cluster-api", "capi-system")
+SPACE = "made-up-system"
+SELECTED = {"wakes": "some"}
 
 
-def test_woken_by_its_deployment(providers: Providers) -> None:
-    providers.releases.append(components(CURRENT))
-    providers.apply(*CORE_KEY, version=CURRENT, fetchConfig={"url": providers.url("core-components.yaml")})
-    providers.settle(*CORE_KEY)
-    key = Key("capi-system", "capi-controller-manager")
-    deployment = providers.client.get(DEPLOYMENT, key)
-    condition = providers.condition(providers.get(*CORE_KEY), "ProviderInstalled")
-    if condition["status"] == "False":  # unless it ran at once
-        assert condition["reason"] == "WaitingForBackends"
-        early = {**deployment, "status": {}}
-        assert providers.tell(early, DEPLOYMENT).message == "not installed yet"
+@pytest.fixture(autouse=True)
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """Where the function sends to. It remembers providers of this test, and only these."""
+    monkeypatch.setattr(function, "_recent", (0.0, ()))
+    monkeypatch.setattr(function, "_FRESH", 3600.0)
+    with Receiver() as receiver:
+        monkeypatch.setenv("K_SINK", receiver.url)
+        yield receiver
 
-    deadline = time.monotonic() + 60
-    while unready(deployment) and time.monotonic() < deadline:
-        time.sleep(0.1)
-        deployment = providers.client.get(DEPLOYMENT, key)
-    providers.tell(deployment, DEPLOYMENT)
-    core = providers.get(*CORE_KEY)
-    assert dig(core, "status.installedVersion") == CURRENT
-    assert providers.condition(core, "ProviderInstalled")["status"] == "True"
+
+@pytest.fixture
+def core(providers: Providers, tmp_path: Path) -> MadeUp:
+    providers.releases.append(tmp_path)
+    return MadeUp(providers, tmp_path)
+
+
+@pytest.fixture
+def others(core: MadeUp) -> list[MadeUp]:
+    """One beside the core provider, and two in a namespace of their own."""
+    places = ((BOOTSTRAP, SPACE), (CONTROL_PLANE, "other-system"), (INFRASTRUCTURE, "other-system"))
+    return [MadeUp(core.providers, core.folder, kind, "made-up", namespace) for kind, namespace in places]
+
+
+def heard(core: MadeUp, sink: Receiver, event: Event) -> list[Event]:
+    """What the function sends of this event."""
+    sink.received.clear()
+    assert core.providers.send(event, ["provider_wake"]).status == 204
+    return [each for _, each, _ in sink.received]
+
+
+def names(events: list[Event]) -> set[tuple[str, Key]]:
+    assert all(event.type == "dev.knative.apiserver.ref.update" for event in events)
+    assert len({(event.kind, event.key) for event in events}) == len(events)
+    return {(event.kind, event.key) for event in events}
+
+
+def of(*providers: MadeUp) -> set[tuple[str, Key]]:
+    return {(provider.kind.kind, provider.at) for provider in providers}
+
+
+def changed(core: MadeUp, resource: Resource, name: str, namespace: str = SPACE, *, whole: bool = False) -> Event:
+    """As the forwarder and the adapter tell of it; `whole` with the object in it."""
+    found: Object = {
+        **core.providers.client.get(resource, Key(namespace, name)),
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+    }
+    return change_event(found, "update", source="/test", reference=not whole)
+
+
+def test_a_secret_wakes_those_that_name_it(core: MadeUp, others: list[MadeUp], sink: Receiver) -> None:
+    beside, elsewhere, its_own = others
+    core.providers.secret("variables", SPACE, VALUE="one")
+    core.providers.secret("unused", SPACE, VALUE="one")
+    core.publish("v1.1.0", [config_map(core.label, "${VALUE:=none}")])
+    core.install("v1.1.0", configSecret={"name": "variables"})
+    assert core.value == "one"
+    beside.want("v1.1.0")
+    elsewhere.want("v1.1.0", configSecret={"name": "variables", "namespace": SPACE})
+    its_own.want("v1.1.0", configSecret={"name": "variables"})
+
+    core.providers.secret("variables", SPACE, VALUE="two")
+    told = heard(core, sink, changed(core, SECRET, "variables"))
+    assert names(told) == of(core, elsewhere)
+    assert heard(core, sink, changed(core, SECRET, "unused")) == []
+    [about_core] = [event for event in told if event.kind == core.kind.kind]
+    core.providers.send(about_core)
+    core.providers.until_ready(*core.key)
+    assert core.value == "two"
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["reference", "object"])
+def test_a_config_map_wakes_those_that_name_or_select_it(
+    core: MadeUp, others: list[MadeUp], sink: Receiver, whole: bool
+) -> None:
+    providers, (beside, elsewhere, its_own) = core.providers, others
+    components = text([config_map(core.label, "one")])
+    providers.config_map("v1.1.0", SPACE, SELECTED, metadata=METADATA, components=components)
+    providers.config_map("more", SPACE, manifests="")
+    providers.config_map("unused", SPACE, {"wakes": "nobody"})
+    providers.config_map("v1.1.0", "other-system", SELECTED)
+    by_label = {"selector": {"matchLabels": SELECTED}}
+    core.install("v1.1.0", fetchConfig=by_label)
+    beside.want("v1.1.0", additionalManifests={"name": "more"})
+    elsewhere.want("v1.1.0", additionalManifests={"name": "more", "namespace": SPACE})
+    its_own.want("v1.1.0", fetchConfig=by_label)
+
+    def told(name: str, namespace: str = SPACE) -> list[Event]:
+        return heard(core, sink, changed(core, CONFIG_MAP, name, namespace, whole=whole))
+
+    assert names(told("more")) == of(beside, elsewhere)
+    assert names(told("v1.1.0", "other-system")) == of(its_own)
+    assert told("unused") == []
+    providers.config_map("v1.1.0", SPACE, SELECTED, metadata=METADATA, components=components.replace("one", "two"))
+    [about_core] = told("v1.1.0")
+    assert names([about_core]) == of(core)
+    providers.send(about_core)
+    providers.until_ready(*core.key)
+    assert core.value == "two"
+
+
+def test_what_concerns_nobody_costs_next_to_nothing(core: MadeUp, sink: Receiver) -> None:
+    """Secrets and ConfigMaps change in swarms: for the first the providers are listed, for the others nothing is."""
+    providers = core.providers
+    core.want("v1.1.0")
+    providers.config_map("unused", SPACE, SELECTED)
+    providers.secret("unused", SPACE)
+    events = [changed(core, CONFIG_MAP, "unused"), changed(core, SECRET, "unused")]
+    assert heard(core, sink, events[0]) == []
+    before = providers.requests
+    for event in events:
+        assert heard(core, sink, event) == []
+    assert providers.requests == before
+
+
+def test_a_config_map_that_is_gone_again(core: MadeUp, sink: Receiver) -> None:
+    """Selected it may have been, or not; who named it looks for it again."""
+    providers = core.providers
+    providers.config_map("more", SPACE, manifests="")
+    core.want("v1.1.0", additionalManifests={"name": "more"})
+    event = changed(core, CONFIG_MAP, "more")
+    providers.client.delete(CONFIG_MAP, event.key)
+    assert names(heard(core, sink, event)) == of(core)
+
+
+def test_a_sink_that_takes_nothing(core: MadeUp, sink: Receiver) -> None:
+    core.providers.secret("variables", SPACE)
+    core.want("v1.1.0", configSecret={"name": "variables"})
+    event = changed(core, SECRET, "variables")
+    sink.answer = lambda _function, _event: Answer(503)
+    answer = core.providers.send(event, ["provider_wake"])
+    assert (answer.status, answer.retry_after) == (503, 5)
+    assert "1 of 1 events" in answer.message
