@@ -5,40 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from functions import catalog
-from shared.api.provider import CORE, PROVIDER_LABEL
-from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.api.provider import PROVIDER_LABEL
+from shared.api.resources import DEPLOYMENT
 from shared.event import Event, change_event
 from shared.kube import Key, dig
 from shared.providers import phases
+from tests.support.core_provider import CORE_KEY, SPACE, value, want
 from tests.support.provider_releases import config_map, publish, whole
 from tests.support.provider_world import PHASES, Providers, is_ready
 from tests.support.until import until
 
-SPACE = "made-up-system"
-CORE_KEY = (CORE, "cluster-api", SPACE)
-
-
-@pytest.fixture(autouse=True)
-def releases(providers: Providers, tmp_path: Path) -> Path:
-    providers.releases.append(tmp_path)
-    return tmp_path
-
-
-def want(providers: Providers, version: str, file: str = "core-components.yaml", **spec: Any) -> None:
-    providers.apply(*CORE_KEY, version=version, fetchConfig={"url": providers.url(file)}, **spec)
-
 
 def late(providers: Providers, step: str) -> Event:
     return phases.next_step(step, providers.get(*CORE_KEY), resync=False)
-
-
-def value(providers: Providers, name: str) -> str:
-    return str(dig(providers.client.get(CONFIG_MAP, Key(SPACE, name)), "data.value"))
 
 
 @pytest.mark.parametrize("step", [phases.CHECKED, phases.FETCHED, phases.INSTALLED])

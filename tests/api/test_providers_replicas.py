@@ -15,17 +15,16 @@ from events.delivery import HttpDelivery
 from infra import control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.provider import CORE
-from shared.api.resources import CONFIG_MAP
 from shared.event import Event
-from shared.kube import Key, dig
+from shared.kube import Key
 from shared.providers import phases
 from shared.runtime import Answer
 from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
+from tests.support.core_provider import CORE_KEY, SPACE, value, want
 from tests.support.provider_releases import publish, whole
 from tests.support.provider_world import Providers
 
-NAME, SPACE = "made-up", "made-up-system"
-CORE_KEY = (CORE, "cluster-api", SPACE)
+NAME = "made-up"
 DELIVERIES = 6
 
 
@@ -51,12 +50,8 @@ def replicas(proxy: Proxy, providers: Providers, tmp_path: Path) -> Iterator[lis
         yield ways
 
 
-def want(providers: Providers, version: str) -> None:
-    providers.apply(*CORE_KEY, version=version, fetchConfig={"url": providers.url("core-components.yaml")})
-
-
 def settings(providers: Providers) -> str:
-    return str(dig(providers.client.get(CONFIG_MAP, Key(SPACE, f"{NAME}-settings")), "data.value"))
+    return value(providers, f"{NAME}-settings")
 
 
 def begun(providers: Providers) -> Event:

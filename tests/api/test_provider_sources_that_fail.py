@@ -1,0 +1,136 @@
+"""Sources that fail, lie or grow, and storage that forgets: told in a condition, and got over."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shared.api.resources import CONFIG_MAP
+from shared.kube import Object
+from shared.providers import phases
+from shared.releases.registry import Layer, Registry
+from shared.releases.sources.access import Access
+from tests.support.api_proxy import Exchange, Proxy, Response, object_store_server
+from tests.support.core_provider import CORE_KEY, SPACE, condition, want
+from tests.support.provider_releases import METADATA, config_map, publish, text, whole
+from tests.support.provider_world import Providers
+from tests.support.site import Asked, Told
+
+
+def failing(providers: Providers, told: Callable[[bytes], Told]) -> None:
+    """The site answers so for components, from now on."""
+    healthy = providers.site.answer
+
+    def answer(asked: Asked) -> Told:
+        found = healthy(asked)
+        if "components" not in asked.path or found.status != 200:
+            return found
+        assert isinstance(found.body, bytes)
+        return told(found.body)
+
+    providers.site.answer = answer
+
+
+@pytest.mark.parametrize(
+    ("told", "word", "after"),
+    [
+        pytest.param(lambda _: Told(429, headers={"Retry-After": "7"}), "limits requests", 7.0, id="429"),
+        pytest.param(lambda _: Told(500), "HTTP 500", 60.0, id="500"),
+        pytest.param(lambda _: Told(403), "github-token", 600.0, id="403"),
+        pytest.param(
+            lambda body: Told(body=body[:20], length=len(body)), "core-components.yaml", 60.0, id="half a body"
+        ),
+        pytest.param(lambda body: Told(body=gzip.compress(body)), "UTF-8", 600.0, id="no text"),
+        pytest.param(lambda _: Told(body=(b"# " + b"x" * 2**20 for _ in range(11))), "more than", 600.0, id="endless"),
+    ],
+)
+def test_sources_that_fail(
+    providers: Providers, releases: Path, told: Callable[[bytes], Told], word: str, after: float
+) -> None:
+    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")])
+    healthy = providers.site.answer
+    failing(providers, told)
+    want(providers, "v1.1.0")
+    assert providers.settle(*CORE_KEY).retry_after == after
+    status, reason, message = condition(providers)
+    assert (status, reason) == ("False", "ComponentsFetchError")
+    assert word in message
+    providers.site.answer = healthy
+    providers.until_ready(*CORE_KEY)
+
+
+@pytest.mark.parametrize("what", ["manifest", "file"])
+def test_an_artifact_that_is_not_what_its_digest_says(providers: Providers, registry: str, what: str) -> None:
+    with Proxy(object_store_server(f"http://{registry}")) as proxy:
+        layers = [Layer("metadata.yaml", METADATA.encode(), "text/plain"), _layer([config_map("one", "v1.1.0")])]
+        with Registry(registry, "org/provider", Access(), plain=True) as opened:
+            opened.push("v1.1.0", layers, artifact_type="application/vnd.example")
+
+        def other(exchange: Exchange) -> None:
+            found = exchange.forward()
+            exchange.answer(Response(found.status, found.body.replace(b"v1.1.0", b"v6.6.6"), found.headers))
+
+        def other_manifest(exchange: Exchange) -> None:
+            found = exchange.forward()
+            exchange.answer(Response(found.status, found.body.replace(b"{", b"{ ", 1), found.headers))
+
+        path = "/manifests/" if what == "manifest" else "/blobs/"
+        proxy.fail(other_manifest if what == "manifest" else other, lambda request: path in request.path)
+        want(providers, "v1.1.0", fetchConfig={"oci": f"http://127.0.0.1:{proxy.port}/org/provider"})
+        assert providers.settle(*CORE_KEY).retry_after
+        status, reason, message = condition(providers)
+        assert (status, reason) == ("False", "ComponentsFetchError")
+        assert "digest" in message
+        proxy.heal()
+        providers.until_ready(*CORE_KEY)
+
+
+def _layer(objects: list[Object]) -> Layer:
+    return Layer("core-components.yaml", text(objects).encode(), "text/plain")
+
+
+def test_a_config_map_that_would_grow(providers: Providers) -> None:
+    bomb = base64.b64encode(gzip.compress(b"#" * 2**26)).decode()
+    selector = {"matchLabels": {"is": "mine"}}
+    components: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "v1.1.0",
+            "namespace": providers.namespace(SPACE),
+            "labels": {"is": "mine"},
+            "annotations": {"provider.cluster.x-k8s.io/compressed": "true"},
+        },
+        "data": {"metadata": METADATA},
+        "binaryData": {"components": bomb},
+    }
+    providers.client.apply(CONFIG_MAP, components, manager="user")
+    want(providers, "v1.1.0", fetchConfig={"selector": selector})
+    providers.settle(*CORE_KEY)
+    status, reason, message = condition(providers)
+    assert (status, reason) == ("False", "ComponentsFetchError")
+    assert "ConfigMap made-up-system/v1.1.0" in message
+    components["binaryData"]["components"] = base64.b64encode(
+        gzip.compress(text([config_map("one", "v1.1.0")]).encode())
+    ).decode()
+    providers.client.apply(CONFIG_MAP, components, manager="user")
+    providers.until_ready(*CORE_KEY)
+
+
+def test_storage_that_is_emptied_between_phases(providers: Providers, releases: Path) -> None:
+    publish(releases, "v1.1.0", whole("made-up", "v1.1.0"))
+    want(providers, "v1.1.0")
+    providers.send_to(["provider_preflight", "provider_fetch"], *CORE_KEY)
+    providers.empty_storage()
+    providers.send(phases.next_step(phases.FETCHED, providers.get(*CORE_KEY), resync=False))
+    providers.until_ready(*CORE_KEY)
+    providers.empty_storage()
+    asked = len(providers.site.asked)
+    providers.settle(*CORE_KEY)
+    assert len(providers.site.asked) == asked, "nothing is to be installed"
+    providers.settle(*CORE_KEY, resync=True)
+    providers.until_ready(*CORE_KEY)
