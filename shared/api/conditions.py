@@ -16,6 +16,9 @@ Conditions = Iterable[Mapping[str, Any]] | None
 
 READY = "Ready"
 
+MOST = 4_000
+"""Characters of a message that we write: names can be of any length, conditions cannot."""
+
 _SEVERITIES = ("Error", "Warning", "Info")
 
 
@@ -97,6 +100,11 @@ def summary(
         severity=worst.get("severity"),
         observed_generation=observed_generation,
     )
+
+
+def shortened(message: str) -> str:
+    """As much of it as a condition may have."""
+    return message if len(message) <= MOST else f"{message[: MOST - 1]}…"
 
 
 def rfc3339(time: datetime) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-MOST = 4_000
-"""Characters of a message: names in components can be of any length, conditions cannot."""
+from shared.api.conditions import shortened
 
 
 class ComponentsError(ValueError):
@@ -12,8 +11,7 @@ class ComponentsError(ValueError):
     reason = "ComponentsFetchError"
 
     def __str__(self) -> str:
-        message = super().__str__()
-        return message if len(message) <= MOST else f"{message[: MOST - 1]}…"
+        return shortened(super().__str__())
 
 
 class UnknownProvider(ComponentsError):

@@ -32,6 +32,8 @@ _CLUSTER_SCOPED = frozenset(
     )
 )
 _MOST_OBJECTS = 5_000
+_LONGEST_NAME = 253
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _CITED = re.compile(r"(tag |key b?|: )['\"].*['\"]")
 """Parts of the text in messages about it."""
 
@@ -127,7 +129,11 @@ def _fix_service(obj: Object, _original: str, namespace: str) -> None:
     _fix_injection(obj, namespace)
 
 
-def _fix_names(obj: Object, original: str, namespace: str) -> None:
+def _fix_certificate(obj: Object, original: str, namespace: str) -> None:
+    secret = dig(obj, "spec.secretName") if split_api_version(obj["apiVersion"])[0] == CERT_MANAGER else None
+    if secret and not (isinstance(secret, str) and len(secret) <= _LONGEST_NAME and _NAME.fullmatch(secret)):
+        # Not cited: a variable may be what is wrong.
+        raise ComponentsError(f"components: {obj['kind']} {obj['metadata']['name']}: spec.secretName is no name")
     names = dig(obj, "spec.dnsNames")
     if original and isinstance(names, list):
         obj["spec"]["dnsNames"] = [str(name).replace(f".{original}.", f".{namespace}.", 1) for name in names]
@@ -138,7 +144,7 @@ _FIXES: Sequence[tuple[tuple[str, ...], Callable[[Object, str, str], None]]] = (
     (("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"), _fix_webhooks),
     (("CustomResourceDefinition",), _fix_conversion),
     (("APIService",), _fix_service),
-    (("Certificate",), _fix_names),
+    (("Certificate",), _fix_certificate),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, summary
+from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, shortened, summary
 from ..kube import Object, dig
 from .notice import Notice
 
@@ -36,6 +36,7 @@ class Draft:
     def condition(
         self, type_: str, status: str, reason: str, message: str = "", *, severity: str | None = None, tell: str = ""
     ) -> None:
+        message = shortened(message)
         before = get_condition(dig(self.obj, "status.conditions", []), type_) or {}
         if tell and (before.get("status"), before.get("reason")) != (status, reason):
             self.notices.append(Notice(reason, message or reason, tell))

@@ -270,3 +270,12 @@ def test_the_namespace_comes_first_then_certificates() -> None:
         made("Certificate", "d", "other.io/v1"),
     ]
     assert [obj["metadata"]["name"] for obj in ordered(objects)] == ["n", "i", "c", "b", "a", "d"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "-a", "a..b", "A", "a" * 254, 5, ["a"]], ids=lambda name: str(name)[:9])
+def test_certificates_go_into_secrets_that_can_be(name: object) -> None:
+    certificate = made("Certificate", api="cert-manager.io/v1", spec={"secretName": name})
+    with pytest.raises(ComponentsError, match=r"Certificate \S+: spec\.secretName is no name$"):
+        into_namespace([certificate], "ns")
+    other = made("Certificate", api="example.com/v1", spec={"secretName": name})
+    assert into_namespace([other], "ns")[0]["spec"] == {"secretName": name}

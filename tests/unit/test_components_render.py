@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.api.conditions import MOST
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
-from shared.components.errors import MOST, ComponentsError
+from shared.components.errors import ComponentsError
 from shared.components.render import generated, render
 from shared.kube import Object, dig
 from tests.support.providers_made import provider
