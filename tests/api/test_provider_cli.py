@@ -44,8 +44,12 @@ def test_init(providers: Providers, command: Command) -> None:
 
     # Again: nothing is touched, and all are named.
     before = [(key_of(each), each["metadata"]["resourceVersion"]) for each in listed(providers.client)]
-    said = done(command("init", "-i", "docker:elsewhere:v1.0.0"))
+    result = command("init", "-i", "docker:elsewhere:v1.0.0")
+    said, notes = done(result), " ".join(result.stderr.split())
     assert "InfrastructureProvider docker-infrastructure-system/docker is there already: left alone" in said
+    assert f"asks for {CURRENT}, and not for v1.0.0: `kubectl -n docker-infrastructure-system patch" in notes
+    assert """--type merge -p '{"spec":{"version":"v1.0.0"}}'` changes it""" in notes
+    assert "docker-infrastructure-system/docker stays in its namespace" in notes
     assert "CoreProvider capi-system/cluster-api is there already: left alone" in said
     assert before == [(key_of(each), each["metadata"]["resourceVersion"]) for each in listed(providers.client)]
     assert providers.client.find(NAMESPACE, Key("", "elsewhere")) is None
@@ -61,6 +65,22 @@ def test_init_does_not_wait_where_nobody_works(providers: Providers, command: Co
     rows = done(command("list")).splitlines()
     assert rows[0].split() == ["KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "READY", "REASON"]
     assert rows[2].split() == ["IPAMProvider", "in-cluster", "ipam-test", "-", "newest", "-", "Unknown", "NotLookedAt"]
+
+
+def test_what_comes_by_itself_is_of_the_version_of_the_core_provider_that_is_there(
+    providers: Providers, command: Command
+) -> None:
+    providers.apply(*CORE_KEY, version=PREVIOUS)
+    done(command("init", "-i", "aws:v2.0.0", "--annotate=capi-functions.dev/wait=false", "--no-wait"))
+    made = {one["kind"]: one for one in listed(providers.client)}
+    versions = {kind: one["spec"]["version"] for kind, one in made.items()}
+    assert versions == {
+        "CoreProvider": PREVIOUS,
+        "BootstrapProvider": PREVIOUS,
+        "ControlPlaneProvider": PREVIOUS,
+        "InfrastructureProvider": "v2.0.0",
+    }
+    assert made["InfrastructureProvider"]["metadata"]["annotations"]["capi-functions.dev/wait"] == "false"
 
 
 def test_waiting_ends_with_the_reason(providers: Providers) -> None:

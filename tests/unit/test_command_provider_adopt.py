@@ -8,7 +8,7 @@ import pytest
 
 from infra.cli.failures import Failure
 from infra.cli.provider.adopt import chosen, found, of_label, paused
-from infra.cli.provider.requests import Wanted
+from infra.cli.provider.requests import Settings, Wanted
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, PROVIDER_LABEL, RUNTIME_EXTENSION
 from shared.kube import Key, Object
 
@@ -81,7 +81,7 @@ def test_one_of_them() -> None:
 
 def test_manifests() -> None:
     [one] = paused([Wanted(CORE, "cluster-api", "x", "v1.2.3", watched="team")])
-    made = one.dump(Key("", "variables"))
+    made = one.dump(Settings(Key("", "variables")))
     assert made["metadata"]["annotations"] == {"cluster.x-k8s.io/paused": "true"}
     secret = {"name": "variables", "namespace": "x"}
     assert made["spec"] == {"version": "v1.2.3", "configSecret": secret, "manager": {"cacheNamespace": "team"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from shared.api.provider import (
 )
 from shared.charts import yamls
 from shared.kube import Key, Object
+from shared.workload.policy import PREFIX
 from tests.support.providers_made import provider
 
 
@@ -39,7 +41,7 @@ from tests.support.providers_made import provider
         (INFRASTRUCTURE, "docker", "docker-infrastructure-system", ""),
         (INFRASTRUCTURE, "docker:capd-system", "capd-system", ""),
         (INFRASTRUCTURE, "docker:v1.14.0", "docker-infrastructure-system", "v1.14.0"),
-        (INFRASTRUCTURE, "docker:1.14.0-rc.1", "docker-infrastructure-system", "1.14.0-rc.1"),
+        (INFRASTRUCTURE, "docker:1.14.0-rc.1", "docker-infrastructure-system", "v1.14.0-rc.1"),
         (INFRASTRUCTURE, "docker::v1.14.0", "docker-infrastructure-system", "v1.14.0"),
         (INFRASTRUCTURE, "docker:v1", "v1", ""),
         (IPAM, "in-cluster", "in-cluster-ipam-system", ""),
@@ -57,6 +59,22 @@ def test_name_namespace_and_version(kind: ProviderKind, text: str, namespace: st
 def test_what_names_no_provider(text: str) -> None:
     with pytest.raises(Failure, match="--infrastructure "):
         parse(INFRASTRUCTURE, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("docker:v1.14", "'v1.14' is no version such as v1.2.3"),
+        ("docker:1.14", "'1.14' is no version such as v1.2.3"),
+        ("docker:x:v1.14", "'v1.14' is no version such as v1.2.3"),
+        ("docker:v1.14.0:capd-system", "the namespace comes before the version, as in docker:capd-system:v1.14.0"),
+        ("docker:Capd", "names have lower-case letters"),
+    ],
+)
+def test_what_is_wrong_with_it(text: str, words: str) -> None:
+    with pytest.raises(Failure) as told:
+        parse(INFRASTRUCTURE, text)
+    assert words in str(told.value)
 
 
 def test_the_core_provider_has_one_name() -> None:
@@ -106,6 +124,12 @@ def test_what_comes_by_itself(asked: list[tuple[ProviderKind, str]], implied: li
         (kind.word, name) for kind, name in asked
     )
     assert [KINDS.index(one.kind) for one in found] == sorted(KINDS.index(one.kind) for one in found)
+
+
+def test_what_comes_by_itself_is_of_the_core_providers_version() -> None:
+    asked = [parse(CORE, "cluster-api:v1.13.4"), parse(INFRASTRUCTURE, "docker:v1.12.0")]
+    assert [one.version for one in complete(asked)] == ["v1.13.4", "v1.13.4", "v1.13.4", "v1.12.0"]
+    assert [one.version for one in complete(asked[1:])] == ["", "", "", "v1.12.0"]
 
 
 def test_nothing_twice() -> None:
@@ -167,12 +191,21 @@ def test_a_secret_elsewhere_and_one_namespace_for_all() -> None:
     ("arguments", "message"),
     [
         ((), "no provider is asked for: name one"),
-        (("-i", "aws:infra:v1.2.3:extra"), "'aws:infra:v1.2.3:extra': want name[:namespace[:version]]"),
+        (("-i", "aws:infra:v1.2.3:extra"), "'aws:infra:v1.2.3:extra': want name, name:version, name:namespace or"),
         (("-b", ""), "--bootstrap '': want"),
         (
             ("-i", "docker", "--config-secret", "mine:vault:extra"),
             "--config-secret 'mine:vault:extra': want name[:namespace]",
         ),
+        (("-i", "docker", "--target-namespace", "capd-system"), "as in `-i docker:capd-system:v1.14.0`"),
+        (("-i", "dokcer"), "--infrastructure dokcer: did you mean docker? `provider catalog` lists all"),
+        (("-i", "rke2"), "--infrastructure rke2: did you mean --bootstrap rke2 or --control-plane rke2?"),
+        (("-i", "docker", "--annotate", "wait"), "--annotate 'wait': want name=value"),
+        (
+            ("-i", "docker", "--annotate", f"{PREFIX}wait=no", "--annotate", f"{PREFIX}certificates=mine"),
+            f"{PREFIX}wait is 'no'; it may be true, false; annotation {PREFIX}certificates is 'mine'; it may be own",
+        ),
+        (("-i", "docker", "--annotate", f"{PREFIX}wait-timout=9"), f"did you mean {PREFIX}wait-timeout?"),
     ],
 )
 def test_what_cannot_be_asked_for(arguments: tuple[str, ...], message: str) -> None:
@@ -186,6 +219,39 @@ def test_a_provider_that_nobody_knows() -> None:
     code, objects, said = run("-i", "mine")
     assert (code, len(objects)) == (0, 8)
     assert "note: InfrastructureProvider mine is not in the catalog: set spec.fetchConfig" in said
+
+
+def test_a_provider_that_only_the_configuration_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "https://x.test/a/b/releases/latest/c.yaml"
+    (tmp_path / "own").write_text(f"providers: [{{name: dokcer, type: InfrastructureProvider, url: '{url}'}}]")
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "own"))
+    code, _, said = run("-i", "dokcer")
+    assert (code, said) == (0, "")
+
+
+def test_annotations() -> None:
+    code, objects, _ = run("--core", "cluster-api", "--annotate", f"{PREFIX}wait=false", "--annotate", "a.test/b=c=d")
+    assert code == 0
+    assert objects[1]["metadata"]["annotations"] == {f"{PREFIX}wait": "false", "a.test/b": "c=d"}
+
+
+def test_the_form_is_told_on_a_narrow_terminal() -> None:
+    for command in ("init", "export"):
+        result = CliRunner().invoke(app, ["provider", command, "--help"], env={"COLUMNS": "80"})
+        assert "NAME, NAME:VERSION, NAME:NAMESPACE or NAME:NAMESPACE:VERSION" in " ".join(result.stdout.split())
+        assert "…" not in result.stdout
+
+
+def test_the_catalog() -> None:
+    result = CliRunner().invoke(app, ["provider", "catalog", "core", "-o", "json"])
+    [core] = json.loads(result.stdout)
+    assert (core["kind"], core["name"]) == ("CoreProvider", "cluster-api")
+    assert core["url"].endswith("/kubernetes-sigs/cluster-api/releases/latest/core-components.yaml")
+    lines = CliRunner().invoke(app, ["provider", "catalog"]).stdout.splitlines()
+    assert [line.split()[:2] for line in lines if " rke2 " in line] == [
+        ["BootstrapProvider", "rke2"],
+        ["ControlPlaneProvider", "rke2"],
+    ]
 
 
 # -- how providers stand -------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ..runs import kubeconfig_of, settings_of
 from . import render, transfer
 from .options import (
     Addon,
+    Annotate,
     Bootstrap,
     ConfigSecret,
     ControlPlane,
@@ -24,11 +25,13 @@ from .options import (
     Infrastructure,
     Ipam,
     RuntimeExtension,
+    TargetNamespace,
     Timeout,
     Wait,
     chosen,
     management,
     parsed,
+    settings,
 )
 
 
@@ -41,6 +44,8 @@ def init(
     runtime_extension: RuntimeExtension = None,
     addon: Addon = None,
     config_secret: ConfigSecret = "",
+    annotate: Annotate = None,
+    target_namespace: TargetNamespace = "",
     dry_run: DryRun = False,
     wait: Wait = None,
     timeout: Timeout = 300.0,
@@ -51,12 +56,15 @@ def init(
 ) -> None:
     """Have providers installed, by default the newest. Core, and kubeadm beside an infrastructure, come by themselves.
 
+    P is NAME, NAME:VERSION, NAME:NAMESPACE or NAME:NAMESPACE:VERSION.
+
     A provider that is there already is left alone. With --dry-run no cluster is needed.
     """
-    from .init import carry_out, unknown
+    from .init import carry_out
+    from .known import refuse_misspelled, unknown
     from .report import Report
-    from .requests import complete, manifests, secret_named
-    from .workers import obstacle
+    from .requests import complete, manifests
+    from .workers import obstacle, without_pods
 
     with failures():
         wanted = complete(parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon))
@@ -64,14 +72,38 @@ def init(
             raise Failure(
                 "no provider is asked for: name one, such as `--infrastructure docker`, or `--core cluster-api`"
             )
-        secret, report = secret_named(config_secret), Report(as_json=as_json or output is Format.json)
+        given = settings(config_secret, annotate, target_namespace)
+        report = Report(as_json=as_json or output is Format.json)
+        refuse_misspelled(wanted)
         report.note(unknown(wanted))
         if dry_run:
-            report.manifests(manifests(wanted, secret))
+            report.manifests(manifests(wanted, given))
             return
-        client = management(directory, kubeconfig)
-        idle = "" if wait else obstacle(client, kubeconfig_of(directory, kubeconfig))
-        carry_out(client, wanted, secret, report, within=None if wait is False else timeout, obstacle=idle)
+        client, place = management(directory, kubeconfig), kubeconfig_of(directory, kubeconfig)
+        given, told = without_pods(given, place)
+        report.note(told)
+        idle = "" if wait else obstacle(client, place)
+        carry_out(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
+
+
+def catalog(
+    kind: Annotated[str, typer.Argument(help="Kind of provider (default: all).", show_default=False)] = "",
+    output: Output = Format.text,
+    as_json: Json = False,
+) -> None:
+    """List the providers that are known by name, and where each comes from."""
+    from shared.components.errors import ComponentsError
+
+    from .known import entries
+    from .requests import kind_named
+
+    with failures(ComponentsError):
+        found = list(entries(kind_named(kind) if kind else None))
+    if as_json or output is Format.json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for one in found:
+        out.print(f"{one['kind']:<25} {one['name']:<26} {one['url']}", markup=False)
 
 
 def list_(
@@ -146,5 +178,6 @@ app.command()(render.render)
 app.command()(init)
 app.command("list")(list_)
 app.command()(plan)
+app.command()(catalog)
 app.command()(transfer.adopt)
 app.command()(transfer.export)

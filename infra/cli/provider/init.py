@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from shared.components import catalog
-from shared.components.errors import ComponentsError
-from shared.kube import Client, Conflict, Key, Object, dig, key_of
+from shared.api import provider as contract
+from shared.kube import Client, Conflict, Object, dig, key_of
 
 from ..output import wait_for
 from .report import Report, Written
-from .requests import NAMESPACE, Wanted, namespaces
+from .requests import NAMESPACE, Settings, Wanted, default_namespace, namespaces
 from .standing import providers, standing
 
 Tell = Callable[[str], None]
@@ -19,7 +19,7 @@ Tell = Callable[[str], None]
 def carry_out(
     client: Client,
     wanted: Sequence[Wanted],
-    secret: Key | None,
+    settings: Settings,
     report: Report,
     *,
     within: float | None,
@@ -27,7 +27,7 @@ def carry_out(
 ) -> None:
     """Waits `within` seconds, unless it is not to, or there is an obstacle. Raises `WaitTimeout`."""
     with report.ending():
-        asked = create(client, wanted, secret, report)
+        asked = create(client, wanted, settings, report)
         if within is None or obstacle:
             report.obstacle = obstacle
             report.timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
@@ -37,19 +37,23 @@ def carry_out(
         report.timeline.say("all are ready", mark="✔", style="green")
 
 
-def create(client: Client, wanted: Sequence[Wanted], secret: Key | None, report: Report) -> list[Wanted]:
+def create(client: Client, wanted: Sequence[Wanted], settings: Settings, report: Report) -> list[Wanted]:
     """What is there already is left alone. The result is what there is of it then."""
     present = providers(client)
+    core = next((provider for provider in present if provider["kind"] == contract.CORE.kind), {})
+    of_core = contract.version_of(core) or contract.installed_version(core)
     asked: list[Wanted] = []
     missing: list[Wanted] = []
     for one in wanted:
         there = _there(one, present)
         if there is None:
+            one = replace(one, version=of_core) if one.implied and not one.version else one
             missing.append(one)
         else:
             key, version = key_of(there), dig(there, "spec.version", "")
             written = Written(one.kind.kind, key, "unchanged", version)
             report.wrote(written, f"{one.kind.kind} {key} is there already: left alone")
+            report.note(_passed_over(one, there))
             one = Wanted(one.kind, key.name, key.namespace)
         asked.append(one)
     for namespace in namespaces(missing):
@@ -57,7 +61,7 @@ def create(client: Client, wanted: Sequence[Wanted], secret: Key | None, report:
             key = key_of(namespace)
             report.wrote(Written("Namespace", key, "created"), f"Namespace {key.name} created")
     for one in missing:
-        client.create(one.kind.resource, one.dump(secret))
+        client.create(one.kind.resource, one.dump(settings))
         written = Written(one.kind.kind, one.key, "created", one.version)
         report.wrote(written, f"{one} created, of {one.version or 'the newest version'}")
     return asked
@@ -71,6 +75,18 @@ def _there(one: Wanted, present: Sequence[Object]) -> Object | None:
     return same[0] if same else None
 
 
+def _passed_over(one: Wanted, there: Object) -> Iterator[str]:
+    """What was asked for of a provider that is there, and is otherwise."""
+    key, version = key_of(there), contract.version_of(there)
+    what = f"{one.kind.kind} {key}"
+    if one.version and not one.implied and one.version != version:
+        patch = f'{{"spec":{{"version":"{one.version}"}}}}'
+        change = f"kubectl -n {key.namespace} patch {one.kind.kind.lower()} {key.name} --type merge -p '{patch}'"
+        yield f"{what} asks for {version or 'the newest version'}, and not for {one.version}: `{change}` changes it"
+    if one.namespace not in (key.namespace, default_namespace(one.kind, one.name)):
+        yield f"{what} stays in its namespace: there can be one {key.name} only"
+
+
 def _created(client: Client, namespace: Object) -> bool:
     if client.find(NAMESPACE, key_of(namespace)) is not None:
         return False
@@ -81,17 +97,6 @@ def _created(client: Client, namespace: Object) -> bool:
             raise
         return False
     return True
-
-
-def unknown(wanted: Sequence[Wanted]) -> list[str]:
-    """What is to be said of providers that nobody here knows a source of."""
-    notes = []
-    for one in wanted:
-        try:
-            catalog.lookup(one.kind, one.name)
-        except ComponentsError as error:
-            notes.append(f"{error}; the functions' own configuration may know it")
-    return notes
 
 
 def wait(client: Client, wanted: Sequence[Wanted], *, within: float, tell: Tell, pause: float = 0.5) -> None:

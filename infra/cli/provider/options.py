@@ -14,16 +14,22 @@ from ..runs import kubeconfig_of
 if TYPE_CHECKING:
     from shared.kube import Client, Object
 
-    from .requests import Wanted
+    from .requests import Settings, Wanted
 
-_FORM = "name[:namespace[:version]]"
-Core = Annotated[str, typer.Option("--core", help="The core provider: cluster-api[:namespace[:version]].")]
-Bootstrap = Annotated[list[str] | None, typer.Option("--bootstrap", "-b", help=f"{_FORM}; may be repeated.")]
-ControlPlane = Annotated[list[str] | None, typer.Option("--control-plane", "-c", help=f"{_FORM}; may be repeated.")]
-Infrastructure = Annotated[list[str] | None, typer.Option("--infrastructure", "-i", help=f"{_FORM}; may be repeated.")]
-Ipam = Annotated[list[str] | None, typer.Option("--ipam", help=f"{_FORM}; may be repeated.")]
-RuntimeExtension = Annotated[list[str] | None, typer.Option("--runtime-extension", help=f"{_FORM}; may be repeated.")]
-Addon = Annotated[list[str] | None, typer.Option("--addon", help=f"{_FORM}; may be repeated.")]
+_AGAIN = "May be repeated."
+Core = Annotated[str, typer.Option("--core", metavar="P", help="The core provider.", show_default=False)]
+Bootstrap = Annotated[list[str] | None, typer.Option("--bootstrap", "-b", metavar="P", help=_AGAIN)]
+ControlPlane = Annotated[list[str] | None, typer.Option("--control-plane", "-c", metavar="P", help=_AGAIN)]
+Infrastructure = Annotated[list[str] | None, typer.Option("--infrastructure", "-i", metavar="P", help=_AGAIN)]
+Ipam = Annotated[list[str] | None, typer.Option("--ipam", metavar="P", help=_AGAIN)]
+RuntimeExtension = Annotated[list[str] | None, typer.Option("--runtime-extension", metavar="P", help=_AGAIN)]
+Addon = Annotated[list[str] | None, typer.Option("--addon", metavar="P", help=_AGAIN)]
+Annotate = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Annotation of the providers that are created. May be repeated."),
+]
+TargetNamespace = Annotated[str, typer.Option("--target-namespace", hidden=True)]
+"""clusterctl's; who gives it is told the form that is taken here."""
 Wait = Annotated[
     bool | None,
     typer.Option(
@@ -37,9 +43,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the manifests ins
 ExitCode = Annotated[
     bool, typer.Option("--exit-code", help="Exit with 3 if it would change something, 4 if it would not get through.")
 ]
-ConfigSecret = Annotated[
-    str, typer.Option(help="Secret with variables and credentials: name[:namespace], by default beside each provider.")
-]
+ConfigSecret = Annotated[str, typer.Option(help="Secret with variables and credentials: name[:namespace].")]
 
 
 def chosen(client: Client, kind: str, name: str) -> list[Object]:
@@ -58,6 +62,15 @@ def chosen(client: Client, kind: str, name: str) -> list[Object]:
         called = f" {name}" if name else ""
         raise Failure(f"there is no {wanted}{called}; `capi-functions provider list` shows what there is")
     return chosen
+
+
+def settings(secret: str, annotations: Sequence[str] | None, target_namespace: str) -> Settings:
+    """Raises `Failure`."""
+    from .requests import Settings, annotations_named, secret_named
+
+    if target_namespace:
+        raise Failure("--target-namespace: each provider is given its own, as in `-i docker:capd-system:v1.14.0`")
+    return Settings(secret_named(secret), annotations_named(annotations or ()))
 
 
 def parsed(core: str, *others: Sequence[str] | None) -> list[Wanted]:

@@ -16,6 +16,7 @@ from ..output import Timeline
 from ..runs import kubeconfig_of, settings_of
 from .options import (
     Addon,
+    Annotate,
     Bootstrap,
     ConfigSecret,
     ControlPlane,
@@ -28,6 +29,7 @@ from .options import (
     Wait,
     management,
     parsed,
+    settings,
 )
 
 
@@ -36,6 +38,7 @@ def adopt(
     name: Annotated[str, typer.Argument(help="Name of the provider.")] = "",
     every: Annotated[bool, typer.Option("--all", help="All that are found.")] = False,
     config_secret: ConfigSecret = "",
+    annotate: Annotate = None,
     pause: Annotated[
         bool, typer.Option("--paused", help="Have the functions leave them alone, to look at `provider plan` first.")
     ] = False,
@@ -52,15 +55,16 @@ def adopt(
     Each gets a provider object of the version that runs; then the functions take its objects over.
     """
     from . import adopt as adopting
-    from .init import carry_out, unknown
+    from .init import carry_out
+    from .known import unknown
     from .report import Report
-    from .requests import kind_named, secret_named
+    from .requests import kind_named
     from .workers import obstacle
 
     with failures():
         if every is bool(kind and name):
             raise Failure("say which: KIND and NAME, or --all; `--all --dry-run` shows what there is")
-        secret, client = secret_named(config_secret), management(directory, kubeconfig)
+        given, client = settings(config_secret, annotate, ""), management(directory, kubeconfig)
         report = Report(as_json=as_json or output is Format.json)
         found = adopting.find(client)
         wanted = list(found.providers) if every else adopting.chosen(found.providers, kind_named(kind), name)
@@ -68,7 +72,7 @@ def adopt(
         at_work = adopting.operator(client)
         report.note((*found.unclear, *unknown(wanted), *([at_work] if at_work and dry_run else [])))
         if dry_run:
-            report.manifests([one.dump(secret) for one in wanted])
+            report.manifests([one.dump(given) for one in wanted])
             return
         if not wanted:
             raise Failure(
@@ -78,7 +82,7 @@ def adopt(
             raise Failure(at_work)
         idle = "" if wait else obstacle(client, kubeconfig_of(directory, kubeconfig))
         idle = "they are paused" if pause else idle
-        carry_out(client, wanted, secret, report, within=None if wait is False else timeout, obstacle=idle)
+        carry_out(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
 
 
 class Form(StrEnum):
@@ -89,7 +93,7 @@ class Form(StrEnum):
 
 
 def export(
-    to: Annotated[str, typer.Option(help="A folder, or oci:// or oci+http://<registry>/<name>[:<tag>].")],
+    to: Annotated[str, typer.Option(metavar="PLACE", help="Where to.")],
     core: Core = "",
     bootstrap: Bootstrap = None,
     control_plane: ControlPlane = None,
@@ -115,6 +119,10 @@ def export(
     """Bring versions of providers to a site without a way out: as ConfigMaps, or into its registry.
 
     What is named comes from the catalog and needs no cluster; with --all it is what a cluster has.
+
+    P is NAME, NAME:VERSION, NAME:NAMESPACE or NAME:NAMESPACE:VERSION.
+
+    PLACE is a folder, oci://REGISTRY/NAME[:TAG], or oci+http://REGISTRY/NAME[:TAG] without TLS.
     """
     from shared.components.errors import ComponentsError
     from shared.releases.sources import SourceError

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from infra.generate.workloads import NAME, PART_OF, name_of
 from shared.api.resources import DEPLOYMENT
 from shared.kube import ApiError, Client, dig, key_of
+from shared.workload.policy import PREFIX
 
 from ..runs import is_of_run
+from .requests import Settings
 
 NEEDED = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report"))
+WAIT = f"{PREFIX}wait"
 _FORBIDDEN = 403
 
 
@@ -26,6 +30,14 @@ def obstacle(client: Client, kubeconfig: Path) -> str:
         if error.status == _FORBIDDEN:
             return ""
         raise
+
+
+def without_pods(settings: Settings, kubeconfig: Path) -> tuple[Settings, list[str]]:
+    """A local run has nothing that runs pods: providers there do not wait for theirs, unless it is asked for."""
+    if WAIT in settings.annotations or not is_of_run(kubeconfig):
+        return settings, []
+    note = f'nothing runs pods in this run: the providers are annotated with {WAIT}: "false"'
+    return replace(settings, annotations={**settings.annotations, WAIT: "false"}), [note]
 
 
 def missing(deployments: Iterable[Mapping[str, Any]]) -> str:
