@@ -13,7 +13,7 @@ from shared.api.resources import CONFIG_MAP
 from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
 from shared.providers import ownership
-from shared.providers.state import INSTALLED, State
+from shared.providers.state import DELETING, INSTALLED, State
 from shared.runtime import Decision
 from shared.workload import inventory
 from shared.workload.inventory import Plan
@@ -22,8 +22,6 @@ from shared.workload.policy import Policy
 from shared.workload.rollout import Rollout
 
 from .observe import FORCE, Observed, is_crd
-
-DELETING = "Deleting"
 
 # Seconds until the next look.
 IN_USE_RETRY = 20.0

@@ -204,7 +204,8 @@ def _waited(observed: Observed, now: datetime) -> float:
 
 def _begin(state: State, observed: Observed, provider: Object, plan: Plan, whole: bool) -> Sequence[Effect]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
-    goes = [entry for entry in plan.prune if entry.status != KEPT]
+    stays = {entry.identity for entry in observed.known if entry.status == KEPT}
+    goes = {entry.identity for entry in plan.prune} - stays
     if (whole or observed.resumed) and not plan.count("apply") and not goes:
         return ()
     reason, what = "Installing", provider_api.version_of(provider)

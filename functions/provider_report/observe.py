@@ -38,7 +38,7 @@ class Observed:
     awaited: bool = True
     """Whether what it runs is to be looked at."""
     missing: Sequence[str] = ()
-    """Workloads that somebody has taken away."""
+    """Workloads and webhook configurations that somebody has taken away."""
     unavailable: Sequence[str] = ()
     unanswered: Sequence[str] = ()
     """Webhooks whose Service has no endpoint."""
@@ -60,43 +60,52 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
     missing, unavailable = _workloads(clients, provider, entries)
     if missing or unavailable:
         return Observed(provider, installed=True, missing=missing, unavailable=unavailable)
-    unanswered, unserved = _webhooks(clients, provider, entries), _unserved(clients, entries)
-    return Observed(provider, installed=True, unanswered=unanswered, unserved=unserved)
+    missing, unanswered = _webhooks(clients, provider, entries)
+    unserved = _unserved(clients, entries)
+    return Observed(provider, installed=True, missing=missing, unanswered=unanswered, unserved=unserved)
 
 
 def _workloads(clients: Clients, provider: Object, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+    """By one list of each kind and namespace that it has workloads of."""
     missing, unavailable = [], []
+    selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
     for resource in WORKLOADS:
         wanted = [entry for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)]
-        if not wanted:
-            continue
-        selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
-        listed = clients.management.list(resource, key_of(provider).namespace, selector=selector)
-        found = {key_of(obj).name: obj for obj in listed}
-        missing += [str(entry) for entry in wanted if entry.name not in found]
-        waiting = [(entry, unready(found[entry.name])) for entry in wanted if entry.name in found]
-        unavailable += [f"{entry}: {why}" for entry, why in waiting if why]
+        found = {
+            key_of(obj): obj
+            for namespace in sorted({entry.namespace for entry in wanted})
+            for obj in clients.management.list(resource, namespace, selector=selector)
+        }
+        for entry in wanted:
+            workload = found.get(Key(entry.namespace, entry.name))
+            if workload is None:
+                missing.append(str(entry))
+            elif why := unready(workload):
+                unavailable.append(f"{entry}: {why}")
     return missing, unavailable
 
 
-def _webhooks(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list[str]:
+def _webhooks(clients: Clients, provider: Object, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+    missing: list[str] = []
     services: dict[str, str] = {}
     for resource in WEBHOOKS:
         for entry in entries:
             if (entry.group, entry.kind) == (resource.group, resource.kind):
                 found = clients.management.find(resource, Key("", entry.name))
+                if found is None:
+                    missing.append(str(entry))
                 for webhook in dig(found, "webhooks", []):
                     if name := dig(webhook, "clientConfig.service.name"):
                         services.setdefault(name, str(entry))
     if not services:
-        return []
+        return missing, []
     namespace = key_of(provider).namespace
     answering = {
         dig(found, ("metadata", "labels", "kubernetes.io/service-name"))
         for found in clients.management.list(ENDPOINT_SLICE, namespace)
         if any(dig(endpoint, "conditions.ready", True) for endpoint in found.get("endpoints") or [])
     }
-    return [
+    return missing, [
         f"{entry}: Service {namespace}/{name} has no endpoint"
         for name, entry in services.items()
         if name not in answering

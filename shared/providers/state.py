@@ -13,6 +13,7 @@ CHECKED = "PreflightCheckPassed"
 INSTALLED = "ProviderInstalled"
 UPGRADED = "ProviderUpgraded"
 AVAILABLE = "ComponentsAvailable"
+DELETING = "Deleting"
 
 _DECISIVE = (CHECKED, INSTALLED, AVAILABLE)
 """What `Ready` depends on; besides, an upgrade that failed."""
@@ -45,7 +46,10 @@ class State(Draft):
 
 
 def _ready(conditions: list[Object]) -> tuple[str, str, str]:
-    """Status, reason and message of `Ready`: those of the first phase that is not through."""
+    """Status, reason and message of `Ready`: those of the first phase that is not through, or of the deletion."""
+    leaving = get_condition(conditions, DELETING)
+    if leaving is not None and leaving.get("status") == "True":
+        return "False", leaving.get("reason") or DELETING, leaving.get("message") or ""
     upgraded = get_condition(conditions, UPGRADED)
     decisive = [(name, get_condition(conditions, name)) for name in _DECISIVE]
     if upgraded is not None and upgraded.get("status") == "False":

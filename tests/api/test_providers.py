@@ -6,7 +6,7 @@ from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, 
 from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT, SECRET
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
-from tests.support.provider_world import Providers
+from tests.support.provider_world import Providers, is_ready
 from tests.support.providers import CURRENT, PREVIOUS, components
 from tests.support.until import until
 
@@ -175,6 +175,7 @@ def test_not_deleted_while_its_objects_are_alive(providers: Providers) -> None:
     condition = providers.condition(providers.get(*CORE_KEY), "Deleting")
     assert condition["reason"] == "CustomResourcesExist"
     assert "1 MachineDrainRule" in condition["message"]
+    assert not is_ready(providers.get(*CORE_KEY))
     assert "force-delete" in condition["message"]
 
 
