@@ -1,0 +1,65 @@
+"""The reasons in conditions of providers: the API server takes every one, and the documentation names only such."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.api.provider import INFRASTRUCTURE
+from shared.kube import Client, Key, Object
+
+PROJECT = Path(__file__).parents[2]
+CODE = ("functions/provider_*/*.py", "shared/providers/*.py", "shared/components/**/*.py")
+_ROW = re.compile(r"^\| `(PreflightCheckPassed|Provider\w+|ComponentsAvailable)` \| [^|]* \| ([^|]*) \|$", re.M)
+
+
+def given() -> set[str]:
+    """All reasons in the code; also some words that are none, which does no harm."""
+    files = [file for pattern in CODE for file in PROJECT.glob(pattern)]
+    return {reason for file in files for node in ast.walk(ast.parse(file.read_text())) for reason in _reasons(node)}
+
+
+def _reasons(node: ast.AST) -> Iterator[str]:
+    """Arguments after a condition's type or a draft, attributes, and what stands before a message."""
+    match node:
+        case ast.Call(args=[ast.Name(id=before), ast.Constant(value=str(reason)), *_]):
+            if before.isupper() or before == "state":
+                yield reason
+        case ast.Call(func=ast.Name(id="Refusal"), args=[ast.Constant(value=str(reason)), *_]):
+            yield reason
+        case ast.Assign(targets=[ast.Name(id="reason")], value=ast.Constant(value=str(reason))):
+            yield reason
+        case ast.Tuple(elts=[ast.Constant(value=str(reason)), _, *_]) if reason[:1].isupper():
+            yield reason
+
+
+def documented() -> set[str]:
+    table = (PROJECT / "docs/providers.md").read_text()
+    return {reason for _, cell in _ROW.findall(table) for reason in re.findall(r"`(\w+)`", cell)}
+
+
+def test_what_is_documented_is_given() -> None:
+    assert len(documented()) > 20
+    assert documented() - given() == set()
+
+
+def test_the_api_server_takes_all(management: Client, namespace: str) -> None:
+    reasons = sorted(given())
+    conditions = [
+        {
+            "type": f"Of{number}",
+            "status": "False",
+            "reason": reason,
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for number, reason in enumerate(reasons)
+    ]
+    made: Object = {"apiVersion": INFRASTRUCTURE.resource.api_version, "kind": INFRASTRUCTURE.kind}
+    made |= {"metadata": {"name": "made", "namespace": namespace}, "spec": {}}
+    management.create(INFRASTRUCTURE.resource, made)
+    key, status = Key(namespace, "made"), {"status": {"conditions": conditions}}
+    told = management.patch(INFRASTRUCTURE.resource, key, status, subresource="status")
+    assert [condition["reason"] for condition in told["status"]["conditions"]] == reasons
