@@ -104,6 +104,7 @@ def test_control_planes_without_a_way_out(core: MadeUp) -> None:
             assert dig(found, "data.value") == version
     states = {entry["type"]: entry["status"] for entry in dig(provider, "status.conditions")}
     assert [states[type_] for type_ in ("Ready", "ProviderInstalled", "ProviderUpgraded")] == ["True"] * 3
+    assert providers.brought("control-plane-kubeadm-custom").keys() >= providers.listed(*custom).keys()
     providers.client.delete(CONTROL_PLANE.resource, Key("control-plane-test", "kubeadm-custom"))
     providers.settle(*custom)
     assert providers.brought("control-plane-kubeadm-custom") == {}

@@ -10,13 +10,23 @@ import pytest
 
 from infra import control_plane
 from infra.cli.provider import adopt
-from shared.api.provider import CORE, FINALIZER, HASH_ANNOTATION
+from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, Resource, dig
 from shared.workload import inventory
-from tests.support.provider_installers import Install, by_clusterctl, by_operator, cert_manager, installed
+from tests.support.made_up import MadeUp
+from tests.support.provider_installers import (
+    Install,
+    by_clusterctl,
+    by_operator,
+    cert_manager,
+    installed,
+    kept_by_operator,
+    told_by_operator,
+)
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, PREVIOUS, clusterctl, components, repository
+from tests.support.providers import CURRENT, PREVIOUS, PROVIDERS, clusterctl, components, repository
+from tests.support.until import until
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")
@@ -47,7 +57,8 @@ def test_taken_over_and_upgraded(providers: Providers, install: Install) -> None
     assert dig(before, "spec.template.spec.nodeSelector") == {"of-before": "x"}
 
     if install is by_operator:
-        told_by_operator(providers, PREVIOUS)
+        source = {"url": providers.url("core-components.yaml")}
+        told_by_operator(providers, CORE_KEY, PREVIOUS, fetchConfig=source)
     core = at(providers, PREVIOUS)
     assert fields_of_before(providers, objects) == []
     deployment = providers.client.get(DEPLOYMENT, MANAGER_KEY)
@@ -67,29 +78,58 @@ def test_taken_over_and_upgraded(providers: Providers, install: Install) -> None
         assert there is ((resource.group, resource.kind, *key) not in gone), f"{resource.kind} {key}"
 
 
-def told_by_operator(providers: Providers, version: str) -> None:
-    """Its provider object, which says that all is done."""
-    url = providers.url("core-components.yaml")
-    providers.apply(*CORE_KEY, {HASH_ANNOTATION: "0" * 64}, version=version, fetchConfig={"url": url})
-    key = Key("capi-system", "cluster-api")
-    providers.client.patch(CORE.resource, key, {"metadata": {"finalizers": [FINALIZER]}}, manager="manager")
-    reasons = {
-        "PreflightCheckPassed": "PreflightChecksPassed",
-        "ProviderInstalled": "ProviderInstalled",
-        "Ready": "Yes",
-    }
-    conditions = [
-        {"type": type_, "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for type_, reason in reasons.items()
-    ]
-    status = {"installedVersion": version, "contract": "v1beta2", "observedGeneration": 1, "conditions": conditions}
-    providers.client.patch(CORE.resource, key, {"status": status}, subresource="status", manager="manager")
-
-
-def at(providers: Providers, version: str) -> Object:
+def at(
+    providers: Providers,
+    version: str,
+    key: tuple[ProviderKind, str, str] = CORE_KEY,
+    file: str = "core-components.yaml",
+) -> Object:
     providers.releases.append(components(version))
-    providers.apply(*CORE_KEY, version=version, fetchConfig={"url": providers.url("core-components.yaml")})
-    return providers.until_ready(*CORE_KEY)
+    providers.apply(*key, version=version, fetchConfig={"url": providers.url(file)})
+    return providers.until_ready(*key)
+
+
+@pytest.fixture
+def core(providers: Providers, tmp_path: Path) -> MadeUp:
+    """What others need."""
+    providers.releases.append(tmp_path)
+    core = MadeUp(providers, tmp_path)
+    core.publish("v1.1.0")
+    core.install("v1.1.0")
+    return core
+
+
+@pytest.mark.parametrize("install", [by_clusterctl, by_operator])
+def test_others_than_core(providers: Providers, core: MadeUp, install: Install) -> None:
+    """From the operator without asking anybody: what that had downloaded is enough, and goes with its provider."""
+    kind, of = (BOOTSTRAP, PROVIDERS[1]) if install is by_clusterctl else (INFRASTRUCTURE, PROVIDERS[3])
+    key, namespace = (kind, of.name, "taken-over-system"), "taken-over-system"
+    objects = installed(providers, PREVIOUS, install, of, namespace)
+    [before] = providers.client.list(DEPLOYMENT, namespace)
+    kept: list[tuple[Resource, Key]] = []
+    if install is by_operator:
+        told = told_by_operator(providers, key, PREVIOUS)
+        kept = kept_by_operator(providers, told, PREVIOUS, of.file)
+        before_us = [providers.client.get(*place) for place in kept]
+        providers.releases.clear()
+        provider = providers.until_ready(*key)
+        assert dig(provider, "status.target.source").startswith("ConfigMaps with ")
+        assert [providers.client.get(*place) for place in kept] == before_us
+    else:
+        at(providers, PREVIOUS, key, of.file)
+    assert fields_of_before(providers, objects) == []
+
+    provider = at(providers, CURRENT, key, of.file)
+    assert dig(provider, "status.installedVersion") == CURRENT
+    [deployment] = providers.client.list(DEPLOYMENT, namespace)
+    assert deployment["metadata"]["uid"] == before["metadata"]["uid"]
+    assert fields_of_before(providers, objects) == []
+    assert providers.listed(*key).items() <= providers.brought(of.label).items()
+
+    providers.client.delete(kind.resource, Key(namespace, of.name))
+    providers.settle(*key)
+    until(lambda: providers.brought(of.label) == {}, "everything of it is gone")  # pods go with their Deployment
+    until(lambda: not any(providers.client.find(*place) for place in kept), f"{kept} are gone")
 
 
 def test_after_the_real_clusterctl(providers: Providers, provider_plane: Path, tmp_path: Path) -> None:

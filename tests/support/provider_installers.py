@@ -1,19 +1,26 @@
-"""The core provider as other programs install it: by their requests, under their names."""
+"""Providers as other programs install them: by their requests, under their names."""
 
 from __future__ import annotations
 
+import base64
+import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from shared.api.resources import CLUSTERCTL_PROVIDER
+from shared.api.provider import FINALIZER, HASH_ANNOTATION, ProviderKind, kind_of
+from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, SECRET
 from shared.components.certificates import CERT_MANAGER
 from shared.components.render import generated
-from shared.kube import Client, Key, Object, Resource, key_of
+from shared.kube import Client, Key, Object, Resource, key_of, owner_reference
 from shared.kube.crds import CRD, await_established
+from tests.support.objects import manifest, secret
 from tests.support.provider_world import Providers
-from tests.support.providers import DOWNLOADS, components
+from tests.support.providers import DOWNLOADS, PROVIDERS, Provider, components
 
 Install = Callable[[Client, Resource, Object], None]
+
+CORE = PROVIDERS[0]
 
 
 def write(client: Client, method: str, resource: Resource, obj: Object, manager: str) -> None:
@@ -47,12 +54,14 @@ def of_before(obj: Object) -> Object:
     return obj
 
 
-def installed(providers: Providers, version: str, install: Install) -> list[tuple[Resource, Key]]:
-    """The core provider as another program would have it; a cluster without cert-manager takes all but its objects."""
-    text = (components(version) / DOWNLOADS / version / "core-components.yaml").read_text()
-    providers.namespace("capi-system")
+def installed(
+    providers: Providers, version: str, install: Install, provider: Provider = CORE, namespace: str = "capi-system"
+) -> list[tuple[Resource, Key]]:
+    """A provider as another program would have it; a cluster without cert-manager takes all but its objects."""
+    text = (components(version) / DOWNLOADS / version / provider.file).read_text()
+    providers.namespace(namespace)
     found = []
-    objects = generated(text, {}, namespace="capi-system", label="cluster-api")
+    objects = generated(text, {}, namespace=namespace, label=provider.label)
     objects = [obj for obj in objects if obj["kind"] != "Namespace" and CERT_MANAGER not in obj["apiVersion"]]
     for obj in objects:
         resource = providers.clients.discovery.resource(obj["apiVersion"], obj["kind"])
@@ -60,6 +69,47 @@ def installed(providers: Providers, version: str, install: Install) -> list[tupl
         install(providers.client, resource, obj)
         found.append((resource, key_of(obj)))
     return found
+
+
+def told_by_operator(providers: Providers, key: tuple[ProviderKind, str, str], version: str, **spec: Any) -> Object:
+    """Its provider object, which says that all is done."""
+    kind, name, namespace = key
+    providers.apply(*key, {HASH_ANNOTATION: "0" * 64}, version=version, **spec)
+    at = Key(namespace, name)
+    providers.client.patch(kind.resource, at, {"metadata": {"finalizers": [FINALIZER]}}, manager="manager")
+    reasons = {
+        "PreflightCheckPassed": "PreflightChecksPassed",
+        "ProviderInstalled": "ProviderInstalled",
+        "Ready": "Yes",
+    }
+    conditions = [
+        {"type": type_, "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for type_, reason in reasons.items()
+    ]
+    status = {"installedVersion": version, "contract": "v1beta2", "observedGeneration": 1, "conditions": conditions}
+    return providers.client.patch(kind.resource, at, {"status": status}, subresource="status", manager="manager")
+
+
+def kept_by_operator(providers: Providers, provider: Object, version: str, file: str) -> list[tuple[Resource, Key]]:
+    """Beside its provider object: the ConfigMap with what it downloaded, and the Secret with what it made of that."""
+    key, word = key_of(provider), kind_of(provider).word
+    name, release = f"{word}-{key.name}-{version}", components(version) / DOWNLOADS / version
+    labels = {
+        "provider.cluster.x-k8s.io/version": version,
+        "provider.cluster.x-k8s.io/type": word,
+        "provider.cluster.x-k8s.io/name": key.name,
+        "managed-by.operator.cluster.x-k8s.io": "true",
+    }
+    owned = {"ownerReferences": [owner_reference(provider)]}
+    metadata = {**owned, "labels": labels, "annotations": {"provider.cluster.x-k8s.io/compressed": "true"}}
+    packed = {"components": base64.b64encode(gzip.compress((release / file).read_bytes())).decode()}
+    told = {"metadata": (release / "metadata.yaml").read_text()}
+    download = manifest(CONFIG_MAP, name, key.namespace, metadata=metadata, data=told, binaryData=packed)
+    cache = secret(f"{name}-cache", key.namespace, cache="[]")
+    cache["metadata"] |= {**owned, "annotations": {HASH_ANNOTATION: "0" * 64}}
+    for resource, obj in ((CONFIG_MAP, download), (SECRET, cache)):
+        providers.client.apply(resource, obj, manager="manager")
+    return [(CONFIG_MAP, key_of(download)), (SECRET, key_of(cache))]
 
 
 def recorded(client: Client, version: str) -> None:
