@@ -6,6 +6,8 @@ from functools import partial
 
 from shared.clients import Clients
 from shared.event import Event
+from shared.providers.state import INSTALLED
+from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 
 from .decide import decide, report
@@ -15,4 +17,5 @@ from .triggers import TRIGGERS
 
 def handle(clients: Clients, event: Event) -> Answer:
     judge = partial(decide, resync=event.resync)
-    return Function(TRIGGERS, observe, judge, report=report).handle(clients, event)
+    told = refusal(INSTALLED, "ComponentsFetchError")
+    return Function(TRIGGERS, observe, judge, report=report, refused=told, withheld=secrets).handle(clients, event)

@@ -6,6 +6,8 @@ from functools import partial
 
 from shared.clients import Clients
 from shared.event import Event
+from shared.providers.state import CHECKED
+from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 
 from .decide import decide
@@ -15,4 +17,5 @@ from .triggers import TRIGGERS
 
 def handle(clients: Clients, event: Event) -> Answer:
     look, judge = partial(observe, resync=event.resync), partial(decide, resync=event.resync)
-    return Function(TRIGGERS, look, judge).handle(clients, event)
+    told = refusal(CHECKED, "RequestRefused")
+    return Function(TRIGGERS, look, judge, refused=told, withheld=secrets).handle(clients, event)

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 from ..clients import Clients
 from ..effects import Effect, Patch, Results, changes, latest, perform
 from ..event import Event
-from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, dig
+from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
-from . import waits
+from . import waits, withheld
 from .answer import Answer, done
 from .notice import Notice, record
 
@@ -65,6 +65,9 @@ class Function(Generic[O]):
     an event and left to the retry, and the status stays as it was.
     `overtaken(clients, observed, decision, results)`: somebody else has written or removed the object while effects
     happened; what these did to the world may be out of date, and nobody else knows of it.
+    `refused(primary, error, now)`: what the object says of a request that the API server does not take, whenever it is
+    sent; without it, it is told in an event.
+    `withheld(observed)`: values that nobody may read in what is told.
     """
 
     triggers: Triggers
@@ -73,6 +76,8 @@ class Function(Generic[O]):
     settled: Callable[[Object, Event], bool] = field(default=lambda _primary, _event: False)
     report: Callable[[O, Decision, Results, datetime], Decision] | None = None
     overtaken: Callable[[Clients, O, Decision, Results], None] | None = None
+    refused: Callable[[Object, ApiError, datetime], Decision] | None = None
+    withheld: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
 
     @property
     def name(self) -> str:
@@ -110,7 +115,12 @@ class Function(Generic[O]):
         primary = clients.management.find(resource, key)
         if primary is not None and not event.resync and self.settled(primary, event):
             return Answer(204, "settled", settled=True)
-        observed = self.observe(clients, key, primary)
+        try:
+            observed = self.observe(clients, key, primary)
+        except ApiError as error:
+            if primary is None or self.refused is None or not _is_refusal(error):
+                raise
+            return self._told(clients, resource, primary, self.refused(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
         results = perform(decision.effects, clients)
@@ -133,20 +143,32 @@ class Function(Generic[O]):
     ) -> Answer | None:
         if self.report is not None:
             decision = self.report(observed, decision, results, now)
-        if results.error is None:
-            if primary is not None and not _gone(primary, results):
-                self._write_status(clients, resource, latest(primary, results), decision)
-                waits.observe(self.name, primary, decision.status, now)
-            if decision.proceed:
-                return None
-            return done(decision.message, reply=decision.reply, again=decision.requeue, context=decision.context)
-        # The decision did not come true, so its status would be a lie; but somebody should hear why.
-        refused = isinstance(results.error, ApiError) and not isinstance(
-            results.error, (Unavailable, Conflict, NotFound)
-        )
-        if primary is not None and refused:
-            record(clients, primary, Notice("ReconcileFailed", str(results.error), "Warning"))
-        raise results.error
+        error = results.error
+        if primary is not None and _is_refusal(error):
+            if self.refused is None:
+                # The decision did not come true, so its status would be a lie; but somebody should hear why.
+                record(clients, primary, Notice("ReconcileFailed", str(error), "Warning"))
+                raise error
+            decision, results.error = self.refused(dict(latest(primary, results)), error, now), None
+        if results.error is not None:
+            raise results.error
+        decision = _without(self.withheld(observed), decision)
+        if primary is None or _gone(primary, results):
+            return self._answer(decision)
+        answer = self._told(clients, resource, latest(primary, results), decision)
+        waits.observe(self.name, primary, decision.status, now)
+        return answer
+
+    def _told(
+        self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
+    ) -> Answer | None:
+        self._write_status(clients, resource, primary, decision)
+        return self._answer(decision)
+
+    def _answer(self, decision: Decision) -> Answer | None:
+        if decision.proceed:
+            return None
+        return done(decision.message, reply=decision.reply, again=decision.requeue, context=decision.context)
 
     def _write_status(
         self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
@@ -155,6 +177,23 @@ class Function(Generic[O]):
             Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
             for notice in decision.notices:
                 record(clients, primary, notice)
+
+
+def _is_refusal(error: Exception | None) -> TypeGuard[ApiError]:
+    """Whether it is about what was asked for: neither the server, nor a race, nor who we are."""
+    passing = (Unavailable, Conflict, NotFound, Unauthorized, Gone)
+    return isinstance(error, ApiError) and not isinstance(error, passing)
+
+
+def _without(values: Collection[str], decision: Decision) -> Decision:
+    if not values:
+        return decision
+    return replace(
+        decision,
+        status=withheld.in_status(decision.status, values),
+        notices=tuple(withheld.in_notice(notice, values) for notice in decision.notices),
+        message=withheld.without(decision.message, values),
+    )
 
 
 def _gone(primary: Object, results: Results) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +12,9 @@ from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Patch
 from shared.event import change_event
-from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unavailable
+from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unauthorized, Unavailable
 from shared.runtime import Decision, Function
+from shared.runtime.notice import Notice
 from shared.triggers import Triggers, Watch
 
 EVENTS = Resource("", "v1", "Event", "events")
@@ -107,3 +108,37 @@ def test_create_over_an_existing_object(
     with pytest.raises(ApiError, match="belongs to somebody else") as caught:
         create.execute(clients)
     assert not isinstance(caught.value, Conflict)
+
+
+@pytest.mark.parametrize("where", ["observe", "act"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ApiError("no such name: hunter2", status=422), True),
+        (Unauthorized("who are you", status=401), False),
+        (Conflict("moved on", status=409), False),
+        (Unavailable("down"), False),
+    ],
+)
+def test_what_is_refused_can_be_told_in_the_status(
+    clients: Clients, management: Client, primary: Object, where: str, error: Exception, told: bool
+) -> None:
+    def observe(_clients: Clients, _key: Key, _primary: Object | None) -> None:
+        if where == "observe":
+            raise error
+
+    def refused(_primary: Object, error: ApiError, _now: datetime) -> Decision:
+        notice = Notice("Refused", str(error))
+        return Decision(status={"ready": False}, notices=(notice,), requeue=60.0, message=str(error))
+
+    tested = replace(function(Fails(error)), observe=observe, refused=refused, withheld=lambda _observed: ["hunter2"])
+    answer = tested.handle(clients, change_event(primary, "update", source="/test"))
+    status = management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p")).get("status")
+    events = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]
+    if not told:
+        assert (answer.status, status, events) == (503, None, [])
+        return
+    assert (answer.status, answer.retry_after, status) == (202, 60.0, {"ready": False})
+    # What was not observed, nobody knows to be secret.
+    words = str(error) if where == "observe" else "no such name: …"
+    assert (answer.message, events) == (words, [words])

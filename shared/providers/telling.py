@@ -1,0 +1,52 @@
+"""What a provider's status says of requests that the API server refuses, and what it never says: secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Protocol
+
+from shared.charts import yamls
+from shared.kube import ApiError, Object
+from shared.runtime import Decision
+
+from .inputs import Inputs
+from .state import State
+
+RETRY = 60.0
+"""Seconds until a request that was refused is sent again: what refuses it (a webhook, a role) may change unheard."""
+
+_PUBLIC = ("images", "ca.crt")
+"""Keys of the Secret that hold no secret: messages about image overrides cite them."""
+
+
+class _HasInputs(Protocol):
+    @property
+    def inputs(self) -> Inputs: ...
+
+
+def refusal(condition: str, reason: str) -> Callable[[Object, ApiError, datetime], Decision]:
+    """Has the condition tell what was refused: one for each phase."""
+
+    def refused(provider: Object, error: ApiError, now: datetime) -> Decision:
+        state = State(provider, now)
+        state.false(condition, reason, f"the API server refuses it: {error}", tell="Warning")
+        return Decision(status=state.status(), notices=tuple(state.notices), requeue=RETRY, message=str(error))
+
+    return refused
+
+
+def secrets(observed: _HasInputs) -> frozenset[str]:
+    """The values of the config Secret, in the forms in which a parser or an API server may cite them."""
+    values = observed.inputs.variables
+    return frozenset(form for name, value in values.items() if name not in _PUBLIC for form in _forms(value))
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    yield from (line.strip() for line in value.splitlines())
+    if value[:1].isdigit():  # where nothing quotes it, it may be a number, and no decimal one
+        try:
+            yield str(yamls.load(value))
+        except yamls.YAMLError:
+            return
