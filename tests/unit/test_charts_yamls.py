@@ -61,8 +61,8 @@ def tenfold(first: str, line: str) -> str:
 
 
 def merging(merged: list[str]) -> str:
-    """`merged` stands for mappings of 50,000 keys each."""
-    return f"a: &a {{{', '.join(f'k{n}: 1' for n in range(50_000))}}}\nb: {{<<: [{', '.join(merged)}]}}"
+    """`merged` stands for mappings of 5,000 keys each."""
+    return f"a: &a {{{', '.join(f'k{n}: 1' for n in range(5_000))}}}\nb: {{<<: [{', '.join(merged)}]}}"
 
 
 @pytest.mark.parametrize(
