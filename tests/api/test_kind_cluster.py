@@ -20,6 +20,7 @@ from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Unavailable, connect, dig
 from shared.runtime import Answer
+from tests.support import objects
 from tests.support.until import until
 
 CALLERS = ("kind_cluster", "cluster", "kubeconfig")
@@ -31,13 +32,11 @@ class World:
         self.key = Key(namespace, "demo")
 
     def create(self, *, with_cluster: bool = True) -> None:
-        metadata = {"name": "demo", "namespace": self.namespace}
-        kind: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": metadata}
-        self.client.create(KIND_CLUSTER, kind | {"spec": {"clusterName": "dev"}})
         if with_cluster:
-            ref = {"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"}
-            cluster: Object = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata}
-            self.client.create(CLUSTER, cluster | {"spec": {"infrastructureRef": ref}})
+            objects.create_local_cluster(self.client, "demo", self.namespace, kind_name="dev")
+        else:
+            alone = objects.manifest(KIND_CLUSTER, "demo", self.namespace, spec={"clusterName": "dev"})
+            self.client.create(KIND_CLUSTER, alone)
 
     def kind(self) -> Object:
         return self.client.get(KIND_CLUSTER, self.key)

@@ -27,11 +27,11 @@ from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release, of_stack, scope_of
 from shared.releases.sources import SourceError
 from shared.releases.store import ReleaseStore
-from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.api.test_cluster_stacks import as_account
 from tests.support.releases import STACK, write_release
 from tests.support.site import Asked, Site, Told, files
+from tests.support.until import until
 
 V1, V2 = f"{STACK}-v901", f"{STACK}-v902"  # that no other test's objects name
 NAME = ReleaseName.parse(V1)
@@ -315,16 +315,6 @@ def test_two_processes_come_to_one_truth(tmp_path: Path, store: ReleaseStore) ->
     assert store.read(release, "cluster-addon-values.yaml") in (b"from: 1", b"from: 2")
 
 
-def _eventually(act: Any, status: int) -> Answer:
-    """The authorizer learns of new roles within moments."""
-    for _ in range(100):
-        answer: Answer = act()
-        if answer.status == status:
-            return answer
-        threading.Event().wait(0.1)
-    raise AssertionError(f"{answer.status}: {answer.message}")
-
-
 def test_with_the_rights_of_the_generated_roles(
     management: Client, namespace: str, kubeconfig: Path, stack: Any, site: Site, store: ReleaseStore
 ) -> None:
@@ -332,9 +322,9 @@ def test_with_the_rights_of_the_generated_roles(
     _secret(management, namespace, token="t0ken")
     fetcher, pruner = (as_account(management, kubeconfig, name) for name in ("release_assets", "release_prune"))
     try:
-        _eventually(lambda: fetch(fetcher, _wanted(namespace)), 200)
+        until(lambda: fetch(fetcher, _wanted(namespace)).status == 200)  # the authorizer learns of new roles in moments
         assert store.within(scope_of(own)).load(V1) is not None
-        _eventually(lambda: prune(pruner, _timer()), 204)
+        until(lambda: prune(pruner, _timer()).status == 204)
     finally:
         fetcher.management.close()
         pruner.management.close()

@@ -23,10 +23,11 @@ from infra import control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, KIND_CLUSTER, SECRET
 from shared.event import PING, Event
-from shared.kube import Client, Key, Object, connect, dig
+from shared.kube import Client, Key, connect, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from shared.workload.inventory import load
+from tests.support.objects import create_local_cluster
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
@@ -70,15 +71,8 @@ class World:
         self.key, self.addon = Key(namespace, "demo"), Key(namespace, "cluster-addon-demo")
 
     def create(self) -> None:
-        metadata = {"name": "demo", "namespace": self.namespace}
-        kind: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": metadata}
-        self.client.create(KIND_CLUSTER, kind | {"spec": {"clusterName": "demo"}})
-        spec: Object = {
-            "infrastructureRef": {"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"},
-            "topology": {"classRef": {"name": self.release("v1", range(30))}},
-        }
-        cluster: Object = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata, "spec": spec}
-        self.client.create(CLUSTER, cluster)
+        topology = {"classRef": {"name": self.release("v1", range(30))}}
+        create_local_cluster(self.client, "demo", self.namespace, topology=topology)
 
     def release(self, version: str, numbers: range) -> str:
         objects = [config_map(f"m{number}", version) for number in numbers]

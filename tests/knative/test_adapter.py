@@ -23,9 +23,10 @@ from infra.control_plane.binaries import locate
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
 from shared.event import Event
-from shared.kube import Client, Key, Object, dig
+from shared.kube import Client, Key, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
+from tests.support.objects import create_local_cluster
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
@@ -102,15 +103,7 @@ def test_the_whole_job_on_the_adapters_events(
     key, addon_key = Key(namespace, "demo"), Key(namespace, "cluster-addon-demo")
     first = write_release(tmp_path / "releases", "v1", [config_map("a"), config_map("b")])
     second = write_release(tmp_path / "releases", "v2", [config_map("a", "2"), config_map("c")])
-    metadata = {"name": "demo", "namespace": namespace}
-    kind: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": metadata}
-    management.create(KIND_CLUSTER, kind | {"spec": {"clusterName": "demo"}})
-    spec: Object = {
-        "infrastructureRef": {"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"},
-        "topology": {"classRef": {"name": first}},
-    }
-    cluster: Object = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata, "spec": spec}
-    management.create(CLUSTER, cluster)
+    create_local_cluster(management, "demo", namespace, topology={"classRef": {"name": first}})
 
     def applied(name: str) -> bool:
         addon = management.find(CLUSTER_ADDON, addon_key)

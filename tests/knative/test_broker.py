@@ -26,12 +26,13 @@ from infra.local import crds
 from infra.local.functions_server import FunctionsServer
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, KIND_CLUSTER, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD
 from shared.storage import ObjectStore
 from tests.knative.test_adapter import adapter
+from tests.support.objects import create_local_cluster
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
@@ -213,16 +214,7 @@ def test_the_whole_job_through_the_broker(
         key, addon_key = Key("default", "demo"), Key("default", "cluster-addon-demo")
         first = write_release(tmp_path / "releases", "v1", [config_map("a"), config_map("b")])
         second = write_release(tmp_path / "releases", "v2", [config_map("a", "2"), config_map("c")])
-        metadata = {"name": "demo", "namespace": "default"}
-        kind: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": metadata}
-        client.create(KIND_CLUSTER, kind | {"spec": {"clusterName": "demo"}})
-        spec: Object = {
-            "infrastructureRef": {"apiGroup": KIND_CLUSTER.group, "kind": "KINDCluster", "name": "demo"},
-            "topology": {"classRef": {"name": first}},
-        }
-        client.create(
-            CLUSTER, {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata, "spec": spec}
-        )
+        create_local_cluster(client, "demo", "default", topology={"classRef": {"name": first}})
 
         def tick() -> None:
             """What a PingSource would send: a broker has no clock, so the sweep is who comes back."""

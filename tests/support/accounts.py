@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -12,6 +12,7 @@ from shared.clients import Clients
 from shared.kube import ApiError, Client, Resource
 from shared.kube.connect import inline
 from shared.kube.credentials import Credentials
+from tests.support.until import until
 
 _RBAC = ("rbac.authorization.k8s.io", "v1")
 _RESOURCES = {
@@ -43,13 +44,11 @@ def _await(client: Client, group: str, plural: str, verb: str) -> None:
     """The authorizer learns of roles a moment later."""
     asked = {"resourceAttributes": {"group": group, "resource": plural, "verb": verb}}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
+
+    def allowed() -> bool:
+        with suppress(ApiError):
             path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-            if client.request("POST", path, body=review)["status"]["allowed"]:
-                return
-        except ApiError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError(f"still may not {verb} {plural}.{group}")
+            return bool(client.request("POST", path, body=review)["status"]["allowed"])
+        return False
+
+    until(allowed, f"may {verb} {plural}.{group}")

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from shared.api.conditions import get_condition
-from shared.api.resources import SECRET
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.kube import Client, Key, Object, Resource, dig
 
 
@@ -20,6 +20,13 @@ def secret(name: str, namespace: str, **values: str | bytes) -> Object:
     plain = {key: value.encode() if isinstance(value, str) else value for key, value in values.items()}
     data = {key: base64.b64encode(value).decode() for key, value in plain.items()}
     return manifest(SECRET, name, namespace, data=data)
+
+
+def create_local_cluster(client: Client, name: str, namespace: str, *, kind_name: str = "", **spec: Any) -> None:
+    """A Cluster of the local runtime, and its KINDCluster, whose `clusterName` may be another."""
+    client.create(KIND_CLUSTER, manifest(KIND_CLUSTER, name, namespace, spec={"clusterName": kind_name or name}))
+    reference = {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": name}
+    client.create(CLUSTER, manifest(CLUSTER, name, namespace, spec={"infrastructureRef": reference, **spec}))
 
 
 def condition(obj: Object, type_: str, told: object = "") -> Object:

@@ -133,8 +133,6 @@ class Providers:
 
         return until(looked, f"{kind.kind} {namespace}/{name} is ready", pause=0.1, told=told)
 
-    eventually = staticmethod(until)
-
     # -- what is there then ------------------------------------------------------------------------------------
 
     def get(self, kind: ProviderKind, name: str, namespace: str) -> Object:
