@@ -15,6 +15,7 @@ from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from tests.support.provider_releases import WEBHOOKS, config_map, crd, publish, whole, widget
 from tests.support.provider_world import Providers
+from tests.support.until import until
 
 SPACE = "made-up-system"
 CORE_KEY = (CORE, "cluster-api", SPACE)
@@ -60,7 +61,7 @@ def test_controllers_stay_until_their_objects_are_gone(
     assert providers.client.find(DEPLOYMENT, MANAGER) is not None
     assert dig(providers.client.get(WIDGET, Key(SPACE, "mine")), "metadata.deletionTimestamp")
     providers.client.patch(WIDGET, Key(SPACE, "mine"), {"metadata": {"finalizers": None}})  # as its controller does
-    providers.eventually(lambda: gone(providers), "the provider is gone")
+    until(lambda: gone(providers), "the provider is gone")
     assert providers.brought() == {}
 
 
@@ -80,7 +81,7 @@ def test_webhooks_are_not_in_the_way_for_ever(
     condition = providers.condition(providers.get(*CORE_KEY), "ProviderInstalled")
     assert condition["reason"] == "OldComponentsDeletionError"
     providers.client.patch(WIDGET, Key(SPACE, "mine"), {"metadata": {"finalizers": None}})
-    providers.eventually(lambda: gone(providers), "the provider is gone")
+    until(lambda: gone(providers), "the provider is gone")
 
 
 def test_what_it_brought_itself_is_no_reason_to_stay(providers: Providers, releases: Path) -> None:
@@ -92,7 +93,7 @@ def test_what_it_brought_itself_is_no_reason_to_stay(providers: Providers, relea
     condition = providers.condition(providers.get(*CORE_KEY), "Deleting")
     assert "1 objects of its kinds exist: 1 Widget" in condition["message"]
     providers.client.delete(WIDGET, Key(SPACE, "mine"))
-    providers.eventually(lambda: gone(providers), "the provider is gone")
+    until(lambda: gone(providers), "the provider is gone")
 
 
 def test_paused_means_left_alone(providers: Providers, releases: Path) -> None:

@@ -24,6 +24,7 @@ from tests.support.provider_releases import (
     whole,
 )
 from tests.support.provider_world import Providers
+from tests.support.until import until
 
 SPACE = "made-up-system"
 CORE_KEY = (CORE, "cluster-api", SPACE)
@@ -65,7 +66,7 @@ def test_over_a_kind_that_another_installer_has_left(providers: Providers, relea
     left = crd_of("v1beta1", "v1alpha1")
     left["metadata"]["labels"] = {PROVIDER_LABEL: "cluster-api"}
     providers.client.create(CRD, left)
-    providers.eventually(lambda: dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions"))
+    until(lambda: dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions"))
     publish(releases, "v1.1.0", [crd_of("v1beta1")])
     want(providers, "v1.1.0")
     providers.until_ready(*CORE_KEY)
