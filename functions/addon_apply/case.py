@@ -11,6 +11,7 @@ from typing import Any
 
 from shared.addons.assets import Assets
 from shared.addons.content import Facts
+from shared.api.conditions import is_true
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 from shared.workload.inventory import Entry
@@ -53,8 +54,9 @@ class Case:
 
     @property
     def looking(self) -> bool:
-        """Whether the goal was reached before, so that only what has changed since is looked for."""
-        return self.resumed and dig(self.addon, "status.ready") is True
+        """Whether everything was applied before, so that only what has changed since is looked for."""
+        applied = is_true(dig(self.addon, "status.conditions", []), "HelmChartApplied")
+        return self.resumed and (applied or dig(self.addon, "status.ready") is True)
 
     @property
     def only_report(self) -> bool:

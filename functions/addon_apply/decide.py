@@ -103,7 +103,7 @@ def _bring_to(verdict: Verdict, case: Release) -> Decision:
         return waiting(verdict, BROKEN_RETRY, problem)
     verdict.drop("ClusterAddonConfigValidated")
     if case.unreadable:
-        verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", case.unreadable, "Error")
+        verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", case.unreadable, "Error", tell="Warning")
         return waiting(verdict, CLUSTER_RETRY, case.unreadable)
     try:
         return stages.step(verdict, case, case.at) if case.at else whole.apply(verdict, case)

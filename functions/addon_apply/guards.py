@@ -39,8 +39,8 @@ def misconfigured(verdict: Verdict, error: PolicyError) -> Decision:
 
 def no_cluster_stack(verdict: Verdict, cluster: Object) -> Decision:
     name = cluster_api.class_name(cluster)
-    verdict.false(missing.CONDITION, "NoClusterStack", f"class {name!r} names no cluster stack")
-    return Decision(status=verdict.status(ready=False))
+    verdict.false(missing.CONDITION, "NoClusterStack", f"class {name!r} names no cluster stack", tell="Normal")
+    return Decision(status=verdict.status(ready=False), notices=tuple(verdict.notices))
 
 
 def not_reached(verdict: Verdict, problem: Unreachable) -> Decision:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from shared.api.conditions import get_condition, rfc3339
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import MANAGER
-from shared.kube import Key, NotFound, Object, dig, key_of, owner_reference
+from shared.kube import ApiError, Key, NotFound, Object, dig, key_of, owner_reference
 from shared.workload.policy import PREFIX
 
 ROLLBACK = PREFIX + "rollback-from"
@@ -28,8 +28,8 @@ ROLLED_BACK = "RolledBack"
 """Reason of HelmChartApplied while a rollback holds."""
 
 LENGTH = 2
-_MOST_BYTES = 700_000
-"""Of one manifest, compressed: a Secret may have a MiB in all, base64 and the other manifest included."""
+_MOST_BYTES = 1_000_000
+"""Of one manifest, compressed; a Secret may have a MiB in all."""
 _MOST_UNPACKED = 64 * 2**20
 
 
@@ -80,32 +80,62 @@ def _bytes(data: str) -> Any:
     return io.BytesIO(base64.b64decode(data))
 
 
-def longer(addon: Object, class_name: str, version: str, digest: str, now: datetime) -> list[Object]:
-    """`status.history` with this one on top, each class once."""
-    newest = {"clusterStack": class_name, "version": version, "digest": digest, "at": rfc3339(now)}
-    older = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != class_name]
-    return [newest, *older][:LENGTH]
+def longer(
+    addon: Object, class_name: str, version: str, digest: str, now: datetime, *, kept: Collection[str]
+) -> list[Object]:
+    """`status.history` with this one on top, each class once, as far as their manifests are `kept`."""
+    newest: Object = {"clusterStack": class_name, "version": version, "digest": digest, "at": rfc3339(now)}
+    entries = [newest, *_others(addon, class_name)]
+    return [entry for entry in entries if entry["clusterStack"] in kept]
+
+
+def _others(addon: Mapping[str, Any], class_name: str) -> list[Object]:
+    """Those that stay beside one of this class."""
+    entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != class_name]
+    return entries[: LENGTH - 1]
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """The classes whose manifests the Secret has."""
+
+    classes: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Remember:
-    """Puts the manifest of a class into the Secret; those that fall out of the history go."""
+    """Puts the manifest of a class into the Secret; those that fall out of the history go.
+
+    Returns the classes whose manifests are kept: without this one where it is too large, without the others where
+    there is no room for them beside it.
+    """
 
     addon: Mapping[str, Any]
     class_name: str
     objects: Sequence[Object]
 
-    def execute(self, clients: Clients) -> None:
+    def execute(self, clients: Clients) -> Remembered:
         packed = gzip.compress(json.dumps(list(self.objects), separators=(",", ":")).encode(), 6, mtime=0)
+        before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
         if len(packed) > _MOST_BYTES:
-            return  # too large to go back to; the next upgrade works all the same
-        kept = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])[: LENGTH - 1]}
-        gone = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])} - kept
-        data: Object = dict.fromkeys(gone) | {self.class_name: base64.b64encode(packed).decode()}
+            return Remembered(frozenset(before - {self.class_name}))
+        others = frozenset(entry["clusterStack"] for entry in _others(self.addon, self.class_name))
+        manifest = {self.class_name: base64.b64encode(packed).decode()}
+        try:
+            self._write(clients, dict.fromkeys(before - others) | manifest)
+        except ApiError as error:
+            if not others or error.status not in (413, 422):
+                raise
+            self._write(clients, dict.fromkeys(before) | manifest)
+            others = frozenset()
+        return Remembered(others | {self.class_name})
+
+    def _write(self, clients: Clients, data: Mapping[str, str | None]) -> None:
+        """None takes one away."""
         key = _key(self.addon)
         try:
             if dig(self.addon, "status.history"):
-                clients.management.patch(SECRET, key, {"data": data}, manager=MANAGER)
+                clients.management.patch(SECRET, key, {"data": dict(data)}, manager=MANAGER)
                 return
         except NotFound:
             pass

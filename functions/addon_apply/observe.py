@@ -61,7 +61,7 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
     done = at_rest(addon, cluster)
     if done and not doubt and not (resync and _may_differ(addon, policy)):
         return Observed(addon, cluster, name, Settled())
-    return Observed(addon, cluster, name, _find(clients, addon, cluster, policy, name, done=done))
+    return Observed(addon, cluster, name, _find(clients, addon, cluster, policy, name, done=done, resync=resync))
 
 
 def _may_differ(addon: Object, policy: Policy) -> bool:
@@ -70,13 +70,13 @@ def _may_differ(addon: Object, policy: Policy) -> bool:
 
 
 def _find(
-    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool, resync: bool
 ) -> Finding:
     reached = reach(clients, key_of(cluster))
     if isinstance(reached, Unreachable):
         return reached
     known = inventory.load(dig(addon, "status.resources"))
-    if awaits_readiness(addon, cluster):
+    if awaits_readiness(addon, cluster) and not (resync and policy.drift != "ignore"):
         return Awaited(policy, reached, known)
     if done and policy.drift == "ignore" and _version(reached) == dig(addon, "status.kubernetesVersion"):
         return Settled()

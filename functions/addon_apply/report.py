@@ -14,9 +14,9 @@ from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.rollout import Rollout
 
 from . import readiness, rollback, stages, whole
-from .case import Awaited, Release, Rollback
+from .case import Awaited, Case, Release, Rollback
 from .observe import Observed
-from .waits import CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
+from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -37,7 +37,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 def _rolled_out(verdict: Verdict, case: Rollback | Release, decision: Decision, results: Results) -> Decision:
     if isinstance(results.error, Incomplete):
         incomplete, results.error = results.error, None
-        return _incomplete(verdict, decision, incomplete)
+        return _incomplete(verdict, case, decision, incomplete)
     outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
     if outcome is None or results.error is not None:
         return decision
@@ -47,16 +47,20 @@ def _rolled_out(verdict: Verdict, case: Rollback | Release, decision: Decision, 
         return rollback.applied(verdict, case, decision, outcome)
     if case.at is not None:
         return stages.worked(verdict, case, case.at, decision, outcome)
-    return whole.applied(verdict, case, decision, outcome)
+    return whole.applied(verdict, case, decision, results, outcome)
 
 
-def _incomplete(verdict: Verdict, decision: Decision, incomplete: Incomplete) -> Decision:
+def _incomplete(verdict: Verdict, case: Case, decision: Decision, incomplete: Incomplete) -> Decision:
     """Some objects failed, or a wave of hooks is not over; the inventory says which."""
     outcome, message = incomplete.outcome, str(incomplete)
     _tell(verdict, outcome)
     if incomplete.waiting:
-        verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message)
         seconds = READY_RETRY
+        verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message)
+        if verdict.since("HelmChartApplied") > case.policy.wait_timeout:
+            message = f"not over after {case.policy.wait_timeout:g} s: {message}"
+            verdict.false("HelmChartApplied", "ObjectsNotReady", message, "Warning", tell="Warning")
+            seconds = BROKEN_RETRY
     else:
         verdict.false("HelmChartApplied", "FailedToApplyObjects", message, tell="Warning")
         seconds = CLUSTER_RETRY if incomplete.unavailable else PARTIAL_RETRY

@@ -63,7 +63,7 @@ def _obstacle(verdict: Verdict, case: Release, at: Position) -> str:
     which = "Post" if at.phase == AFTER else "Pre"
     reason, stage = f"FailedToEvaluate{which}Condition", f"stage {at.stage.name}"
     if isinstance(case.bound, Unreachable):
-        verdict.false("EvaluatedCEL", reason, f"{stage}: {case.bound.message}")
+        verdict.false("EvaluatedCEL", reason, f"{stage}: {case.bound.message}", tell="Warning")
         return case.bound.message
     missing = [str(one) for one in condition.objects if case.bound.get(one.key) is None]
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared import charts
-from shared.effects import Effect
+from shared.effects import Effect, Results
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import Verdict
 from shared.workload import inventory
@@ -36,7 +36,7 @@ def apply(verdict: Verdict, case: Release) -> Decision:
     return Decision((*effects, *parts.advance(case)))
 
 
-def applied(verdict: Verdict, case: Release, decision: Decision, outcome: Outcome) -> Decision:
+def applied(verdict: Verdict, case: Release, decision: Decision, results: Results, outcome: Outcome) -> Decision:
     goal = case.goal
     verdict.true("HelmChartApplied")
     message = f"{case.name}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
@@ -47,6 +47,13 @@ def applied(verdict: Verdict, case: Release, decision: Decision, outcome: Outcom
         "kubernetesVersion": goal.told or None,
         "drift": [str(drift) for drift in outcome.drift[:20]] if case.only_report and outcome.drift else None,
     }
-    if outcome.written or not case.looking:
-        fields["history"] = history.longer(case.addon, goal.class_name, goal.version, goal.digest, verdict.now)
+    remembered = next((value for value in results.values if isinstance(value, history.Remembered)), None)
+    if remembered is not None:
+        classes = remembered.classes
+        fields["history"] = history.longer(
+            case.addon, goal.class_name, goal.version, goal.digest, verdict.now, kept=classes
+        )
+        if goal.class_name not in classes:
+            message = f"the manifest of {goal.class_name} is too large to be kept: nothing can be rolled back to it"
+            verdict.notices.append(Notice("ManifestNotKept", message, "Warning"))
     return readiness.told(verdict, case.policy, replace(decision, message=message), outcome.entries, **fields)

@@ -27,21 +27,23 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
         return Decision(message="nothing to clean up")
     verdict = Verdict(addon, now)
     if isinstance(found, Leftovers) and not found.awaited:
-        verdict.true(CLEANED_UP)
-        return Decision(status=verdict.status(), message="the workload cluster is cleaned up")
+        message = "the workload cluster is cleaned up"
+        verdict.true(CLEANED_UP, "CleanedUp", message, tell="Normal")
+        return Decision(status=verdict.status(), notices=tuple(verdict.notices), message=message)
     told = found.message if isinstance(found, Unreachable) else _waiting_for(found or Leftovers())
     if _overdue(addon, observed.cluster or {}, now, limits):
         message = f"given up after {limits.delete.total_seconds():g} s, look for what is left at the cloud: {told}"
         verdict.false(CLEANED_UP, "CleanupGivenUp", message, "Warning", tell="Warning")
         return Decision(status=verdict.status(), notices=tuple(verdict.notices), message=message)
     if isinstance(found, Unreachable):
-        verdict.false(CLEANED_UP, "WorkloadUnreachable", told)
-        return Decision(status=verdict.status(), requeue=UNREACHABLE_RETRY, message=told)
-    verdict.false(CLEANED_UP, "CleanupOngoing", told)
+        verdict.false(CLEANED_UP, "WorkloadUnreachable", told, tell="Warning")
+        notices = tuple(verdict.notices)
+        return Decision(status=verdict.status(), notices=notices, requeue=UNREACHABLE_RETRY, message=told)
+    verdict.false(CLEANED_UP, "CleanupOngoing", told, tell="Normal")
     removal: tuple[Effect, ...] = ()
     if found is not None and observed.workload is not None and found.removable:
         removal = (Remove(observed.workload, found),)
-    return Decision(removal, verdict.status(), requeue=RETRY, message=told)
+    return Decision(removal, verdict.status(), tuple(verdict.notices), requeue=RETRY, message=told)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:

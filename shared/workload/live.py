@@ -44,10 +44,15 @@ def look(
 
 
 def look_again(workload: Workload, entry: Entry, judge: Callable[[Object], str] = unready) -> Entry:
-    """The entry with what its object is waiting for now. Raises `ApiError`."""
+    """The entry with what its object is waiting for now. Raises `ApiError`.
+
+    A Job that is not there is over: its time to live takes it away.
+    """
     resource = workload.discovery.resource(entry.api_version, entry.kind)
     live = workload.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
-    return replace(entry, waiting=judge(live) if live else "is not there any more")
+    if live is None:
+        return replace(entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "is not there any more")
+    return replace(entry, waiting=judge(live))
 
 
 def same(live: Object, other: Object) -> bool:

@@ -1,0 +1,87 @@
+"""What is kept to go back to: the last two releases, whatever led to them and however large they are."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+from shared.api.resources import CLUSTER_ADDON
+from shared.kube import Key, Object, dig
+from shared.runtime import Answer
+from tests.api.test_addon_policies import reasons
+from tests.api.test_addon_stages import AFTER
+from tests.support.releases import write_release, write_stages
+from tests.support.world import ADDON, World
+
+OLD, NEW = "test-stack-1-36-v1", "test-stack-1-36-v2"
+
+
+def back(world: World) -> Answer:
+    annotations = {"capi-functions.dev/rollback-from": NEW}
+    key = Key(world.namespace, ADDON)
+    world.client.patch(CLUSTER_ADDON, key, {"metadata": {"annotations": annotations}})
+    return world.settle()
+
+
+def bulk(world: World, seed: int, count: int) -> list[Object]:
+    """Objects whose manifest is about 300 kB each, compressed."""
+    chance = random.Random(seed)
+    return [
+        {**world.map(f"b{number}"), "data": {"k": base64.b64encode(chance.randbytes(300_000)).decode()}}
+        for number in range(count)
+    ]
+
+
+def history(world: World) -> list[str]:
+    return [entry["clusterStack"] for entry in dig(world.addon(), "status.history", [])]
+
+
+def test_a_second_apply_of_the_same_leaves_the_older_one(world: World) -> None:
+    for version in ("v1", "v2"):
+        charts = {"cni": [world.map("net", version)], "last": [world.map("late", version)]}
+        world.cluster(write_stages(world.releases, version, AFTER, charts))
+        world.secret()
+        world.settle()
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": "AfterClusterUpgrade"}})
+    assert world.settle().retry_after is None
+    assert history(world) == [NEW, OLD]
+    back(world)
+    assert world.read("net")["data"] == {"k": "v1"}
+
+
+def test_two_that_do_not_fit_together(world: World) -> None:
+    """The newer one is kept, and the upgrade ends."""
+    world.cluster(write_release(world.releases, "v1", bulk(world, 1, 2)))
+    world.secret()
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", bulk(world, 2, 2)))
+    world.settle()
+    assert dig(world.addon(), "status.ready") is True
+    assert history(world) == [NEW]
+
+
+def test_one_that_is_too_large(world: World) -> None:
+    """It is told, and what was kept before is there still."""
+    world.cluster(write_release(world.releases, "v1", [world.map("a", "v1")]))
+    world.secret()
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", [world.map("a", "v2"), *bulk(world, 1, 4)]))
+    world.settle()
+    assert dig(world.addon(), "status.ready") is True
+    assert history(world) == [OLD]
+    assert "ManifestNotKept" in reasons(world)
+    back(world)
+    assert world.read("a")["data"] == {"k": "v1"}
+
+
+def test_back_out_of_a_half_done_upgrade(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a", "1"), world.map("gone")]))
+    world.secret()
+    world.settle()
+    refused = {**world.map("bad"), "data": {"k": 1}}
+    world.cluster(write_release(world.releases, "v2", [world.map("a", "2"), world.map("new"), refused]))
+    world.settle()
+    assert world.names() == ["a", "gone", "new"]
+    back(world)
+    assert world.names() == ["a", "gone"]
+    assert world.read("a")["data"] == {"k": "1"}
