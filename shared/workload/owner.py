@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..charts.manifests import Identity
 from ..kube import Client, Object, dig
 from .inventory import Entry, is_owned
+from .takeover import is_ours
 
 Claim = Callable[[Client, str, Identity], str]
 """Which owner with this mark needs the object: as people call it, empty where there is none. May raise `ApiError`."""
@@ -35,8 +36,14 @@ class Owner:
         return str(dig(live, ("metadata", "labels", self.label), "")) if self.label else ""
 
     def has(self, live: Object, entry: Entry | None = None) -> bool:
-        """Whether an object is this owner's, as the `entry` was. With our own mark it is, also if it was made anew."""
+        """Whether an object is this owner's, as the `entry` was.
+
+        One that was made anew is, where a mark tells it and we applied it: the process may have died before it could
+        say so. Labels alone are copied by others.
+        """
         found = self.mark_of(live)
         if not is_owned(live) or found not in ("", self.mark):
             return False
-        return bool(found) or entry is None or entry.uid in ("", live["metadata"]["uid"])
+        if entry is None or entry.uid in ("", live["metadata"]["uid"]):
+            return True
+        return bool(found) and any(is_ours(each) for each in dig(live, "metadata.managedFields", []))

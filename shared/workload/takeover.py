@@ -22,7 +22,7 @@ def inherited(obj: Mapping[str, Any], label: str) -> list[Object] | None:
     Those in another apiVersion stay: their fields may be called otherwise.
     """
     entries: list[Object] = dig(obj, "metadata.managedFields", [])
-    ours = next((entry for entry in entries if _is_ours(entry)), None)
+    ours = next((entry for entry in entries if is_ours(entry)), None)
     if ours is None:
         return None
     others = [entry for entry in entries if _installs(entry, label) and entry["apiVersion"] == ours["apiVersion"]]
@@ -50,7 +50,8 @@ def take_over(client: Client, resource: Resource, live: Object, label: str) -> b
     raise refusal
 
 
-def _is_ours(entry: Mapping[str, Any]) -> bool:
+def is_ours(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of `managedFields` is of what we applied."""
     return entry.get("manager") == MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
 
 

@@ -244,11 +244,13 @@ def test_what_a_repair_made_anew_goes_with_the_provider(core: MadeUp, monkeypatc
 
 
 def test_what_somebody_else_made_anew_stays(core: MadeUp) -> None:
+    """Also with all the labels that ours had."""
     client = core.providers.client
     core.publish("v1.2.0", [cluster_role(ROLE.name, "x"), config_map("own", "1")])
     core.install("v1.2.0")
+    metadata = {"name": ROLE.name, "labels": client.get(CLUSTER_ROLE, ROLE)["metadata"]["labels"]}
     client.delete(CLUSTER_ROLE, ROLE)
-    client.create(CLUSTER_ROLE, cluster_role(ROLE.name, "theirs"))
+    client.create(CLUSTER_ROLE, {**cluster_role(ROLE.name, "theirs"), "metadata": metadata})
     core.delete()
     assert client.find(CORE.resource, core.at) is None
     assert client.find(CLUSTER_ROLE, ROLE)
