@@ -25,12 +25,12 @@ class _HasInputs(Protocol):
     def inputs(self) -> Inputs: ...
 
 
-def refusal(condition: str, reason: str) -> Callable[[Object, ApiError, datetime], Decision]:
+def refusal(condition: str, reason: str, status: str = "False") -> Callable[[Object, ApiError, datetime], Decision]:
     """Has the condition tell what was refused: one for each phase."""
 
     def refused(provider: Object, error: ApiError, now: datetime) -> Decision:
         state = State(provider, now)
-        state.false(condition, reason, f"the API server refuses it: {error}", tell="Warning")
+        state.condition(condition, status, reason, f"the API server refuses it: {error}", tell="Warning")
         return Decision(status=state.status(), notices=tuple(state.notices), requeue=RETRY, message=str(error))
 
     return refused
