@@ -172,7 +172,17 @@ def test_a_site_without_a_way_out(providers: Providers, command: Command) -> Non
         providers.until_ready(*CORE_KEY)
         [foretold] = outlooks(command("plan", "core", "-o", "json", "--exit-code"), 3)
         assert foretold["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
-        assert bool(foretold["notes"]) is ("url" in config)
+        told = f"the newest of the ConfigMaps in its namespace ({PREVIOUS}, {CURRENT}); its source gives no list: "
+        assert [note.startswith(told) for note in foretold["notes"]] == [True] * ("url" in config)
+        assert "set spec.version" not in str(foretold["notes"])
+    # What is installed is among them, or beyond them.
+    providers.client.delete(CONFIG_MAP, key_of(made.pop()))
+    [foretold] = outlooks(command("plan", "core", "-o", "json"))
+    assert foretold["notes"][0].startswith("it is the newest of the ConfigMaps in its namespace")
+    # What is not brought along is not to be had.
+    [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
+    assert foretold["obstacle"]
+    assert foretold["notes"] == [f"ConfigMaps in its namespace are of {PREVIOUS}"]
     for config_map in made:
         providers.client.delete(CONFIG_MAP, key_of(config_map))
 
@@ -194,6 +204,28 @@ def test_what_would_not_get_there(providers: Providers, command: Command) -> Non
     assert foretold["notes"] == ["it is paused: nothing of this happens before it is not"]
     assert foretold["obstacle"] == ""
     assert places(foretold["changes"], "update") == {("Deployment", "capi-controller-manager")}
+
+
+def test_providers_are_planned_before_the_core_provider_is_ready(providers: Providers, command: Command) -> None:
+    providers.releases.append(components(CURRENT))
+    providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT)
+    url = providers.url("infrastructure-components-development.yaml")
+    spec = {"fetchConfig": {"url": url}, "patches": [{"target": {"kind": "Deploymnt"}, "patch": "a: 1"}]}
+    providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT.removeprefix("v"), **spec)
+    [core_says, docker_says] = outlooks(command("plan", "-o", "json"))
+    assert core_says["obstacle"] == ""
+    told = "it waits until CoreProvider capi-system/cluster-api is ready"
+    assert docker_says["notes"][:2] == [
+        "this version is asked for already",
+        "releases are tagged v1.14.0, as a rule; a version is asked for as it is written",
+    ]
+    assert told in docker_says["notes"]
+    assert "no version 1.14.0" in docker_says["obstacle"]
+    providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT, **spec)
+    [docker_says] = outlooks(command("plan", "infrastructure", "-o", "json", "--exit-code"), 3)
+    assert docker_says["obstacle"] == ""
+    assert told in docker_says["notes"]
+    assert "spec.patches[0] is for none of the objects, and changes nothing" in docker_says["notes"]
 
 
 @pytest.mark.parametrize(

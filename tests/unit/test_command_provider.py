@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -132,6 +133,78 @@ def test_what_does_not_fit(tmp_path: Path, files: dict[str, str | None], message
     assert (code, objects) == (1, [])
     for part in message.split(" .* "):
         assert part in said
+
+
+@pytest.mark.parametrize(
+    ("files", "note"),
+    [
+        ({"provider": PROVIDER.replace("configSecret", "configSecrt")}, "spec.configSecrt is no field of a provider"),
+        ({"provider": PROVIDER.replace("configSecret", "configSecrt")}, "did you mean configSecret?"),
+        ({"provider": PROVIDER.replace("configSecret", "configSecrt")}, "--secret is not used"),
+        ({"provider": PROVIDER.replace("replicas", "replica")}, "spec.deployment.replica is no field"),
+        ({"provider": PROVIDER + "  patches: [{taget: {}, patch: 'a: 1'}]"}, "spec.patches[0].taget is no field"),
+        (
+            {"provider": PROVIDER + "  patches: [{target: {kind: Deploymnt}, patch: 'a: 1'}]"},
+            "spec.patches[0] is for none of the objects, and changes nothing",
+        ),
+        (
+            {"provider": PROVIDER + "  manifestPatches: ['{kind: Pd}']"},
+            "spec.manifestPatches[0] is for none of the objects",
+        ),
+        (
+            {"provider": PROVIDER + "  additionalDeployments: {nope: {}}"},
+            "spec.additionalDeployments.nope: there is no such Deployment, there are manager",
+        ),
+        (
+            {"additional": (MORE % "").replace("manifests", "manifest")},
+            "ConfigMap to/more (spec.additionalManifests) has",
+        ),
+        ({"provider": f"{PROVIDER}---{PROVIDER.replace('name: x', 'name: z')}"}, "to/x is the first of 2 providers"),
+    ],
+    ids=str,
+)
+def test_what_comes_to_nothing(tmp_path: Path, files: dict[str, str | None], note: str) -> None:
+    components = {"components": COMPONENTS.replace("${REGION}", "north")}
+    code, objects, said = run(tmp_path, **components, **files)
+    assert code == 0, said
+    assert len(objects) >= 2
+    assert f"note: {note}" in said or note in said
+
+
+def test_what_is_for_something(tmp_path: Path) -> None:
+    """Free-form fields, and a patch for what an earlier one has made."""
+    spec = """
+  additionalDeployments: {manager: {manager: {featureGates: {A: true}}}}
+  manager: {additionalArgs: {"--x": "y"}, controller: {groupKindConcurrency: {Cluster: 3}}}
+  deployment: {nodeSelector: {a: b}, containers: [{name: c, resources: {limits: {cpu: 1}}}]}
+  patches:
+  - {target: {kind: Deployment, name: manager}, patch: "metadata: {name: other}"}
+  - {target: {kind: Deployment, name: other}, patch: "metadata: {name: third}"}
+"""
+    text = COMPONENTS.replace("containers: []", "containers: [{name: c}]")
+    code, _, said = run(tmp_path, components=text, provider=PROVIDER.replace("  deployment: {replicas: 3}\n", spec))
+    assert (code, said) == (0, "")
+
+
+def test_variables_of_other_places_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clusterctl").write_text("ZONE: z")
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "clusterctl"))
+    monkeypatch.setenv("REGION", "north")
+    code, _, said = run(tmp_path, secret=SECRET)
+    assert code == 1
+    assert "note: variable REGION of the environment is not read" in said
+    assert "note: variable ZONE of $CLUSTERCTL_CONFIG is not read" in said
+    assert run(tmp_path, secret=SECRET + "data: {REGION: bm9ydGg=, ZONE: eg==}").said == ""
+
+
+def test_a_provider_of_standard_input_as_json(tmp_path: Path) -> None:
+    for name in ("components", "metadata"):
+        (tmp_path / name).write_text(FILES[name].replace("${REGION}", "north"))
+    arguments = [f"--{name}={tmp_path / name}" for name in ("components", "metadata")]
+    result = CliRunner().invoke(app, ["provider", "render", "--provider=-", "-o", "json", *arguments], input=PROVIDER)
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert (made["kind"], [one["kind"] for one in made["items"]]) == ("List", ["ConfigMap", "Deployment"])
 
 
 def test_without_more_manifests(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ import pytest
 
 from infra.cli.provider import plan_text
 from infra.cli.provider.crds import brief, dropped
+from infra.cli.provider.marks import only_marked
 from infra.cli.provider.plan import Outlook
 from infra.cli.provider.rights import widened
 from shared.kube import Key, Object
-from shared.workload.diff import compare
+from shared.workload.apply import Held
+from shared.workload.diff import Field, compare
 from shared.workload.inventory import Entry
 from shared.workload.preview import Change
 
@@ -178,3 +180,47 @@ def test_for_people() -> None:
     assert "create" in change
     assert "1 to create, 1 unchanged" in total
     assert list(plan_text.lines(outlook(obstacle="no")))[-1].endswith("no")
+
+
+# -- marks, and notes about versions -------------------------------------------------------------------------------
+
+INSTANCE = "metadata.labels.clusterstack.x-k8s.io/instance"
+
+
+@pytest.mark.parametrize(
+    ("fields", "only"),
+    [
+        ((Field(INSTANCE, new="owned"), Field("metadata.ownerReferences", new=[{}])), True),
+        ((Field("metadata.ownerReferences[0].uid", "a", "b"),), True),
+        ((Field('webhooks[name="a.b"].clientConfig.caBundle', new="x"),), True),
+        ((Field("webhooks[0].clientConfig.caBundle", "x", "y"), Field("spec.caBundle", new="x")), True),
+        ((Field("spec.conversion.webhook.clientConfig.caBundle", new="x"),), True),
+        ((Field("metadata.annotations.cert-manager.io/inject-ca-from", "a/b"),), True),
+        ((Field("metadata.labels", new={"clusterstack.x-k8s.io/instance": "owned"}),), True),
+        ((Field("metadata.labels", new={"clusterstack.x-k8s.io/instance": "owned", "a": "b"}),), False),
+        ((Field("metadata.labels", old={"a": "b"}),), False),
+        ((Field(INSTANCE, new="owned"), Field("spec.replicas", 1, 2)), False),
+        ((Field("metadata.labels.a", new="owned"),), False),
+        ((Field("spec.webhook.clientConfig.caBundle", "x", "y"),), False),
+        ((), False),
+    ],
+    ids=str,
+)
+def test_what_only_marks_an_object(fields: tuple[Field, ...], only: bool) -> None:
+    assert only_marked(Change(ENTRY, "update", fields)) is only
+    assert not only_marked(Change(ENTRY, "create", fields))
+    assert not only_marked(Change(ENTRY, "update", fields, (Held("other", "spec"),)))
+
+
+def test_marks_are_told_in_one_line() -> None:
+    mark = Field(INSTANCE, new="owned")
+    both = Change(ENTRY, "update", (mark, Field("spec.replicas", 1, 2)))
+    made = outlook(changes=(Change(ENTRY, "update", (mark,)), Change(ENTRY, "update", (mark,)), both))
+    told = "\n".join(plan_text.lines(made))
+    assert "2 objects: only labels and owners" in told
+    assert "spec.replicas: 1 -> 2" in told
+    assert INSTANCE not in told
+    assert "3 to update" in told
+    assert made.dump()["summary"]["marked"] == 2
+    assert [change.get("marked", False) for change in made.dump()["changes"]] == [True, True, False]
+    assert made.exit_code == 3

@@ -19,7 +19,7 @@ from shared.releases.sources.access import Access
 
 from .. import manifests
 from ..failures import Failure
-from .phases import asking, scratch
+from .phases import asking, passing, scratch
 from .requests import Wanted
 from .versions import source_of
 
@@ -60,7 +60,7 @@ def installed(client: Client, provider: Object) -> Exported:
     clients = Clients(client)
     clients.components = BundleStore(scratch())
     version = contract.version_of(provider) or contract.installed_version(provider)
-    observed = fetching.observe(clients, key_of(provider), asking(provider, version))
+    observed = fetching.observe(clients, key_of(provider), passing(asking(provider, version)))
     if observed.inputs.problem:
         raise Failure(f"{provider['kind']} {key_of(provider)}: {observed.inputs.problem}")
     if observed.problem is not None:

@@ -17,6 +17,7 @@ from functions.provider_preflight import decide as preflight
 from functions.provider_preflight import observe as checking
 from shared.api import cluster
 from shared.api import provider as contract
+from shared.api.conditions import get_condition
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
@@ -24,6 +25,7 @@ from shared.effects import Create, Patch, perform
 from shared.kube import Client, Key, Object, dig, key_of
 from shared.kube.dry_run import DryRun
 from shared.providers.bundle import Fetched
+from shared.providers.state import CHECKED, State
 from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.storage import ObjectStore, StorageError
@@ -53,11 +55,17 @@ class Supposed:
         self._resource, self._key = contract.kind_of(provider).resource, key_of(provider)
         self._dry.suppose(self._resource, asking(provider, version))
 
-    def checked(self) -> None:
+    def checked(self) -> str:
+        """What it waits for: the core provider, which comes before it, and need not be there yet."""
         look, judge = partial(checking.observe, resync=True), partial(preflight.decide, resync=True)
-        _, decision = self._last(look, judge)
-        if decision.reply is None:
+        observed, decision = self._last(look, judge)
+        if decision.reply is not None:
+            return ""
+        told = get_condition((decision.status or {}).get("conditions"), CHECKED) or {}
+        if told.get("reason") != "WaitingForCoreProviderReady" or not observed.cores:
             raise Obstacle(decision.message)
+        self._dry.suppose(self._resource, passing(self._dry.get(self._resource, self._key)))
+        return f"it waits until CoreProvider {key_of(observed.cores[0])} is ready"
 
     def fetched(self) -> Fetched:
         """The components are in storage then, and the provider knows of them."""
@@ -105,6 +113,13 @@ def scratch() -> Scratch:
     """Over the functions' storage, where the environment says which that is."""
     store = ObjectStore.from_env()
     return Scratch(store if store.endpoint else None)
+
+
+def passing(provider: Object) -> Object:
+    """With all its checks passed."""
+    state = State(provider, datetime.now(UTC))
+    state.true(CHECKED, "PreflightChecksPassed")
+    return {**provider, "status": {**provider.get("status", {}), **state.status()}}
 
 
 def asking(provider: Object, version: str) -> Object:

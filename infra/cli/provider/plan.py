@@ -10,6 +10,7 @@ from functions.provider_install.storage import MigrateStorage, dropped
 from shared.api import cluster
 from shared.api import provider as contract
 from shared.clients import Clients
+from shared.components.errors import ComponentsError
 from shared.kube import Client, Key, Object, key_of
 from shared.providers import inputs
 from shared.runtime import Decision
@@ -18,8 +19,10 @@ from shared.workload.rollout import Rollout
 
 from ..failures import Failure
 from . import crds, rights
+from .marks import only_marked
 from .phases import Obstacle, Supposed
-from .versions import Next, following
+from .remarks import nothing_added, remarks
+from .versions import Next, brought, following
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class Outlook:
             "obstacle": self.obstacle,
             "droppedVersions": list(self.dropped),
             "widenedRights": list(self.widened),
-            "summary": self.counts,
-            "changes": [change.dump() for change in self.changes],
+            "summary": self.counts | {"marked": sum(map(only_marked, self.changes))},
+            "changes": [change.dump() | ({"marked": True} if only_marked(change) else {}) for change in self.changes],
         }
 
 
@@ -78,13 +81,27 @@ def plan(management: Client, provider: Object, version: str) -> Outlook:
     outlook = replace(outlook, version=goal.version, notes=tuple(_notes(provider, goal)))
     supposed = Supposed(management, provider, outlook.version)
     try:
-        supposed.checked()
-        fetched = supposed.fetched()
+        if waits := supposed.checked():
+            outlook = _noted(outlook, waits)
+        try:
+            fetched = supposed.fetched()
+        except Obstacle:
+            outlook = _noted(outlook, *_brought(management, provider))
+            raise
         outlook = replace(outlook, source=fetched.bundle.source, contract=fetched.contract)
         observed, decision = supposed.installed()
         return _foreseen(management, outlook, observed, decision)
     except Obstacle as error:
         return replace(outlook, obstacle=str(error))
+
+
+def _noted(outlook: Outlook, *notes: str) -> Outlook:
+    return replace(outlook, notes=(*outlook.notes, *notes))
+
+
+def _brought(management: Client, provider: Object) -> Iterable[str]:
+    if found := brought(Clients(management), provider):
+        yield f"ConfigMaps in its namespace are of {', '.join(found)}"
 
 
 def _goal(management: Client, provider: Object) -> Next:
@@ -100,17 +117,20 @@ def _notes(provider: Object, goal: Next) -> Iterable[str]:
         yield goal.note
     if cluster.is_paused(provider):
         yield "it is paused: nothing of this happens before it is not"
+    if goal.version[:1].isdigit():
+        yield f"releases are tagged v{goal.version}, as a rule; a version is asked for as it is written"
 
 
 def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision: Decision) -> Outlook:
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     if rollout is None:
         raise Obstacle(decision.message)
+    outlook = _noted(outlook, *_remarks(observed))
     changes = preview(rollout.workload, rollout.plan, rollout.resources, rollout.policy)
     there = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if there and not observed.known:
         note = f"{there} of its objects are there already, and are taken over: what only their installer set goes"
-        outlook = replace(outlook, notes=(*outlook.notes, note))
+        outlook = _noted(outlook, note)
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
     return replace(
         outlook,
@@ -118,6 +138,14 @@ def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision
         dropped=(*crds.dropped(changes.values()), *map(_moved, migrations)),
         widened=tuple(_widened(management, outlook, observed, rollout)),
     )
+
+
+def _remarks(observed: Observed) -> Iterable[str]:
+    provider, fetched, read = observed.provider, observed.fetched, observed.inputs
+    if provider is None or fetched is None or isinstance(observed.rendered, ComponentsError):
+        return ()
+    components, added = fetched.bundle.components, read.additional
+    return (*nothing_added(provider, added), *remarks(provider, components, read.variables, added))
 
 
 def _moved(migration: MigrateStorage) -> str:

@@ -9,6 +9,7 @@ from rich.markup import escape
 from ..plan_text import objects, summary
 from ..text import plain
 from .crds import brief
+from .marks import only_marked, without
 from .plan import Outlook
 
 
@@ -27,5 +28,9 @@ def lines(outlook: Outlook) -> Iterator[str]:
         yield f"  [yellow]of a CRD:[/yellow] {escape(plain(told))}"
     for told in outlook.widened:
         yield f"  [yellow]new right:[/yellow] {escape(plain(told))}"
-    yield from objects(map(brief, outlook.changes))
+    marked = sum(map(only_marked, outlook.changes))
+    yield from objects(without(brief(change)) for change in outlook.changes if not only_marked(change))
+    if marked:
+        told = "only labels and owners by which they are known as ours, and CA certificates"
+        yield f"  [yellow]~ marked   [/yellow] {marked} objects: {told}"
     yield "  [bold]" + ", ".join(summary(outlook.counts)) + "[/bold]"

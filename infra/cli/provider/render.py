@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from shared.kube import Key, Object
 
 from ..failures import Failure, failures
-from ..output import err
+from ..options import Format, Json, Output
+from .report import Report
+
+_STDIN = "-"
 
 
 def render(
-    provider: Annotated[Path, typer.Option(help="File with the provider object.", exists=True, dir_okay=False)],
+    provider: Annotated[Path, typer.Option(help="File with the provider object; - for standard input.")],
     components: Annotated[Path, typer.Option(help="Components file of the release.", exists=True, dir_okay=False)],
     metadata: Annotated[Path, typer.Option(help="metadata.yaml of the release.", exists=True, dir_okay=False)],
     secret: Annotated[
@@ -27,66 +29,95 @@ def render(
         Path | None,
         typer.Option(help="File with the ConfigMap of spec.additionalManifests.", exists=True, dir_okay=False),
     ] = None,
+    output: Output = Format.text,
+    as_json: Json = False,
 ) -> None:
-    """Print what a provider consists of, as multi-document YAML. Needs no cluster."""
+    """Print what a provider consists of, as multi-document YAML, or as a List in JSON. Needs no cluster.
+
+    Variables come from the Secret alone, as they do for the functions: not from the environment.
+    """
     from shared.api.provider import additional_manifests, config_secret
     from shared.components.render import render as rendered
     from shared.kube import dig
     from shared.providers.inputs import decoded
 
     from .. import manifests
+    from .remarks import not_read, nothing_added, remarks
+    from .schema import unknown_fields
 
     with failures(OSError, ValueError):
-        asked = _provider(provider)
-        _check_version(asked, metadata)
-        variables = _referenced(config_secret(asked), "Secret", secret, "--secret")
-        plain = {name: str(value) for name, value in dig(variables, "stringData", {}).items()}
-        more = _referenced(additional_manifests(asked), "ConfigMap", additional, "--additional")
-        result = rendered(
-            manifests.text(components),
-            provider=asked,
-            values={**decoded(variables), **plain},
-            additional=str(dig(more, "data.manifests", "")),
-        )
-        sys.stdout.write(manifests.dump(result.objects))
+        report = Report(as_json=as_json or output is Format.json)
+        asked = _provider(provider, report)
+        report.note(unknown_fields(asked))
+        _check_version(asked, metadata, report)
+        variables = _referenced(config_secret(asked), "Secret", secret, "--secret", report)
+        texts = {name: str(value) for name, value in dig(variables, "stringData", {}).items()}
+        values = {**decoded(variables), **texts}
+        more = _referenced(additional_manifests(asked), "ConfigMap", additional, "--additional", report)
+        added, text = str(dig(more, "data.manifests", "")), manifests.text(components)
+        report.note(not_read(text, values))
+        result = rendered(text, provider=asked, values=values, additional=added)
+        report.note(remarks(asked, text, values, added))
+        report.note(nothing_added(asked, added) if more else ())
+        report.manifests(result.objects)
 
 
-def _provider(path: Path) -> Object:
+def _provider(path: Path, report: Report) -> Object:
     """In the namespace `default` unless it says so, as kubectl would have it."""
     from shared.api.provider import BY_KIND, GROUP
-    from shared.kube import dig
+    from shared.kube import dig, key_of
     from shared.kube.resources import split_api_version
+
+    found = [
+        {**document, "metadata": {"namespace": "default", **document["metadata"]}}
+        for document in _documents(path)
+        if split_api_version(str(document.get("apiVersion")))[0] == GROUP
+        and document.get("kind") in BY_KIND
+        and isinstance(dig(document, "metadata.name"), str)
+    ]
+    if not found:
+        raise Failure(f"{path}: no provider of {GROUP} in it: {', '.join(BY_KIND)}")
+    if len(found) > 1:
+        report.note([f"{path}: {found[0]['kind']} {key_of(found[0])} is the first of {len(found)} providers in it"])
+    return found[0]
+
+
+def _documents(path: Path) -> list[Object]:
+    from shared.charts import yamls
 
     from .. import manifests
 
-    for found in manifests.load(path):
-        group, _ = split_api_version(str(found.get("apiVersion")))
-        if group == GROUP and found.get("kind") in BY_KIND and isinstance(dig(found, "metadata.name"), str):
-            return {**found, "metadata": {"namespace": "default", **found["metadata"]}}
-    raise Failure(f"{path}: no provider of {GROUP} in it: {', '.join(BY_KIND)}")
+    if str(path) != _STDIN:
+        return manifests.load(path)
+    try:
+        return [document for document in yamls.load_all(sys.stdin.read()) if isinstance(document, dict)]
+    except yamls.YAMLError as error:
+        raise ValueError(f"standard input: not YAML: {' '.join(str(error).split())}") from error
 
 
-def _check_version(provider: Object, path: Path) -> None:
+def _check_version(provider: Object, path: Path, report: Report) -> None:
     from shared.api.provider import version_of
     from shared.components import contracts, metadata
 
     known = metadata.parse(path.read_bytes(), str(path))
     if not (version := version_of(provider)):
-        err.print("[yellow]note:[/yellow] spec.version is not set: any version will do")
+        report.note(["spec.version is not set: any version will do"])
     elif problem := contracts.of_version(known, version)[1]:
         raise Failure(f"{path}: {problem}")
 
 
-def _referenced(key: Key | None, kind: str, path: Path | None, option: str) -> Mapping[str, object]:
+def _referenced(key: Key | None, kind: str, path: Path | None, option: str, report: Report) -> Mapping[str, object]:
     """What a provider refers to; empty where it does not, or where no file is given."""
     from shared.kube import key_of
 
     from .. import manifests
 
     if key is None:
+        if path is not None:
+            report.note([f"{option} is not used: the provider refers to no {kind}"])
         return {}
     if path is None:
-        err.print(f"[yellow]note:[/yellow] without {kind} {escape(str(key))}; {option} names the file that has it")
+        report.note([f"without {kind} {key}; {option} names the file that has it"])
         return {}
     for found in manifests.load(path):
         name = key_of(found)

@@ -27,6 +27,18 @@ class Next(NamedTuple):
     note: str = ""
 
 
+class _Newest(NamedTuple):
+    """`failure` is why it is not of the source."""
+
+    version: str
+    place: str = "its source"
+    failure: str = ""
+
+    @property
+    def because(self) -> str:
+        return f"; its source gives no list: {self.failure}" if self.failure else ""
+
+
 def source_of(provider: Object, read: Inputs, *, local: bool = False) -> Repository:
     """Raises `ComponentsError`."""
     selector = as_text(dig(provider, "spec.fetchConfig.selector", {}))
@@ -42,29 +54,31 @@ def following(clients: Clients, provider: Object, read: Inputs) -> Next:
     if asked and asked != installed:
         return Next(asked, "this version is asked for already")
     newest = _newest(clients, provider, read)
-    if not installed:
-        return newest
     before, after = versions.try_parse(installed), versions.try_parse(newest.version)
+    told = f"the newest of {newest.place}"
     if before is None or after is None or after > before:
-        return newest
-    told = "it is the newest" if after == before else f"the newest of its source is {newest.version}"
-    return Next(installed, "; ".join(filter(None, (told, newest.note))))
+        return Next(newest.version, told + newest.because if newest.failure else "")
+    if after == before:
+        return Next(installed, f"it is {told}{newest.because}" if newest.failure else "it is the newest")
+    return Next(installed, f"it stays at {installed}, since {told} is {newest.version}{newest.because}")
 
 
-def _newest(clients: Clients, provider: Object, read: Inputs) -> Next:
+def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
     try:
         source = source_of(provider, read)
         if isinstance(source, OciRepository) and not oci.parse(source.url).tag:
-            return _tagged(source)
-        return Next(source.default_version())
+            return _Newest(_tagged(source))
+        return _Newest(source.default_version())
     except (SourceError, ComponentsError) as error:
-        found = _brought(clients, provider)
+        found = brought(clients, provider)
         if not found:
             raise Failure(f"{error}; {_HINT}") from error
-        return Next(_highest(found), f"newest of the ConfigMaps in its namespace, since its source fails: {error}")
+        # What else the message advises is done already, or about to be.
+        failure = str(error).partition("; set spec.version")[0]
+        return _Newest(_highest(found), f"the ConfigMaps in its namespace ({', '.join(found)})", failure)
 
 
-def _tagged(source: OciRepository) -> Next:
+def _tagged(source: OciRepository) -> str:
     reference = oci.parse(source.url)
     if reference.digest:
         raise Failure(f"OCI URL {source.url} names one artifact by its digest; {_HINT}")
@@ -72,11 +86,11 @@ def _tagged(source: OciRepository) -> Next:
         found = [tag for tag in registry.tags() if versions.try_parse(tag)]
     if not found:
         raise ComponentsError(f"OCI repository {source.url} has no tag that is a version")
-    return Next(_highest(found))
+    return _highest(found)
 
 
-def _brought(clients: Clients, provider: Object) -> list[str]:
-    """The versions in ConfigMaps with the labels of a download."""
+def brought(clients: Clients, provider: Object) -> list[str]:
+    """The versions in ConfigMaps with the labels of a download, ascending."""
     selector = ",".join(f"{name}={value}" for name, value in contract.download_labels(provider).items())
     found = []
     for config_map in clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector):
@@ -84,7 +98,7 @@ def _brought(clients: Clients, provider: Object) -> list[str]:
             found.append(config_maps.version_of(config_map))
         except ComponentsError:
             continue
-    return found
+    return sorted(found, key=versions.parse)
 
 
 def _highest(found: list[str]) -> str:
