@@ -9,7 +9,7 @@ import pytest
 from shared.charts import identity
 from shared.kube import Object, Resource
 from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
-from shared.workload.inventory import SYNCED, Entry, content_hash, deletion, digest, entry_of, intent, load, plan
+from shared.workload.inventory import KEPT, SYNCED, Entry, content_hash, deletion, digest, entry_of, intent, load, plan
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:
@@ -54,6 +54,28 @@ def test_plan(
         assert "".join(step.entry.name for step in result.steps if step.action == action) == names
     assert "".join(entry.name for entry in result.prune) == prune
     assert result.rest == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "new"),
+    [
+        pytest.param(None, True, id="never heard of"),
+        pytest.param(entry_of(B), True, id="meant to be applied"),
+        pytest.param(applied(B), False, id="applied"),
+        pytest.param(applied(B, uid=""), False, id="applied, and perhaps made anew since"),
+        pytest.param(applied(B, status=KEPT), True, id="dropped, and left to whoever needs it"),
+    ],
+)
+@pytest.mark.parametrize("resumed", [False, True])
+def test_what_may_be_anothers(entry: Entry | None, *, new: bool, resumed: bool) -> None:
+    [step] = plan([B2], [entry] if entry else [], resumed=resumed).steps
+    assert (step.action, step.new) == ("apply", new)
+
+
+def test_what_was_kept_is_so_until_it_is_wanted_again() -> None:
+    kept = applied(B, status=KEPT, error="kept: others need it")
+    assert plan([A], [kept], resumed=False).prune == (kept,)
+    assert [step.action for step in plan([B], [kept], resumed=False).steps] == ["verify"]
 
 
 def test_a_stage_leaves_the_others_alone() -> None:

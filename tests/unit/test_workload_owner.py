@@ -1,0 +1,50 @@
+"""Whose an object is that is there, by its labels, its uid, and who applied it."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.effects import MANAGER
+from shared.kube import Object
+from shared.workload.inventory import OWNED, OWNED_LABEL, Entry
+from shared.workload.owner import Owner
+
+LABEL = "cluster.x-k8s.io/provider"
+ALONE, ONE_OF_SEVERAL = Owner(), Owner("CoreProvider", LABEL, "mine")
+COMMON = {OWNED_LABEL: OWNED}
+MINE, ANOTHERS = {**COMMON, LABEL: "mine"}, {**COMMON, LABEL: "another's"}
+APPLIED, UPDATED = {"manager": MANAGER, "operation": "Apply"}, {"manager": MANAGER, "operation": "Update"}
+THEIRS = {"manager": "kubectl", "operation": "Apply"}
+
+
+def there(labels: dict[str, str], uid: str, *managers: Object) -> Object:
+    return {"metadata": {"name": "a", "uid": uid, "labels": labels, "managedFields": list(managers)}}
+
+
+@pytest.mark.parametrize(
+    ("labels", "uid", "manager", "alone", "one_of_several"),
+    [
+        pytest.param(COMMON, "1", APPLIED, True, True, id="as it was applied"),
+        pytest.param({}, "1", APPLIED, False, False, id="without the common label"),
+        pytest.param({LABEL: "mine"}, "1", APPLIED, False, False, id="the mark alone"),
+        pytest.param(COMMON, "2", APPLIED, False, False, id="made anew without a mark"),
+        pytest.param(MINE, "1", THEIRS, True, True, id="written by others since"),
+        pytest.param(MINE, "2", APPLIED, False, True, id="made anew by us"),
+        pytest.param(MINE, "2", UPDATED, False, False, id="made anew, not applied"),
+        pytest.param(MINE, "2", THEIRS, False, False, id="made anew by others, with our labels"),
+        pytest.param(ANOTHERS, "1", APPLIED, True, False, id="another's now"),
+        pytest.param(ANOTHERS, "2", APPLIED, False, False, id="another's, made anew"),
+    ],
+)
+def test_whose_it_is(labels: dict[str, str], uid: str, manager: Object, *, alone: bool, one_of_several: bool) -> None:
+    entry = Entry("", "v1", "ConfigMap", "ns", "a", uid="1")
+    live = there(labels, uid, manager)
+    assert (ALONE.has(live, entry), ONE_OF_SEVERAL.has(live, entry)) == (alone, one_of_several)
+
+
+@pytest.mark.parametrize(
+    ("labels", "alone", "one_of_several"), [(MINE, True, True), (ANOTHERS, True, False), ({}, False, False)]
+)
+def test_without_a_uid_the_labels_tell(labels: dict[str, str], *, alone: bool, one_of_several: bool) -> None:
+    live = there(labels, "1", THEIRS)
+    assert (ALONE.has(live), ONE_OF_SEVERAL.has(live)) == (alone, one_of_several)
