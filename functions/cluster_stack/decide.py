@@ -6,10 +6,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.api import cluster as cluster_api
+from shared.api.conditions import rfc3339
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.effects import Delete, Effect, Results, ensure_finalizer
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
+from shared.releases.origin import scope_of
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import PAUSED, Verdict
 
@@ -53,7 +55,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     summary = [summary_line(tag, present.get(tag)) for tag in in_order([*create, *present])]
     return Decision(
         effects=tuple(effects),
-        status=verdict.status(summary=summary, **usable_texts(keep)),
+        status=verdict.status(summary=summary, held=_held(observed), **usable_texts(keep)),
         notices=(*verdict.notices, *created, *deleted),
         requeue=_next_look(verdict, observed),
         message=f"{len(create)} releases made, {len(delete)} deleted, {len(keep)} kept",
@@ -80,8 +82,22 @@ def _tag(release: Object) -> str:
 
 
 def _next_look(verdict: Verdict, observed: Observed) -> float:
-    """Sooner than at the next poll where something outside is amiss."""
-    return min(RETRY, observed.poll) if source_fails(verdict) or observed.refusals else observed.poll
+    """Sooner than at the next poll where something outside is amiss, but not before the source wants to be asked."""
+    seconds = min(RETRY, observed.poll) if source_fails(verdict) or observed.refusals else observed.poll
+    held = observed.remote.held_until
+    return max(seconds, (held - verdict.now).total_seconds()) if held else seconds
+
+
+def _held(observed: Observed) -> Object | None:
+    """For whatever event comes meanwhile; other sources are asked at once."""
+    remote = observed.remote
+    if remote.held_until is None:
+        return None
+    return {
+        "until": rfc3339(remote.held_until),
+        "sources": scope_of(observed.stack or {}),
+        "message": remote.failure,
+    }
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:

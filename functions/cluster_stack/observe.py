@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, Found
 from shared.kube import Key, NotFound, Object, deleting, dig, key_of, owned_by
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import of_stack
+from shared.releases.origin import of_stack, scope_of
 from shared.releases.sources import Listing, SourceError
 from shared.releases.usage import Users, users
 
@@ -31,6 +32,8 @@ class Remote:
     unusable: str = ""
     """The source cannot even be asked."""
     failure: str = ""
+    held_until: datetime | None = None
+    """Until then the source wants not to be asked."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,29 @@ def _poll() -> float:
 def _remote(clients: Clients, stack: Object) -> Remote:
     if not subscribes(dig(stack, "spec", {})):
         return Remote()
+    now = datetime.now(UTC)
+    if (held := _held(stack)) and held.held_until and held.held_until > now:
+        return held
     try:
         names = of_stack(clients, stack).source.list()
         return Remote(names, failure=names.problem if isinstance(names, Listing) else "")
     except SourceError as error:
-        return Remote(failure=str(error)) if error.transient else Remote(unusable=str(error))
+        if not error.transient:
+            return Remote(unusable=str(error))
+        return Remote(
+            failure=str(error), held_until=now + timedelta(seconds=error.retry_after) if error.retry_after else None
+        )
+
+
+def _held(stack: Object) -> Remote | None:
+    """What the same sources said when they were asked last, if they wanted to be left in peace then."""
+    held = dig(stack, "status.held", {})
+    if held.get("sources") != scope_of(stack):
+        return None
+    try:
+        return Remote(failure=str(held["message"]), held_until=datetime.fromisoformat(held["until"]))
+    except (KeyError, ValueError, TypeError):
+        return None
 
 
 def _users(clients: Clients) -> Users:

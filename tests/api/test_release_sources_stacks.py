@@ -11,6 +11,7 @@ from shared.releases.sources.access import Access
 from shared.releases.sources.oci import ARTIFACT_TYPE, media_type
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
 from tests.support.releases import STACK, write_release
+from tests.support.site import Site, Told
 from tests.support.stacks import CLASS, Stacks, classes
 
 REPOSITORY = "team/stacks"
@@ -44,3 +45,23 @@ def test_a_stack_follows_a_registry_of_its_own(stacks: Stacks, start_registry: S
     kinds = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS)
     told = [list(stacks.client.list(kind, stacks.namespace)) for kind in kinds]
     assert PASSWORD not in str([told, stacks.answers])
+
+
+def test_a_source_that_wants_to_be_left_in_peace(stacks: Stacks) -> None:
+    """Whatever events come meanwhile; but another source is asked at once."""
+    with (
+        Site(lambda _asked: Told(429, headers={"Retry-After": "1800"})) as site,
+        Site(lambda _asked: Told(404)) as other,
+    ):
+        stacks.stack(sources=[{"url": site.url}])
+        first = stacks.look_at_stack()
+        assert 1700 < (first.retry_after or 0) <= 1800
+        asked = len(site.asked)
+        assert asked > 0
+        again = stacks.look_at_stack()
+        assert 1700 < (again.retry_after or 0) <= 1800
+        assert len(site.asked) == asked
+        assert "limits requests" in stacks.of_stack("ReleasesSynced")["message"]
+        stacks.stack(sources=[{"url": other.url}])
+        stacks.look_at_stack()
+        assert len(other.asked) > 0

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from shared.api import resources
 
 from .cluster_addon import Condition, ObjectReference
-from .custom_resource import AGE, Column, CustomResource, Model
+from .custom_resource import AGE, Column, CustomResource, Model, Timestamp
 
 _WORD = r"^[a-z0-9]{1,63}$"
 _VERSION = r"^v(0|[1-9][0-9]{0,8})(-[a-z0-9]{1,63}[.-][a-z0-9]{1,63})?$"
@@ -70,11 +70,21 @@ class ReleaseSummary(Model):
     message: str | None = None
 
 
+class HeldSources(Model):
+    """Sources that want not to be asked for a while, and why."""
+
+    until: Timestamp | None = None
+    sources: str | None = None
+    """Which they are, as a hash; empty for those of the environment."""
+    message: str | None = None
+
+
 class ClusterStackStatus(Model):
     latest_release: str | None = None
     """The newest that is ready, and its Kubernetes version."""
     summary: list[ReleaseSummary] | None = None
     usable_versions: str | None = None
+    held: HeldSources | None = None
     conditions: list[Condition] | None = None
     """`Ready` sums up all others."""
 

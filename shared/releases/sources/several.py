@@ -48,5 +48,6 @@ class Several:
             if isinstance(listed, Listing) and listed.problem:
                 problems.append(SourceError(listed.problem, transient=True))
         if problems and len(problems) == len(self.sources) and not names:
-            raise problems[0]
+            # The one that can be asked again first decides when.
+            raise min(problems, key=lambda problem: problem.retry_after or 0.0)
         return Listing(sorted(names), "; ".join(map(str, problems)))
