@@ -85,8 +85,8 @@ def test_one_that_asks_for_something_else_now_or_goes(core: MadeUp, sink: Receiv
     assert swept(core, sink) == []
     core.want("v1.2.0")
     assert core.told("Ready")[0] == "True"  # of before
-    for event in swept(core, sink):
-        core.providers.send(event)
+    [event] = swept(core, sink)
+    core.providers.send(event)
     core.providers.until_ready(*core.key)
     assert core.value == "v1.2.0"
     assert swept(core, sink) == []

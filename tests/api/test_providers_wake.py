@@ -107,12 +107,12 @@ def test_a_config_map_wakes_those_that_name_or_select_it(
     core.install("v1.1.0", fetchConfig=by_label)
     beside.want("v1.1.0", additionalManifests={"name": "more"})
     elsewhere.want("v1.1.0", additionalManifests={"name": "more", "namespace": SPACE})
-    its_own.want("v1.1.0", fetchConfig=by_label)
+    its_own.want("v1.1.0", fetchConfig=by_label, additionalManifests={"name": "more", "namespace": SPACE})
 
     def told(name: str, namespace: str = SPACE) -> list[Event]:
         return heard(core, sink, changed(core, CONFIG_MAP, name, namespace, whole=whole))
 
-    assert names(told("more")) == of(beside, elsewhere)
+    assert names(told("more")) == of(beside, elsewhere, its_own)
     assert names(told("v1.1.0", "other-system")) == of(its_own)
     assert told("unused") == []
     providers.config_map("v1.1.0", SPACE, SELECTED, metadata=METADATA, components=components.replace("one", "two"))
