@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,7 +211,10 @@ def test_providers_are_planned_before_the_core_provider_is_ready(providers: Prov
     providers.releases.append(components(CURRENT))
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT)
     url = providers.url("infrastructure-components-development.yaml")
-    spec = {"fetchConfig": {"url": url}, "patches": [{"target": {"kind": "Deploymnt"}, "patch": "a: 1"}]}
+    spec: dict[str, Any] = {
+        "fetchConfig": {"url": url},
+        "patches": [{"target": {"kind": "Deploymnt"}, "patch": "a: 1"}],
+    }
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT.removeprefix("v"), **spec)
     [core_says, docker_says] = outlooks(command("plan", "-o", "json"))
     assert core_says["obstacle"] == ""

@@ -109,7 +109,9 @@ def test_a_site_lives_on_exported_config_maps(providers: Providers, command: Com
     assert f"CoreProvider cluster-api {CURRENT}" in said
     [file] = (tmp_path / "out").iterdir()
     assert file.name == f"core-cluster-api-{CURRENT}.yaml"
-    [config_map] = manifests.load(file)
+    assert f"needs image registry.k8s.io/cluster-api/cluster-api-controller:{CURRENT}" in said
+    namespace, config_map = manifests.load(file)
+    assert (namespace["kind"], namespace["metadata"]["name"]) == ("Namespace", "capi-system")
     assert config_map["metadata"]["namespace"] == "capi-system"
     assert "ownerReferences" not in config_map["metadata"]
 
@@ -120,6 +122,31 @@ def test_a_site_lives_on_exported_config_maps(providers: Providers, command: Com
     provider = providers.until_ready(*CORE_KEY)
     assert dig(provider, "status.target.source").startswith("ConfigMaps with ")
     providers.client.delete(CONFIG_MAP, key_of(config_map))
+
+
+def test_what_the_functions_have_not_looked_at_is_exported(
+    providers: Providers, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that is paused from the beginning; then also from a folder, which functions do not read."""
+    providers.releases.append(components(CURRENT))
+    url = providers.url("core-components.yaml")
+    providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, fetchConfig={"url": url})
+    done(command("export", "--all", "--to", str(tmp_path / "out")))
+    providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT)
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+    said = done(command("export", "--all", "--to", str(tmp_path / "again")))
+    assert f"of file://{tmp_path}/local/cluster-api/core-components.yaml" in said
+    [one], [other] = ((tmp_path / name).iterdir() for name in ("out", "again"))
+    assert one.read_text() == other.read_text()
+
+
+def test_a_registry_without_tls(
+    command: Command, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+    result = command("export", "--core=cluster-api", "--to", f"oci://{registry}/mirror/capi")
+    assert result.exit_code == 1
+    assert f"it has no TLS: --to oci+http://{registry}/mirror/capi" in " ".join(result.stderr.split())
 
 
 def test_a_site_lives_on_its_registry(
@@ -167,6 +194,8 @@ def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pyt
         (("--to", "x", "--all", "--ipam=in-cluster"), "say which: --all for what the cluster has"),
         (("--to", "s3://x/y", "--ipam=in-cluster"), "want a folder, or oci://"),
         (("--to", "oci://x/y z", "--ipam=in-cluster:v1.0.0"), "want [http://]<host>"),
+        (("--to", "127.0.0.1:5000/x/y", "--ipam=in-cluster"), "it is oci://127.0.0.1:5000/x/y, or oci+http://"),
+        (("--to", "registry.example.com/x", "--ipam=in-cluster"), "a folder is ./registry.example.com/x"),
         (("--to", "x", "--ipam=mine"), "IPAMProvider mine is not in the catalog"),
         (("--to", "x", "--ipam=in-cluster:v1.0.0"), "no version v1.0.0"),
         (("--to", "x", "--all"), "the cluster has no providers"),

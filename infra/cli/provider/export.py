@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -11,17 +13,27 @@ from functions.provider_fetch import observe as fetching
 from shared.api import provider as contract
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
+from shared.components.errors import ComponentsError
 from shared.components.repositories import Files, config_maps, oci
+from shared.components.repositories.folder import FolderRepository
 from shared.kube import Client, Object, key_of
 from shared.providers.inputs import Inputs
 from shared.releases.registry import Layer, NotInRegistry, Registry
+from shared.releases.sources import SourceError
 from shared.releases.sources.access import Access
 
 from .. import manifests
 from ..failures import Failure
 from .phases import asking, passing, scratch
-from .requests import Wanted
+from .requests import Wanted, namespace_named
 from .versions import source_of
+
+_LIKE_REGISTRY = re.compile(
+    r"([A-Za-z0-9.-]+:[0-9]+|localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\.[A-Za-z]{2,}|[0-9.]{7,})/"
+)
+"""How images are named; no scheme says that it is one."""
+_NO_TLS = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE")
+_IMAGE = re.compile(r"^[ \t-]*image:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,10 @@ class Exported:
     def layers(self) -> tuple[Layer, Layer]:
         word, name = contract.kind_of(self.provider).word, key_of(self.provider).name
         return oci.layers_of(word, name, self.version, self.files)
+
+    def images(self) -> list[str]:
+        """What its pods need, as the components have it: variables may stand in for parts."""
+        return sorted(set(_IMAGE.findall(self.files.components)))
 
     def __str__(self) -> str:
         return f"{self.provider['kind']} {key_of(self.provider).name} {self.version}"
@@ -64,13 +80,22 @@ def installed(client: Client, provider: Object) -> Exported:
     if observed.inputs.problem:
         raise Failure(f"{provider['kind']} {key_of(provider)}: {observed.inputs.problem}")
     if observed.problem is not None:
-        raise observed.problem
+        return _of_folder(provider, observed.inputs, version, observed.problem)
     if observed.bundle is not None:
         files = Files(observed.bundle.metadata, observed.bundle.components)
         return Exported(provider, observed.version, files, observed.bundle.source)
     if observed.repository is None:
         raise Failure(f"{provider['kind']} {key_of(provider)} is being deleted")
     return Exported(provider, observed.version, observed.repository.fetch(observed.version), observed.repository.place)
+
+
+def _of_folder(provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError) -> Exported:
+    """The functions read no folders; who exports may. Raises `problem` where the source is none."""
+    source = source_of(provider, read, local=True)
+    if not isinstance(source, FolderRepository):
+        raise problem
+    version = version or source.default_version()
+    return Exported(provider, version, source.fetch(version), source.place)
 
 
 # -- where they go -------------------------------------------------------------------------------------------------
@@ -85,15 +110,21 @@ def target(to: str) -> Path | oci.Reference:
         return reference
     if "://" in to:
         raise Failure(f"--to {to!r}: want a folder, or oci:// or oci+http://<registry>/<name>[:<tag>]")
+    if _LIKE_REGISTRY.match(to):
+        raise Failure(f"--to {to}: for a registry it is oci://{to}, or oci+http://{to} without TLS; a folder is ./{to}")
     return Path(to)
 
 
 def to_folder(folder: Path, exported: Sequence[Exported], *, layers: bool, tell: Callable[[str], None]) -> None:
-    """A ConfigMap in YAML each, or the files of an artifact as `oras push` takes them. Raises `OSError`."""
+    """A ConfigMap in YAML each, with its namespace, or the files of an artifact as `oras push` takes them.
+
+    Raises `OSError`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for one in exported:
         config_map = one.config_map()
-        files = {f"{config_map['metadata']['name']}.yaml": manifests.dump([config_map]).encode()}
+        both = [namespace_named(config_map["metadata"]["namespace"]), config_map]
+        files = {f"{config_map['metadata']['name']}.yaml": manifests.dump(both).encode()}
         if layers:
             files = {layer.name: layer.data for layer in one.layers()}
         for name, data in files.items():
@@ -108,12 +139,12 @@ def to_registry(
 
     Raises `SourceError`, and `Failure` for an artifact that has other files, unless that is to be.
     """
-    where = f"{'http://' if reference.plain else ''}{reference.host}/{reference.repository}"
+    where = _named(reference)
     by_tag = sorted(((reference.tag or one.version, one) for one in exported), key=lambda pair: pair[0])
     for tag, group in groupby(by_tag, key=lambda pair: pair[0]):
         those = [one for _, one in group]
         layers = [layer for one in those for layer in one.layers()]
-        with Registry(reference.host, reference.repository, access, reference.plain) as registry:
+        with _opened(reference, access) as registry:
             others = _others(registry, tag, layers)
             if others and not force:
                 hint = "export all that is to be in it at once, give it another tag, or replace it with --force"
@@ -121,6 +152,22 @@ def to_registry(
             digest = registry.push(tag, layers, artifact_type=oci.ARTIFACT_TYPE)
         for one in those:
             tell(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
+
+
+def _named(reference: oci.Reference) -> str:
+    """As `spec.fetchConfig.oci` takes it."""
+    return f"{'http://' if reference.plain else ''}{reference.host}/{reference.repository}"
+
+
+@contextmanager
+def _opened(reference: oci.Reference, access: Access) -> Iterator[Registry]:
+    try:
+        with Registry(reference.host, reference.repository, access, reference.plain) as registry:
+            yield registry
+    except SourceError as error:
+        if reference.plain or not _NO_TLS.search(str(error)):
+            raise
+        raise Failure(f"{error}; it has no TLS: --to oci+http://{_named(reference)}") from error
 
 
 def _others(registry: Registry, tag: str, layers: Sequence[Layer]) -> list[str]:

@@ -162,8 +162,11 @@ def complete(asked: Sequence[Wanted]) -> list[Wanted]:
 
 
 def namespaces(wanted: Iterable[Wanted]) -> list[Object]:
-    names = dict.fromkeys(one.namespace for one in wanted)
-    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
+    return [namespace_named(name) for name in dict.fromkeys(one.namespace for one in wanted)]
+
+
+def namespace_named(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def manifests(wanted: Sequence[Wanted], settings: Settings) -> list[Object]:

@@ -145,6 +145,8 @@ def export(
                 raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
         else:
             exported = [exporting.asked_for(one) for one in wanted]
+        for image in sorted({image for one in exported for image in one.images()}):
+            timeline.say(f"needs image {image}")
         if isinstance(target, Path):
             exporting.to_folder(target, exported, layers=form is Form.OCI, tell=timeline.say)
             return
