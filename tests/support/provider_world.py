@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -187,7 +188,8 @@ class Providers:
                 forced = {"metadata": {"annotations": {"capi-functions.dev/force-delete": "true"}}}
                 self.client.patch(kind.resource, key, forced)
                 self.client.delete(kind.resource, key)
-                for _ in range(5):
+                deadline = time.monotonic() + 10  # kinds take their time to go
+                while self.client.find(kind.resource, key) and time.monotonic() < deadline:
                     self.settle(kind, key.name, key.namespace)
                 if self.client.find(kind.resource, key):
                     self.client.patch(kind.resource, key, {"metadata": {"finalizers": None}})
