@@ -195,7 +195,14 @@ def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> 
     assert ([notice.reason for notice in decision.notices], decision.requeue) == (told, None)
     assert decision.status is not None
     assert decision.status["ready"] is True
-    assert ("history" in decision.status) is bool(told)
+    assert "history" not in decision.status
+
+
+@pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
+def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], told: list[str]) -> None:
+    decision, _ = reported(a_release(), Outcome(), history.Remembered(frozenset(kept)))
+    assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
+    assert [notice.reason for notice in decision.notices] == ["AddonsApplied", *told]
 
 
 def test_drift_that_is_only_told_stays_in_the_status() -> None:
