@@ -15,6 +15,7 @@ from shared.runtime import Decision
 from shared.runtime.notice import Notice
 from shared.workload import inventory
 from shared.workload.outcome import Incomplete, Outcome, told_waiting
+from shared.workload.policy import PREFIX
 from shared.workload.rollout import Rollout
 
 from .decide import LATE, renew_at
@@ -53,7 +54,7 @@ def report(
         # The conditions are as the intent has left them: under way.
         status = {"resources": inventory.dump(outcome.entries)}
         return replace(decision, status=status, notices=tuple(state.notices), proceed=True)
-    message = f"its webhooks wait for {told_waiting(outcome.unready)}"
+    message = f'its webhooks wait for {told_waiting(outcome.unready)}; annotation {PREFIX}wait: "false" ends that'
     state.false(INSTALLED, "WaitingForBackends", message)
     status = state.status(resources=inventory.dump(outcome.entries))
     return replace(decision, status=status, notices=tuple(state.notices), requeue=BACKEND_RETRY, message=message)

@@ -51,7 +51,7 @@ def parse(text: str) -> list[Object]:
     except (yamls.YAMLError, RecursionError) as error:
         # A variable may be what is wrong there, and a secret.
         told = _CITED.sub(r"\1…", " ".join(str(error).split()))
-        raise ComponentsError(f"components: document {number + 1} is not YAML: {told}") from None
+        raise ComponentsError(f"components: document {number + 1} is not YAML (variables are put in): {told}") from None
     return objects
 
 

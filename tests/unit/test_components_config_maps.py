@@ -237,3 +237,11 @@ def test_plain_http_gets_tokens_only_by_the_providers_own_choice(
         assert isinstance(named, ReleaseRepository | GitLabRepository)
         assert isinstance(listed, ReleaseRepository | GitLabRepository)
         assert (named.token, listed.token) == ("mine", elsewhere)
+
+
+def test_a_folder_is_for_the_command_line_alone() -> None:
+    provider: Object = {"kind": "CoreProvider", "metadata": {"name": "cluster-api", "namespace": "x"}}
+    provider["spec"] = {"fetchConfig": {"url": "file:///a/b/v1.0.0/c.yaml"}}
+    with pytest.raises(ComponentsError, match=r"only https and http are supported; only `provider export` reads"):
+        repository(provider, {}, (), "")
+    assert repository(provider, {}, (), "", local=True).place == "file:///a/b/c.yaml"

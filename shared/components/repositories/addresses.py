@@ -18,7 +18,8 @@ def split(url: str, *schemes: str) -> SplitResult:
     except ValueError:
         raise ComponentsError("spec.fetchConfig.url is no URL") from None
     if parts.scheme not in schemes:
-        raise ComponentsError(f"URL {shown(url)[:200]}: only {' and '.join(schemes)} are supported")
+        local = "; only `provider export` reads folders" if parts.scheme == "file" else ""
+        raise ComponentsError(f"URL {shown(url)[:200]}: only {' and '.join(schemes)} are supported{local}")
     if "@" in parts.netloc:
         raise ComponentsError(f"URL {shown(url)} has credentials in it; they belong into the Secret of configSecret")
     if not parts.hostname and parts.scheme != "file":
