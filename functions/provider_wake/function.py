@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import datetime
 
 from shared.api.provider import CORE, KINDS
 from shared.api.resources import CONFIG_MAP
@@ -19,22 +20,29 @@ from .triggers import TRIGGERS
 
 SOURCE = "/provider_wake"
 _FRESH = 5.0
-"""Seconds that a list of the providers is good for: Secrets change in swarms, and a new provider reads its own."""
+"""Seconds that a list of the providers is kept: Secrets change in swarms. A change that came after it, and seems to
+concern nobody, is looked at again with the next list: it may be of a provider that came in between."""
+_SKEW = 1.0
+"""Seconds that the clock of who sent an event may be behind."""
 
 _recent: tuple[float, Sequence[Object]] = (0.0, ())
+"""When the list was read, in seconds since the epoch."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:
     subject = TRIGGERS.subject(event)
     if subject is None:
         return done("no concern of this function")
+    began = time.time()
     try:
         # Who came a moment ago may wait for the core provider by now.
-        providers = peers.all_of(clients, *KINDS) if event.kind == CORE.kind else _providers(clients)
+        read, providers = (began, peers.all_of(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
+        again = None if read >= began or _came_before(event, read) else max(0.0, read + _FRESH - began)
         if not providers:
-            return done("there are no providers")
+            return done("there are no providers", again=again)
         if event.kind == CONFIG_MAP.kind and not any(may_name(provider, event.key) for provider in providers):
-            return done("no provider is concerned")  # as with nearly all of them, which need not be read for it
+            # As with nearly all of them, which need not be read for it.
+            return done("no provider is concerned", again=again)
         changed = event.as_object
         if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):  # what decides is not in the event
             resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource
@@ -42,14 +50,22 @@ def handle(clients: Clients, event: Event) -> Answer:
     except ApiError as error:
         return Answer(503, str(error), retry_after=5.0)
     found = concerned(changed, providers)
+    if not found:
+        return done("no provider is concerned", again=again)
     events = [change_event(provider, "update", source=SOURCE, reference=True) for provider in found]
-    return emit(events, f"providers told of {event.kind} {event.key}") if found else done("no provider is concerned")
+    return emit(events, f"providers told of {event.kind} {event.key}")
 
 
-def _providers(clients: Clients) -> Sequence[Object]:
+def _providers(clients: Clients) -> tuple[float, Sequence[Object]]:
     global _recent
-    read, found = _recent
-    if time.monotonic() - read > _FRESH:
-        found = peers.all_of(clients, *KINDS)
-        _recent = (time.monotonic(), found)
-    return found
+    if time.time() - _recent[0] > _FRESH:
+        began = time.time()
+        _recent = (began, peers.all_of(clients, *KINDS))
+    return _recent
+
+
+def _came_before(event: Event, read: float) -> bool:
+    try:
+        return datetime.fromisoformat(event.time).timestamp() + _SKEW < read
+    except ValueError:
+        return False

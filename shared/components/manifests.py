@@ -31,7 +31,7 @@ _CLUSTER_SCOPED = frozenset(
         *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"),
     )
 )
-_MOST_OBJECTS = 5_000
+_MOST_OBJECTS = 4_000
 _LONGEST_NAME = 253
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _CITED = re.compile(r"(tag |key b?|: )['\"].*['\"]")

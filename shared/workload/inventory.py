@@ -21,6 +21,9 @@ SYNCED, NOT_SYNCED = "synced", "not-synced"
 KEPT = "kept"
 """Status of what is not wanted, and stays in the cluster and in the inventory until somebody decides."""
 
+_IN_FULL, _SHORT = 20, 60
+"""So many failures are told in full, the others in so many characters."""
+
 OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
 """On every object that we apply; without it nothing is deleted."""
 
@@ -82,8 +85,12 @@ def load(entries: Any) -> list[Entry]:
 
 
 def dump(entries: Iterable[Entry]) -> list[Object]:
-    """The form in a status, which `load` reads."""
-    return [entry.dump() for entry in entries]
+    """The form in a status, which `load` reads. Of many failures most are told in short: an object has 1.5 MiB."""
+    dumped, failed = [], 0
+    for entry in entries:
+        failed += bool(entry.error)
+        dumped.append(replace(entry, error=entry.error[:_SHORT] if failed > _IN_FULL else entry.error).dump())
+    return dumped
 
 
 def content_hash(obj: Object) -> str:

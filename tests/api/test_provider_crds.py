@@ -156,7 +156,6 @@ STATUS: Object = {
         "inputs": "1234",
         "renewAt": "2026-01-01T00:00:00Z",
     },
-    "step": "applying",
 }
 
 

@@ -27,6 +27,7 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """Where the function sends to. It remembers providers of this test, and only these."""
     monkeypatch.setattr(function, "_recent", (0.0, ()))
     monkeypatch.setattr(function, "_FRESH", 3600.0)
+    monkeypatch.setattr(function, "_SKEW", -3600.0)  # every event is taken for one from before
     with Receiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         yield receiver
@@ -155,3 +156,17 @@ def test_a_sink_that_takes_nothing(core: MadeUp, sink: Receiver) -> None:
     answer = core.providers.send(event, ["provider_wake"])
     assert (answer.status, answer.retry_after) == (503, 5)
     assert "1 of 1 events" in answer.message
+
+
+def test_a_provider_that_came_after_the_list(core: MadeUp, sink: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that came after it, too, is looked at again with the next list."""
+    monkeypatch.setattr(function, "_SKEW", 0.0)
+    core.providers.secret("unused", SPACE)
+    assert heard(core, sink, changed(core, SECRET, "unused")) == []
+    core.want("v1.1.0", configSecret={"name": "variables"})
+    core.providers.secret("variables", SPACE)
+    event = changed(core, SECRET, "variables")
+    answer = core.providers.send(event, ["provider_wake"])
+    assert 3000 < (answer.retry_after or 0) <= 3600
+    monkeypatch.setattr(function, "_FRESH", 0.0)
+    assert names(heard(core, sink, event)) == of(core)

@@ -76,7 +76,7 @@ OBJECT = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n"
             "not YAML .*: .*values",
             id="aliases of aliases",
         ),
-        pytest.param((OBJECT + "---\n") * 5_001, "more than 5000 objects", id="too many"),
+        pytest.param((OBJECT + "---\n") * 4_001, "more than 4000 objects", id="too many"),
     ],
 )
 def test_bad_documents(text: str, message: str) -> None:

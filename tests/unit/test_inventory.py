@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,19 @@ import pytest
 from shared.charts import identity
 from shared.kube import Object, Resource
 from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
-from shared.workload.inventory import KEPT, SYNCED, Entry, content_hash, deletion, digest, entry_of, intent, load, plan
+from shared.workload.inventory import (
+    KEPT,
+    SYNCED,
+    Entry,
+    content_hash,
+    deletion,
+    digest,
+    dump,
+    entry_of,
+    intent,
+    load,
+    plan,
+)
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:
@@ -196,3 +209,17 @@ def test_secrets_are_applied_in_the_form_that_they_are_read_back_in() -> None:
     # What is no text is left for the API server to refuse.
     [wrong] = desired([secret | {"stringData": {"pin": 1}}], served, default_namespace="d")
     assert wrong["stringData"] == {"pin": 1}
+
+
+def test_many_failures_fit_into_a_status() -> None:
+    """An API server takes 1.5 MiB; the first ones are told in full."""
+    name = "capx-some-rather-usual-role-binding-{:05d}"
+    group, error = "rbac.authorization.k8s.io", "x" * 600
+    entries = [
+        Entry(group, "v1", "ClusterRoleBinding", "", name.format(number), "0" * 36, "0" * 16, "synced", error)
+        for number in range(4_000)
+    ]
+    dumped = dump(entries)
+    assert [entry["error"] for entry in dumped[:20]] == [error] * 20
+    assert len(json.dumps(dumped)) < 1.4 * 2**20
+    assert [entry.identity for entry in load(dumped)] == [entry.identity for entry in entries]
