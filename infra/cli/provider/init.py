@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from shared.api import provider as contract
+from shared.clients import Clients
 from shared.kube import Client, Conflict, Object, dig, key_of
 
 from ..output import wait_for
 from .report import Report, Written
 from .requests import NAMESPACE, Settings, Wanted, default_namespace, namespaces
 from .standing import providers, standing
+from .versions import brought
 
 Tell = Callable[[str], None]
 
@@ -64,6 +66,9 @@ def create(client: Client, wanted: Sequence[Wanted], settings: Settings, report:
         client.create(one.kind.resource, one.dump(settings))
         written = Written(one.kind.kind, one.key, "created", one.version)
         report.wrote(written, f"{one} created, of {one.version or 'the newest version'}")
+        if not one.version and (found := brought(Clients(client), one.dump())):
+            told = f"ConfigMaps in its namespace are of {', '.join(found)}, and count once spec.version is one of them"
+            report.note([f"{one}: {told}"])
     return asked
 
 

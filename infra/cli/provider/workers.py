@@ -36,7 +36,7 @@ def without_pods(settings: Settings, kubeconfig: Path) -> tuple[Settings, list[s
     """A local run has nothing that runs pods: providers there do not wait for theirs, unless it is asked for."""
     if WAIT in settings.annotations or not is_of_run(kubeconfig):
         return settings, []
-    note = f'nothing runs pods in this run: the providers are annotated with {WAIT}: "false"'
+    note = f'nothing runs pods in this run: providers that are created get {WAIT}: "false"'
     return replace(settings, annotations={**settings.annotations, WAIT: "false"}), [note]
 
 
