@@ -1,0 +1,46 @@
+"""docs/providers.md speaks of commands, options and annotations that there are, and of all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from functions.provider_delete.observe import FORCE
+from functions.provider_fetch.decide import KEEP
+from infra.cli.main import app
+from shared.providers.annotations import CERTIFICATES
+from shared.workload.policy import PREFIX
+
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs/providers.md").read_text()
+COMMANDS = get_command(app).commands["provider"].commands  # type: ignore[attr-defined]
+GIVEN = re.findall(r"^    capi-functions provider (\w+)((?:[^#\n]|\\\n)*)", DOCS, re.MULTILINE)
+
+
+def test_the_search_finds_something() -> None:
+    assert {"init", "plan", "export", "adopt"} <= {command for command, _ in GIVEN}
+
+
+@pytest.mark.parametrize(("command", "arguments"), GIVEN)
+def test_examples(command: str, arguments: str) -> None:
+    options = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+    assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", arguments)) <= options
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command(command: str) -> None:
+    assert re.search(rf"`{command}\b|provider {command}\b", DOCS)
+
+
+@pytest.mark.parametrize("name", [PREFIX + "wait", PREFIX + "wait-timeout", FORCE[-1], KEEP[-1], CERTIFICATES])
+def test_annotations(name: str) -> None:
+    assert f"| `{name}" in DOCS
+
+
+@pytest.mark.parametrize("anchor", re.findall(r"\]\(#([^)]+)\)", DOCS))
+def test_links(anchor: str) -> None:
+    headings = re.findall(r"^#+ (.+)$", DOCS, re.MULTILINE)
+    assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
