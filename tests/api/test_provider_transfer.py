@@ -8,13 +8,13 @@ import pytest
 
 from infra.cli import manifests
 from infra.cli.provider.standing import providers as listed
-from shared.api.provider import BOOTSTRAP, CORE
+from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.charts import yamls
 from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded
-from tests.support.provider_world import Providers
+from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.providers import CURRENT, PREVIOUS, components, repository
 
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")
@@ -122,6 +122,33 @@ def test_a_site_lives_on_exported_config_maps(providers: Providers, command: Com
     provider = providers.until_ready(*CORE_KEY)
     assert dig(provider, "status.target.source").startswith("ConfigMaps with ")
     providers.client.delete(CONFIG_MAP, key_of(config_map))
+
+
+def test_a_site_without_a_way_out(
+    providers: Providers, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/providers.md has it."""
+    named = ("--core=cluster-api", "--bootstrap=kubeadm", "--control-plane=kubeadm", "--infrastructure=docker")
+    with monkeypatch.context() as outside:
+        outside.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+        done(command("export", *(f"{one}:{CURRENT}" for one in named), "--to", str(tmp_path / "out")))
+    brought = [obj for file in sorted((tmp_path / "out").iterdir()) for obj in manifests.load(file)]
+    for obj in brought:
+        providers.client.apply({"Namespace": NAMESPACE, "ConfigMap": CONFIG_MAP}[obj["kind"]], obj, manager="kubectl")
+    keys = (
+        CORE_KEY,
+        (BOOTSTRAP, "kubeadm", "capi-kubeadm-bootstrap-system"),
+        (CONTROL_PLANE, "kubeadm", "capi-kubeadm-control-plane-system"),
+        (INFRASTRUCTURE, "docker", "docker-infrastructure-system"),
+    )
+    two = (f"{named[0]}:{CURRENT}", f"{named[3]}:{CURRENT}", "--annotate=capi-functions.dev/wait=false")
+    with working(providers, *keys):
+        said = done(command("init", *two, "--wait", "--timeout=120"))
+    assert "all are ready" in said
+    assert {one["status"]["installedVersion"] for one in listed(providers.client)} == {CURRENT}
+    for obj in brought:
+        if obj["kind"] == CONFIG_MAP.kind:
+            providers.client.delete(CONFIG_MAP, key_of(obj))
 
 
 def test_what_the_functions_have_not_looked_at_is_exported(
