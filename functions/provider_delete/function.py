@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from shared.providers.state import DELETING
+from shared.providers.telling import refusal
 from shared.runtime import Function
 
 from .decide import decide, report
 from .observe import observe
 from .triggers import TRIGGERS
 
-FUNCTION = Function(TRIGGERS, observe, decide, report=report)
+REFUSED = refusal(DELETING, "RequestRefused", status="True")
+FUNCTION = Function(TRIGGERS, observe, decide, report=report, refused=REFUSED)
 handle = FUNCTION.handle

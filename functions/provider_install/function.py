@@ -6,6 +6,8 @@ from functools import partial
 
 from shared.clients import Clients
 from shared.event import Event
+from shared.providers.state import INSTALLED
+from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 
 from .decide import decide
@@ -18,4 +20,6 @@ from .triggers import TRIGGERS
 def handle(clients: Clients, event: Event) -> Answer:
     again = event.resync
     look, judge, tell = partial(observe, resync=again), partial(decide, resync=again), partial(report, resync=again)
-    return Function(TRIGGERS, look, judge, report=tell, overtaken=overtaken).handle(clients, event)
+    refused = refusal(INSTALLED, "InstallFailed")
+    function = Function(TRIGGERS, look, judge, report=tell, overtaken=overtaken, refused=refused, withheld=secrets)
+    return function.handle(clients, event)

@@ -7,6 +7,8 @@ from functools import partial
 from shared.api.resources import DAEMON_SET, DEPLOYMENT
 from shared.clients import Clients
 from shared.event import Event
+from shared.providers.state import AVAILABLE
+from shared.providers.telling import refusal
 from shared.runtime import Answer, Function
 
 from .decide import decide
@@ -16,4 +18,5 @@ from .triggers import TRIGGERS
 
 def handle(clients: Clients, event: Event) -> Answer:
     workload = event.object if event.kind in (DEPLOYMENT.kind, DAEMON_SET.kind) else None
-    return Function(TRIGGERS, partial(observe, changed=workload), decide).handle(clients, event)
+    refused = refusal(AVAILABLE, "RequestRefused")
+    return Function(TRIGGERS, partial(observe, changed=workload), decide, refused=refused).handle(clients, event)

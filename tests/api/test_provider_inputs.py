@@ -10,10 +10,21 @@ import pytest
 
 from shared.api.provider import INFRASTRUCTURE, download_labels
 from shared.api.resources import CONFIG_MAP
-from shared.kube import Key, Object, dig
+from shared.kube import Key, Object, Resource, dig
 from tests.support.made_up import MadeUp
-from tests.support.provider_releases import CLUSTER_ROLE, METADATA, certificate, cluster_role, config_map, publish, text
+from tests.support.provider_releases import (
+    CLUSTER_ROLE,
+    METADATA,
+    certificate,
+    cluster_role,
+    config_map,
+    deployment,
+    publish,
+    text,
+)
 from tests.support.provider_world import Providers
+
+EVENTS = Resource("", "v1", "Event", "events")
 
 
 @pytest.fixture
@@ -105,6 +116,41 @@ def test_what_the_api_server_refuses_is_told(core: MadeUp) -> None:
     assert message.startswith("the API server refuses it: GET ConfigMap list: ")
     assert core.told("Ready") == (status, reason, message)
     core.install("v1.1.0", fetchConfig={"url": core.url})
+
+
+# -- secrets -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secret", ["4815162342", "01234567"])
+def test_a_value_that_the_api_server_cites(core: MadeUp, secret: str) -> None:
+    """A number in the place of a text, because nobody has put it in quotes."""
+    crooked = deployment("made-up", "v1.1.0")
+    crooked["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "P", "value": "PUT-IT-HERE"}]
+    components = text([crooked]).replace("PUT-IT-HERE", "${PASSWORD}")
+    publish(core.folder, "v1.1.0", components, repository=f"made-up/{core.label}")
+    core.providers.secret("variables", core.namespace, PASSWORD=secret)
+    core.want("v1.1.0", configSecret={"name": "variables"})
+    core.look()
+    status, reason, message = core.told()
+    assert (status, reason) == ("False", "InstallFailed")
+    assert "expected string" in message
+    events = list(core.providers.client.list(EVENTS, core.namespace))
+    answers = [answer.message for _, answer in core.providers.answers]
+    for words in (core.object["status"], events, answers):
+        assert secret not in str(words)
+        assert str(int(secret, 8 if secret[0] == "0" else 10)) not in str(words)
+
+
+def test_what_the_api_server_refuses_to_an_installation(core: MadeUp) -> None:
+    """A patch gives the Certificate's Secret a name that is none."""
+    core.publish("v1.1.0", misplaced("fine"))
+    patch = {"target": {"kind": "Certificate"}, "patch": "spec: {secretName: a/b}"}
+    core.want("v1.1.0", patches=[patch])
+    core.look()
+    status, reason, message = core.told()
+    assert (status, reason) == ("False", "InstallFailed")
+    assert "made-up-system/a/b" in message
+    core.install("v1.1.0", patches=None)
 
 
 # -- ConfigMaps with the labels of a download ----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from events.delivery import Deliver
 from functions import catalog
 from infra import control_plane
 from infra.local import crds
+from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import is_true
 from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT, SECRET
@@ -185,8 +186,8 @@ class Providers:
         for kind in reversed(KINDS):
             for provider in list(self.client.list(kind.resource)):
                 key = key_of(provider)
-                forced = {"metadata": {"annotations": {"capi-functions.dev/force-delete": "true"}}}
-                self.client.patch(kind.resource, key, forced)
+                annotations = {"capi-functions.dev/force-delete": "true", PAUSED_ANNOTATION: None}
+                self.client.patch(kind.resource, key, {"metadata": {"annotations": annotations}})
                 self.client.delete(kind.resource, key)
                 deadline = time.monotonic() + 10  # kinds take their time to go
                 while self.client.find(kind.resource, key) and time.monotonic() < deadline:
