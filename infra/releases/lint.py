@@ -14,7 +14,7 @@ from shared import cel, charts
 from shared.addons.assets import Assets, of_files
 from shared.addons.content import OVERWRITE, Facts, wanted
 from shared.kube import Object, dig
-from shared.kube.resources import split_api_version
+from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
 from shared.releases.naming import InvalidName
 from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRelease, Release
 from shared.releases.sources import SourceError
@@ -234,7 +234,7 @@ def _foreign_kinds(archive: str, objects: Sequence[Object]) -> Iterator[Finding]
     defined = {obj.get("spec", {}).get("group") for obj in objects if obj["kind"] == "CustomResourceDefinition"}
     for obj in objects:
         group, _ = split_api_version(obj["apiVersion"])
-        if "." in group and not group.endswith(".k8s.io") and group not in defined:
+        if group not in BUILT_IN_GROUPS and group not in defined:
             yield Finding(
                 "warning", archive, f"{charts.identity(obj)}: the release does not define {obj['apiVersion']}"
             )

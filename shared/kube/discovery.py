@@ -42,6 +42,11 @@ class Discovery:
                     return served[version]
             return None
 
+    def serving(self, api_version: str, kind: str) -> Resource | None:
+        """The resource for objects that were written in `api_version`: any other version serves them as well."""
+        group, _ = split_api_version(api_version)
+        return self.resource(api_version, kind) or self.preferred(group, kind)
+
     def served(self) -> Mapping[tuple[str, str], Resource]:
         """Everything known to be served, by (apiVersion, kind), as plain data."""
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .client import Client
 from .crds import CRD
-from .errors import NotFound
+from .errors import NO_OBJECT, NotFound
 from .resources import Key, Object, Resource, dig, key_of
 
 _READS = ("GET", "HEAD")
@@ -36,7 +36,7 @@ class DryRun(Client):
             return super().get(resource, key)
         found = self._supposed[place]
         if found is None:
-            raise NotFound(f"{resource.kind} {key} would be gone", status=404)
+            raise NotFound(f"{resource.kind} {key} would be gone", status=404, body=NO_OBJECT)
         return deepcopy(found)
 
     def apply(

@@ -29,7 +29,11 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """The object, or the kind itself, is not there."""
+    """The object, or without a `reason` the path of its kind and version, is not there."""
+
+
+NO_OBJECT: Mapping[str, Any] = {"reason": "NotFound"}
+"""The `body` where it is known without asking the server."""
 
 
 class Conflict(ApiError):

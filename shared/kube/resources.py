@@ -10,10 +10,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .errors import NotFound
+from .errors import NO_OBJECT, NotFound
 
 # No slash and no percent sign (Kubernetes' rule for path segments), nor what else has a meaning in URLs.
 _PATH_SEGMENT = re.compile(r"[A-Za-z0-9._:@-]*")
+
+BUILT_IN_GROUPS = frozenset(
+    (
+        *("", "apps", "autoscaling", "batch", "extensions", "policy"),
+        *(
+            f"{name}.k8s.io"
+            for name in (
+                *("admissionregistration", "apiextensions", "apiregistration", "auditregistration", "authentication"),
+                *("authorization", "certificates", "coordination", "discovery", "events", "flowcontrol.apiserver"),
+                *("imagepolicy", "internal.apiserver", "networking", "node", "rbac.authorization", "resource"),
+                *("scheduling", "settings", "storage", "storagemigration"),
+            )
+        ),
+    )
+)
+"""Those that an API server of any release of Kubernetes serves itself; `.k8s.io` alone does not tell: CRDs have it, too
+(gateway.networking.k8s.io)."""
 
 Object = dict[str, Any]
 """One Kubernetes object, decoded from JSON and otherwise untouched."""
@@ -51,7 +68,7 @@ class Resource:
         """
         for segment in (namespace, name):
             if segment in (".", "..") or not _PATH_SEGMENT.fullmatch(segment):
-                raise NotFound(f"{segment!r} is no name that a {self.kind} can have", status=404)
+                raise NotFound(f"{segment!r} is no name that a {self.kind} can have", status=404, body=NO_OBJECT)
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]

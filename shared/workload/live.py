@@ -10,7 +10,7 @@ from functools import partial
 
 from ..charts.manifests import Identity, identity
 from ..clients import Workload
-from ..kube import ApiError, Key, Object, Resource
+from ..kube import ApiError, Key, NotFound, Object, Resource
 from .inventory import OWNED, OWNED_LABEL, Entry
 from .readiness import unready
 
@@ -43,16 +43,39 @@ def look(
     return found
 
 
+def find(workload: Workload, entry: Entry) -> tuple[Resource, Object] | None:
+    """The object of an entry and the kind that serves it, in whatever version; None where it is not there.
+
+    Raises `ApiError`.
+    """
+    try:
+        return _find(workload, entry)
+    except NotFound:  # of a version that is not served any more, though it was
+        workload.discovery.forget()
+        return _find(workload, entry)
+
+
+def _find(workload: Workload, entry: Entry) -> tuple[Resource, Object] | None:
+    resource = workload.discovery.serving(entry.api_version, entry.kind)
+    if resource is None:
+        return None  # the kind is gone, and its objects with it
+    try:
+        return resource, workload.client.get(resource, Key(entry.namespace, entry.name))
+    except NotFound as error:
+        if not error.reason:
+            raise  # a path that is not there; about an object the server says more
+        return None
+
+
 def look_again(workload: Workload, entry: Entry, judge: Callable[[Object], str] = unready) -> Entry:
     """The entry with what its object is waiting for now. Raises `ApiError`.
 
     A Job that is not there is over: its time to live takes it away.
     """
-    resource = workload.discovery.resource(entry.api_version, entry.kind)
-    live = workload.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
-    if live is None:
+    found = find(workload, entry)
+    if found is None:
         return replace(entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "is not there any more")
-    return replace(entry, waiting=judge(live))
+    return replace(entry, waiting=judge(found[1]))
 
 
 def same(live: Object, other: Object) -> bool:

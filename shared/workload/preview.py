@@ -15,12 +15,14 @@ from ..kube import ApiError, Key, Object, Resource, dig
 from ..kube.crds import CRD
 from ..kube.dry_run import DryRun
 from .apply import Applied, Held, apply, refuse_anothers
+from .containers import KEEP, is_kept
 from .diff import Field, compare
 from .inventory import Entry, Plan, Step, is_owned
+from .live import find
 from .outcome import of_server, told
 from .owner import Owner
 from .policy import Policy
-from .prune import KEEP, KEPT, backwards, prune
+from .prune import KEPT, backwards, prune
 from .rollout import THREADS
 from .steps import with_ignored
 
@@ -154,9 +156,8 @@ def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change
 def _prune(dry: Workload, entry: Entry, policy: Policy, known: Collection[Identity]) -> Change | None:
     """None for what is not there any more."""
     try:
-        resource = dry.discovery.resource(entry.api_version, entry.kind)
-        live = dry.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
-        if live is None:
+        found = find(dry, entry)
+        if found is None:
             return None
         left = prune(dry, entry, policy, known)
     except ApiError as error:
@@ -165,13 +166,13 @@ def _prune(dry: Workload, entry: Entry, policy: Policy, known: Collection[Identi
         return Change(entry, "delete", reason="with everything in it" if entry.kind == "Namespace" else "")
     if left.error and left.status != KEPT:
         return Change(entry, "refuse", reason=left.error)
-    return Change(entry, "keep", reason=left.error or why_kept(entry, live, policy.owner))
+    return Change(entry, "keep", reason=left.error or why_kept(entry, found[1], policy.owner))
 
 
 def why_kept(entry: Entry, live: Object, owner: Owner | None = None) -> str:
     """Why pruning leaves an object that is not a CRD."""
-    if dig(live, KEEP) == "keep":
-        return f"it is annotated with {KEEP[-1]}: keep"
+    if is_kept(live):
+        return f"it is annotated with {KEEP}: keep"
     if not is_owned(live):
         return "it does not carry our label any more: not ours to delete"
     owner = owner or Owner()

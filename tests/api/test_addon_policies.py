@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.clients import Clients
 from shared.kube import Key, Object, Resource, dig
-from shared.kube.crds import CRD
-from tests.support.releases import write_release
+from shared.kube.crds import CRD, await_established
+from tests.conftest import NAMESPACE
+from tests.support.releases import config_map, write_release
+from tests.support.until import until
 from tests.support.world import ADDON, World
 
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
@@ -159,6 +162,76 @@ def test_a_custom_resource_that_its_finalizer_holds(world: World) -> None:
     world.client.patch(widgets, Key(world.namespace, "w"), {"metadata": {"finalizers": None}})
     assert world.settle().retry_after is None
     assert world.names() == ["a"]
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_what_was_applied_in_a_version_that_is_not_served_any_more(world: World, *, fresh: bool) -> None:
+    """Also by a process that remembers that it was."""
+    group = f"{world.namespace}.example.com"
+    widgets = Resource(group, "v2", "Widget", "widgets")
+    definition = crd(group)
+    [version] = definition["spec"]["versions"]
+    old, new = {**version, "storage": False}, {**version, "name": "v2"}
+    definition["spec"]["versions"] = [old, new]
+    world.client.create(CRD, definition)
+    await_established(world.client, f"widgets.{group}")
+    ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": world.namespace}}
+    world.cluster(write_release(world.releases, "v1", [ours, world.map("a")]))
+    world.secret()
+    world.settle()
+    assert dig(world.addon(), "status.ready") is True
+    world.client.patch(CRD, Key("", f"widgets.{group}"), {"spec": {"versions": [{**old, "served": False}, new]}})
+    until(lambda: world.client.find(Resource(group, "v1", "Widget", "widgets"), Key(world.namespace, "w")) is None)
+    if fresh:
+        world.clients = Clients(world.client)
+    assert world.client.find(widgets, Key(world.namespace, "w")) is not None
+    world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+    world.settle()
+    assert world.client.find(widgets, Key(world.namespace, "w")) is None
+
+
+KEEP = {"helm.sh/resource-policy": "keep"}
+
+
+@pytest.mark.parametrize("consent", [None, {"prune-crds": "true"}])
+def test_what_is_marked_to_be_kept_keeps_its_crd(world: World, consent: dict[str, str] | None) -> None:
+    group = f"{world.namespace}.example.com"
+    widgets = Resource(group, "v1", "Widget", "widgets")
+    metadata = {"name": "w", "namespace": world.namespace, "annotations": KEEP}
+    ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata}
+    world.cluster(write_release(world.releases, "v1", [crd(group), ours]), policy=consent)
+    world.secret()
+    world.settle()
+    for version in ("v2", "v3"):
+        world.cluster(write_release(world.releases, version, [world.map(version)]), policy=consent)
+        assert world.settle().retry_after is None
+        assert not dig(world.client.get(CRD, Key("", f"widgets.{group}")), "metadata.deletionTimestamp")
+        assert world.client.find(widgets, Key(world.namespace, "w")) is not None
+        [kept] = [entry for entry in dig(world.addon(), "status.resources") if entry["status"] == "kept"]
+        assert f"Widget {world.namespace}/w would be deleted with it" in kept["error"]
+        assert dig(world.addon(), "status.ready") is True
+
+
+def test_what_is_marked_to_be_kept_keeps_its_namespace(world: World) -> None:
+    own, key = f"{world.namespace}-own", Key("", f"{world.namespace}-own")
+    marked = config_map("k", namespace=own)
+    marked["metadata"] |= {"annotations": KEEP}
+    namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}}
+    world.cluster(write_release(world.releases, "v1", [namespace, marked, config_map("goes", namespace=own)]))
+    world.secret()
+    world.settle()
+    for version in ("v2", "v3"):
+        world.cluster(write_release(world.releases, version, [world.map(version)]))
+        assert world.settle().retry_after is None
+        assert not dig(world.client.get(NAMESPACE, key), "metadata.deletionTimestamp")
+        assert world.client.find(CONFIG_MAP, Key(own, "k")) is not None
+        assert world.client.find(CONFIG_MAP, Key(own, "goes")) is None
+        [kept] = [entry for entry in dig(world.addon(), "status.resources") if entry["status"] == "kept"]
+        assert f"ConfigMap {own}/k would be deleted with it" in kept["error"]
+    world.client.patch(CONFIG_MAP, Key(own, "k"), {"metadata": {"annotations": None}})
+    world.cluster(write_release(world.releases, "v4", [world.map("v4")]))
+    world.settle()
+    assert dig(world.client.get(NAMESPACE, key), "metadata.deletionTimestamp")
 
 
 # -- drift -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,87 @@
+"""What would be deleted with a CRD or a Namespace, and therefore holds it: objects that are marked to be kept, and of a
+CRD's kind those of other people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ..charts.manifests import Identity
+from ..clients import Workload
+from ..kube import ApiError, Key, Object, Resource, Unavailable, dig, key_of
+from ..kube.client import METADATA_LIST
+from ..kube.crds import CRD
+from .inventory import OWNED, OWNED_LABEL, is_owned
+from .policy import PREFIX, Policy
+
+KEEP = "helm.sh/resource-policy"
+_PAGE = 500
+
+
+def is_kept(live: Mapping[str, Any]) -> bool:
+    """Whether its author wants the object to stay, whatever becomes of the release."""
+    return bool(dig(live, ("metadata", "annotations", KEEP)) == "keep")
+
+
+def held_by(workload: Workload, live: Object, policy: Policy, known: Collection[Identity] = ()) -> str:
+    """What holds a CRD or Namespace, with the way out; empty for what may go. `known` is the whole inventory.
+
+    Raises `ApiError`.
+    """
+    if live["kind"] == CRD.kind:
+        return _of_crd(workload, live, policy, known)
+    if live["kind"] == "Namespace":
+        return _of_namespace(workload, live["metadata"]["name"])
+    return ""
+
+
+def _of_crd(workload: Workload, crd: Object, policy: Policy, known: Collection[Identity]) -> str:
+    """Consent to the end of other people's objects is none to that of ours that are marked to be kept.
+
+    The label does not tell whose objects are: cluster stacks put it on theirs, too.
+    """
+    group, plural, kind = dig(crd, "spec.group", ""), dig(crd, "spec.names.plural", ""), dig(crd, "spec.names.kind", "")
+    served = [version["name"] for version in dig(crd, "spec.versions", []) if version.get("served")]
+    if not served:
+        return ""
+    resource = Resource(group, served[0], kind, plural, dig(crd, "spec.scope") == "Namespaced")
+    ours = {Key(who.namespace, who.name) for who in known if (who.group, who.kind) == (group, kind)}
+    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # more than ours: one of them is another's
+    for page in workload.client.pages(resource, limit=limit, accept=METADATA_LIST):
+        for obj in page["items"]:
+            if is_owned(obj) and is_kept(obj):
+                return _marked(resource, obj)
+        others = [key for key in map(key_of, page["items"]) if key not in ours]
+        if others and not policy.prune_crds:
+            more = len(others) - 1 + int(dig(page, "metadata.remainingItemCount", 0))
+            some = f"{kind} {others[0]}" + (f" and {more} more objects" if more else "")
+            hint = f"delete them, or annotate the {policy.owner.kind} with {PREFIX}prune-crds: true"
+            return f"{some} would be deleted with it and are not ours; {hint}"
+    return ""
+
+
+def _of_namespace(workload: Workload, namespace: str) -> str:
+    served = workload.discovery.served().values()
+    kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
+    for resource in kinds.values():
+        for obj in _labelled(workload, resource, namespace):
+            if is_kept(obj):
+                return _marked(resource, obj)
+    return ""
+
+
+def _labelled(workload: Workload, resource: Resource, namespace: str) -> Iterator[Object]:
+    selector = f"{OWNED_LABEL}={OWNED}"
+    try:
+        for page in workload.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):
+            yield from page["items"]
+    except Unavailable:
+        raise
+    except ApiError:
+        return  # not a kind that can be listed, or not by us: nothing of it was applied from here
+
+
+def _marked(resource: Resource, obj: Object) -> str:
+    who = f"{resource.kind} {key_of(obj)}"
+    return f"{who} would be deleted with it and is annotated with {KEEP}: keep; delete it, or take the annotation off"

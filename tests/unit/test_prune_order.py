@@ -1,0 +1,71 @@
+"""In what order pruning takes objects away."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from shared.workload.inventory import Entry
+from shared.workload.prune import backwards, is_custom
+
+CRD = "apiextensions.k8s.io"
+
+
+def entry(kind: str, group: str = "") -> Entry:
+    return Entry(group, "v1", kind, "", "x")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "waves"),
+    [
+        pytest.param(
+            [("ServiceAccount", ""), ("Deployment", "apps"), ("Service", ""), ("ConfigMap", "")],
+            [["Deployment", "Service", "ConfigMap", "ServiceAccount"]],
+            id="the reverse of the order of installation",
+        ),
+        pytest.param(
+            [("ValidatingWebhookConfiguration", "admissionregistration.k8s.io"), ("Deployment", "apps")],
+            [["ValidatingWebhookConfiguration", "Deployment"]],
+            id="what asks a webhook before what answers it",
+        ),
+        pytest.param(
+            [("Namespace", ""), ("CustomResourceDefinition", CRD), ("Secret", ""), ("Widget", "example.com")],
+            [["Widget"], ["Secret"], ["CustomResourceDefinition"], ["Namespace"]],
+            id="custom resources, the rest, CRDs, namespaces",
+        ),
+        pytest.param(
+            [("Deployment", "apps"), ("Gateway", "gateway.networking.k8s.io"), ("Ingress", "networking.k8s.io")],
+            [["Gateway"], ["Ingress", "Deployment"]],
+            id="custom resources in groups of Kubernetes projects",
+        ),
+        pytest.param([], [], id="nothing"),
+    ],
+)
+def test_backwards(kinds: list[tuple[str, str]], waves: list[list[str]]) -> None:
+    entries = [entry(kind, group) for kind, group in kinds]
+    random.Random(1).shuffle(entries)
+    assert [[each.kind for each in wave] for wave in backwards(entries)] == waves
+
+
+@pytest.mark.parametrize(
+    ("group", "custom"),
+    [
+        ("", False),
+        ("apps", False),
+        ("batch", False),
+        ("autoscaling", False),
+        ("policy", False),
+        ("rbac.authorization.k8s.io", False),
+        ("networking.k8s.io", False),
+        ("storage.k8s.io", False),
+        ("flowcontrol.apiserver.k8s.io", False),
+        ("gateway.networking.k8s.io", True),
+        ("snapshot.storage.k8s.io", True),
+        ("policy.networking.k8s.io", True),
+        ("cluster.x-k8s.io", True),
+        ("example.com", True),
+    ],
+)
+def test_what_a_crd_defines(group: str, *, custom: bool) -> None:
+    assert is_custom(entry("Thing", group)) is custom
