@@ -13,11 +13,12 @@ from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.charts import yamls
 from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
-from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded
+from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded, write
 from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.providers import CURRENT, PREVIOUS, components, repository
 
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")
+UNPAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
 
 # -- adopt ---------------------------------------------------------------------------------------------------------
 
@@ -42,8 +43,7 @@ def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None
     assert foretold["obstacle"] == ""
     assert any("are taken over" in note for note in foretold["notes"])
     assert ("Deployment", "capi-controller-manager") not in places(foretold["changes"], "create", "recreate")
-    unpaused = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
-    providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), unpaused)
+    providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
     with working(providers, CORE_KEY):
         said = done(command("adopt", "--all", "--wait", "--timeout=60"))
     assert "CoreProvider capi-system/cluster-api is there already: left alone" in said
@@ -51,6 +51,21 @@ def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None
     after = providers.client.get(DEPLOYMENT, MANAGER_KEY)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert "clusterctl" not in {entry["manager"] for entry in after["metadata"]["managedFields"]}
+
+
+def test_a_take_over_that_only_marks(providers: Providers, command: Command) -> None:
+    providers.releases.append(components(CURRENT))
+    installed(providers, CURRENT, lambda client, resource, obj: write(client, "POST", resource, obj, "clusterctl"))
+    done(command("adopt", "--all", "--paused", "--no-wait"))
+    [foretold] = outlooks(command("plan", "-o", "json"))
+    others = [change for change in foretold["changes"] if change["action"] == "update" and not change.get("marked")]
+    assert others == []
+    assert foretold["summary"]["marked"] == foretold["summary"]["update"] > 10
+    told = done(command("plan"))
+    assert f"{foretold['summary']['marked']} objects: only labels and owners" in told
+    assert "clusterstack.x-k8s.io/instance" not in told
+    providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
+    providers.until_ready(*CORE_KEY)
 
 
 def test_not_beside_an_operator_at_work(providers: Providers, command: Command) -> None:

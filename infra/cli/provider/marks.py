@@ -33,8 +33,8 @@ def _all_of_them(field: Field) -> bool:
 
 
 def only_marked(change: Change) -> bool:
-    """Whether nothing else of the object would change."""
-    return change.action == "update" and bool(change.fields) and not change.held and all(map(is_mark, change.fields))
+    """Whether nothing else of the object would change, though others may hold fields of the very same values."""
+    return change.action == "update" and bool(change.fields) and all(map(is_mark, change.fields))
 
 
 def without(change: Change) -> Change:
