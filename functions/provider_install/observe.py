@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.conditions import is_true
-from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
-from shared.charts.manifests import identity
+from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
 from shared.components.errors import ComponentsError
 from shared.components.render import render
-from shared.kube import Key, Object, deleting, dig, key_of, owner_reference
+from shared.kube import Key, Object, deleting, dig
 from shared.kube.crds import CRD
 from shared.providers import inputs
 from shared.providers.annotations import certificates_by_us
@@ -102,13 +101,12 @@ def _in_cluster(
     clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object], asked: Sequence[Request]
 ) -> Observed:
     management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
-    wanted = [*_owned(objects, provider), *_listed(provider, management)]
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
     crds = _live_crds(clients, observed, provider, objects)
     if observed.resumed:
         known = [look_again(management.workload, entry) if entry.waiting else entry for entry in observed.known]
         observed = replace(observed, known=known)
-    return replace(observed, rendered=wanted, management=management, requests=asked, secrets=secrets, crds=crds)
+    return replace(observed, rendered=objects, management=management, requests=asked, secrets=secrets, crds=crds)
 
 
 def _has_cert_manager(clients: Clients, *, again: bool) -> bool:
@@ -143,40 +141,3 @@ def _serving(clients: Clients, objects: Sequence[Object]) -> Reached:
     for api_version, kind in unknown:
         clients.discovery.resource(api_version, kind)
     return here(clients) if unknown else management
-
-
-def _owned(objects: Sequence[Object], provider: Object) -> list[Object]:
-    """With the provider as the owner of all that is in its namespace, by which a Deployment leads back to it."""
-    namespace, result = key_of(provider).namespace, []
-    for obj in objects:
-        if identity(obj).namespace == namespace:
-            obj = {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner_reference(provider)]}}
-        result.append(obj)
-    return result
-
-
-def _listed(provider: Object, management: Reached) -> list[Object]:
-    """clusterctl's own record of the provider, so that its commands find it."""
-    if (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind) not in management.served:
-        return []
-    key, kind, label = key_of(provider), provider_api.kind_of(provider), provider_api.label_of(provider)
-    labels = {
-        provider_api.COMPONENT_LABEL: "",
-        provider_api.PROVIDER_LABEL: label,
-        f"{provider_api.COMPONENT_LABEL}/core": "inventory",
-    }
-    return [
-        {
-            "apiVersion": CLUSTERCTL_PROVIDER.api_version,
-            "kind": CLUSTERCTL_PROVIDER.kind,
-            "metadata": {
-                "name": label,
-                "namespace": key.namespace,
-                "labels": labels,
-                "ownerReferences": [owner_reference(provider)],
-            },
-            "providerName": key.name,
-            "type": kind.kind,
-            "version": provider_api.version_of(provider),
-        }
-    ]

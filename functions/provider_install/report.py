@@ -18,8 +18,9 @@ from shared.workload.outcome import Incomplete, Outcome, told_waiting
 from shared.workload.policy import PREFIX
 from shared.workload.rollout import Rollout
 
-from .decide import LATE, renew_at
 from .observe import Observed
+from .planning import LATE
+from .serving import renew_at
 from .storage import NoCommonVersion
 
 # Seconds until the next look.

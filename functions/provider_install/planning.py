@@ -1,0 +1,68 @@
+"""Which objects are written now, and what is on record before and after that.
+
+Webhooks come last, and only once what answers them runs: a webhook without its backend blocks everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from shared.api import provider as provider_api
+from shared.api.conditions import rfc3339
+from shared.effects import Effect, Patch, write_ahead
+from shared.kube import Object, dig
+from shared.providers.state import INSTALLED, State
+from shared.workload import inventory
+from shared.workload.inventory import KEPT, Plan
+from shared.workload.policy import Policy
+
+from .observe import Observed
+
+LATE = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
+"""Kinds that stand before a backend."""
+
+
+def plan(observed: Observed, policy: Policy, wanted: Sequence[Object], state: State) -> tuple[Plan, bool]:
+    """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
+    known, resumed = observed.known, observed.resumed
+    whole = inventory.plan(wanted, known, resumed=resumed)
+    if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in LATE for step in whole.steps):
+        return whole, True
+    early = [obj for obj in wanted if obj["kind"] not in LATE]
+    first = inventory.plan(early, known, resumed=resumed, prune=False)
+    done = resumed and all(step.action == "keep" and not step.entry.waiting for step in first.steps)
+    overdue = resumed and _waited(observed, state.now) > policy.wait_timeout
+    return (whole, True) if done or overdue else (first, False)
+
+
+def _waited(observed: Observed, now: datetime) -> float:
+    """Seconds since this rollout was begun."""
+    begun = dig(observed.provider, "status.target.begun")
+    return (now - datetime.fromisoformat(begun)).total_seconds() if begun else 0.0
+
+
+def begin(state: State, observed: Observed, provider: Object, due: Plan, whole: bool) -> Sequence[Effect]:
+    """The intent, written before anything is applied, so that no crash can orphan an object."""
+    stays = {entry.identity for entry in observed.known if entry.status == KEPT}
+    goes = {entry.identity for entry in due.prune} - stays
+    if (whole or observed.resumed) and not due.count("apply") and not goes:
+        return ()
+    reason, what = "Installing", provider_api.version_of(provider)
+    if observed.upgrades:
+        reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
+    state.false(INSTALLED, reason, f"{reason.lower()} {what}: {len(due.steps)} objects", tell="Normal")
+    resources = inventory.dump(inventory.intent(due))
+    target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
+    if not observed.resumed:
+        target["begun"] = rfc3339(state.now)
+    status = state.status(resources=resources, target=target)
+    return write_ahead(provider_api.kind_of(provider).resource, provider, status)
+
+
+def remember(provider: Object, digest: str) -> list[Effect]:
+    """What the gate goes by: reached only once everything before it has succeeded."""
+    if dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION)) == digest:
+        return []
+    patch: Object = {"metadata": {"annotations": {provider_api.HASH_ANNOTATION: digest}}}
+    return [Patch(provider_api.kind_of(provider).resource, provider, patch)]
