@@ -23,7 +23,7 @@ from tests.support.provider_releases import (
     publish,
     whole,
 )
-from tests.support.provider_world import Providers
+from tests.support.provider_world import Providers, is_ready
 from tests.support.until import until
 
 SPACE = "made-up-system"
@@ -172,7 +172,12 @@ def test_workloads_in_another_namespace_are_found(providers: Providers, releases
     publish(releases, "v1.1.0", [deployment("made-up", "v1.1.0")])
     patch = {"target": {"kind": "Deployment"}, "patch": "metadata: {namespace: elsewhere}"}
     want(providers, "v1.1.0", patches=[patch])
-    providers.until_ready(*CORE_KEY)
+
+    def ready() -> bool:  # no owner reference leads from there to the provider: it is looked at again and again
+        providers.settle(*CORE_KEY, resync=True)
+        return is_ready(providers.get(*CORE_KEY))
+
+    until(ready, "ready")
 
 
 def test_webhook_configurations_that_somebody_took_away_come_back(providers: Providers, releases: Path) -> None:
