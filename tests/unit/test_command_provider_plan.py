@@ -141,6 +141,12 @@ def test_fields_of_a_schema(old: Object, new: Object, gone: list[str], told: lis
     assert brief(change).reason == ("" if told else "changed descriptions: 1")
 
 
+def test_the_version_of_the_generator_is_no_news() -> None:
+    entry = Entry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
+    field = Field("metadata.annotations.controller-gen.kubebuilder.io/version", "v0.20.0", "v0.21.0")
+    assert brief(Change(entry, "update", (field,))).fields == ()
+
+
 def outlook(**fields: Any) -> Outlook:
     return Outlook("CoreProvider", Key("capi-system", "cluster-api"), "v1.0.0", "v1.1.0", **fields)
 

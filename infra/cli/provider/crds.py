@@ -12,6 +12,7 @@ from shared.workload.preview import Change
 
 _VERSION = re.compile(r'spec\.versions\[name="([^"]+)"\](\.served)?')
 _SCHEMA = re.compile(r'spec\.versions\[name="([^"]+)"\]\.schema\.openAPIV3Schema\.(.+)')
+_GENERATOR = "metadata.annotations.controller-gen.kubebuilder.io/version"
 _PROPERTY = re.compile(r"(?:.*\.)?properties\.[^.]+")
 
 
@@ -25,7 +26,7 @@ def dropped(changes: Iterable[Change]) -> Sequence[str]:
 
 
 def brief(change: Change) -> Change:
-    """For people: without descriptions, and with the fields of a schema by their own paths."""
+    """For people: without descriptions and who generated them, and with the fields of a schema by their own paths."""
     if not is_crd(change):
         return change
     fields = [replace(field, path=_brief(field.path)) for field in change.fields if not _describes(field)]
@@ -46,6 +47,8 @@ def _gone(fields: Iterable[Field]) -> Iterable[str]:
 
 
 def _describes(field: Field) -> bool:
+    if field.path == _GENERATOR:
+        return True
     schema = _SCHEMA.fullmatch(field.path)
     return bool(schema and schema[2].endswith("description") and not _PROPERTY.fullmatch(schema[2]))
 
