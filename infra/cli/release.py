@@ -114,7 +114,10 @@ def lint(
     output: Output = Format.text,
     as_json: Json = False,
 ) -> None:
-    """Check a release without a cluster: a line for each finding, exit code 1 if one is an error."""
+    """Check a release without a cluster: a line for each finding, exit code 1 if one is an error.
+
+    Not checked: what needs a cluster, so the objects and fields that conditions of stages (CEL) name.
+    """
     import json
     from dataclasses import asdict
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
 from shared import cel, charts
+from shared.addons import content
 from shared.addons.assets import Assets, of_files
-from shared.addons.content import OVERWRITE, Facts, wanted
+from shared.addons.content import OVERWRITE, Facts
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
 from shared.releases.naming import InvalidName
@@ -20,15 +21,14 @@ from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRe
 from shared.releases.sources import SourceError
 from shared.releases.stages import HOOKS, Stage, Stages
 
+from .chart_values import own_charts
 from .folder import Files, read
-from .samples import Sample, built_in
+from .keys import missing
+from .samples import ROOTS, Sample, built_in
 
 Severity = Literal["error", "warning", "info"]
 
 _LARGE = 1024 * 1024  # bytes: about what etcd takes as one object, and Kubernetes with it
-_REFERENCE = re.compile(r"\.(Cluster|ControlPlane|InfraCluster)((?:\.[A-Za-z_]\w*)+)")
-_ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_COMMENT = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
 _OTHER_FILES = re.compile(r"hashes\.json|node-images\.yaml|SHA256SUMS|topology-[a-z0-9-]+\.yaml")
 
 
@@ -141,6 +141,7 @@ def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterat
         yield from _stages(assets.stages)
     members = charts.inspect(files[release.addon_chart], release.addon_chart)
     yield from _missing_keys(_templates(release, files, members), samples)
+    yield from _missing_values(assets, members, samples)
     for sample in samples:
         yield from _rendered(assets, sample)
 
@@ -179,40 +180,40 @@ def _templates(release: Release, files: Files, members: Mapping[str, bytes]) -> 
 
 def _missing_keys(templates: Mapping[str, str], samples: Sequence[Sample]) -> Iterator[Finding]:
     """Paths that no sample has: a slip of the pen, or something that only some clusters have."""
+    roots = [{**dict.fromkeys(ROOTS), **sample} for sample in samples]
     for file, text in templates.items():
-        # Comments keep their lines, so that those after them keep their numbers.
-        bare = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
-        for action in _ACTION.finditer(bare):
-            for reference in _REFERENCE.finditer(action[0]):
-                path = (reference[1] + reference[2]).split(".")
-                if not any(_has(sample, path) for sample in samples):
-                    line = bare.count("\n", 0, action.start() + reference.start()) + 1
-                    yield Finding(
-                        "warning", file, f"{reference[0]} is in none of the clusters; it prints nothing", line
-                    )
+        for path, line, _ in missing(text, roots):
+            yield Finding("warning", file, f"{path} is in none of the clusters; it prints nothing", line)
 
 
-def _has(value: Any, path: Sequence[str]) -> bool:
-    for key in path:
-        if not isinstance(value, Mapping) or key not in value:
-            return False
-        value = value[key]
-    return True
+def _missing_values(assets: Assets, members: Mapping[str, bytes], samples: Sequence[Sample]) -> Iterator[Finding]:
+    for chart in own_charts(assets, members):
+        values = [{"Values": each} for each in chart.values(samples)]
+        for file, text in chart.templates.items():
+            for path, line, optional in missing(text, values):
+                if not optional:
+                    yield Finding("warning", file, f"{path} is in no values of the chart; it prints nothing", line)
 
 
 def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
     archive, cluster = assets.release.addon_chart, dig(sample["Cluster"], "metadata.name", "")
-    stages = {
-        stage.name: stage for hook in HOOKS for stage in (assets.stages.hooks.get(hook, ()) if assets.stages else ())
-    }
+    parts: dict[str, list[Object]] = {}
+    facts = Facts(assets.release.metadata.kubernetes)
     try:
-        parts = wanted(assets, stages.values(), sample, Facts(assets.release.metadata.kubernetes))
+        if assets.stages is None:
+            parts[""] = content.umbrella(assets, sample, facts)
+        else:
+            # Also of what is only deleted: to know what, it is rendered.
+            named = {one.name: one for hook in HOOKS for one in assets.stages.hooks.get(hook, ())}
+            parts = {name: content.stage(assets, one, sample, facts) for name, one in named.items()}
     except charts.ChartError as error:
         # Which file it is, the message says; with stages it is one inside the archive.
         yield Finding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")
         return
-    yield from _twice(archive, parts)
-    objects = [obj for _, part in parts for obj in part]
+    for hook in HOOKS:
+        together = assets.stages.wanted(hook) if assets.stages else ()
+        yield from _twice(archive, [(one.name, parts[one.name]) for one in together])
+    objects = [obj for part in parts.values() for obj in part]
     yield from _foreign_kinds(archive, objects)
     for obj in objects:
         size = len(yaml.safe_dump(obj))

@@ -11,6 +11,8 @@ from shared.releases.naming import ReleaseName
 
 from .documents import load
 
+ROOTS = ("Cluster", "ControlPlane", "InfraCluster")
+
 Sample = Mapping[str, Any]
 """The roots of a values template; `Cluster` is always there."""
 

@@ -399,6 +399,33 @@ def test_hook_jobs_are_over_before_the_rest_comes(world: World) -> None:
     assert world.client.get(JOB, Key(world.namespace, "before"))["metadata"]["uid"] != uid
 
 
+def test_hooks_of_installation_and_upgrade_are_wanted_at_both(world: World) -> None:
+    """What a hook made, keys for instance, is not pruned by the other occasion."""
+
+    def hooked(name: str, **annotations: str) -> Object:
+        annotations = {f"helm.sh/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        return {**world.map(name), "metadata": {**world.map(name)["metadata"], "annotations": annotations}}
+
+    hooks = [
+        hooked("install", hook="pre-install"),
+        hooked("upgrade", hook="post-upgrade"),
+        hooked("often", hook="pre-install,pre-upgrade", hook_delete_policy="before-hook-creation,hook-succeeded"),
+        hooked("test", hook="test"),
+        hooked("delete", hook="pre-delete"),
+    ]
+    world.secret()
+    uids = []
+    for version in ("v1", "v2"):
+        world.cluster(write_release(world.releases, version, [world.map("a", version), *hooks]))
+        assert world.settle().retry_after is None
+        assert world.names() == ["a", "install", "often", "upgrade"]
+        uids.append([world.read(name)["metadata"]["uid"] for name in world.names()])
+    assert uids[0] == uids[1]
+    world.cluster(write_release(world.releases, "v3", [world.map("a")]))
+    world.settle()
+    assert world.names() == ["a"]
+
+
 # -- going back --------------------------------------------------------------------------------------------------
 
 

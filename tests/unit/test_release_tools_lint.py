@@ -140,6 +140,51 @@ def test_findings(tmp_path: Path, changes: dict[str, str], said: str) -> None:
     assert any(said in line for line in found), found
 
 
+@pytest.mark.parametrize(
+    ("template", "values", "said"),
+    [
+        ("{{ .Values.there }}", "there: 1\n", []),
+        ("{{ .Values.ours }}", "", []),
+        ("{{ .Values.nope }}", "there: 1\n", [".Values.nope"]),
+        ("{{ with .Values.there }}{{ .nope }}{{ end }}", "there: {a: 1}\n", [".nope"]),
+        ("{{ .Values.nope | default 1 }}{{ if .Values.not }}{{ .Values.not }}{{ end }}", "", []),
+        ("{{ .Values.sub.anything }}{{ .Values.sub.more }}", "", []),
+    ],
+)
+def test_values_of_a_chart(tmp_path: Path, template: str, values: str, said: list[str]) -> None:
+    """Of its own ones, with those of the release over them; a subchart is another author's."""
+    settings = f"{SETTINGS}data:\n  k: '{template}'\n"
+    addons = _chart("a", "v1", {"templates/x.yaml": settings, "values.yaml": values})
+    addons |= {
+        "a/charts/sub/Chart.yaml": "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+        "a/charts/sub/templates/x.yaml": "{{ .Values.whatever }}",
+        "a/charts/sub/values.yaml": "anything: 1\n",
+    }
+    found = _said(_release(tmp_path, addons=addons, cluster__addon__values_yaml="ours: 1\n"))
+    place = "warning a/templates/x.yaml:6"
+    assert found == [f"{place}: {path} is in no values of the chart; it prints nothing" for path in said]
+
+
+@pytest.mark.parametrize("action", ["apply", "delete"])
+def test_a_chart_is_rendered_whatever_the_last_hook_does_with_it(tmp_path: Path, action: str) -> None:
+    addons = _chart("cni", "1.0.0", {"templates/x.yaml": '{{ fail "broken" }}'})
+    last = f"  BeforeClusterUpgrade:\n    - {{name: cni, action: {action}}}\n"
+    [said] = _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + last))
+    assert said.startswith(f"error {_ADDON}: for cluster 'sample': ")
+    assert "broken" in said
+
+
+def test_an_object_that_another_stage_takes_over(tmp_path: Path) -> None:
+    """They are never both wanted."""
+    addons = {
+        path: text
+        for name in ("cni", "csi")
+        for path, text in _chart(name, "1.0.0", {"templates/x.yaml": SETTINGS}).items()
+    }
+    upgrade = "  BeforeClusterUpgrade:\n    - {name: cni, action: delete}\n    - {name: csi}\n"
+    assert _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + upgrade)) == []
+
+
 def test_same_object_in_two_stages(tmp_path: Path) -> None:
     addons = {
         path: text

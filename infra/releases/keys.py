@@ -1,0 +1,198 @@
+"""Fields that a template asks for and nobody has: its paths are followed, block by block, through samples of its data.
+
+A path through something unknown (what a function returns, an empty list) counts as there. Templates that are defined
+are taken to be called with the whole data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+ANY: Final = object()
+"""In a sample: a value with whatever fields."""
+
+_ACTION = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
+_COMMENT = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
+_TOKEN = re.compile(
+    r"""(?P<text>"(?:\\.|[^"\\])*"|`[^`]*`|'(?:\\.|[^'\\])*')
+    |(?P<of>\)(?:\.\w+)*)  # a field of what is in parentheses, too
+    |(?P<path>(?:\$\w*)?(?:\.[A-Za-z_]\w*)+|\$\w*|\.(?!\w))
+    |(?P<word>\w+)
+    |(?P<sign>:=|\S)""",
+    re.VERBOSE,
+)
+_FORGIVING: Final = {"default", "coalesce", "empty", "hasKey", "and", "or", "not", "ternary", "dig", "get"}
+
+
+class Missing(NamedTuple):
+    """`optional` where the template says what to do without it."""
+
+    path: str
+    line: int
+    optional: bool
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+Values = Sequence[Any] | None
+"""What an expression is in each sample that has it; None where that is not known."""
+
+
+@dataclass
+class _Block:
+    word: str
+    dot: Values
+    optional: frozenset[str] = frozenset()
+    variables: dict[str, Values] = field(default_factory=dict)
+
+
+def missing(text: str, samples: Sequence[Mapping[str, Any]]) -> Iterator[Missing]:
+    """`samples` are the data of the template; paths of what none of them has at all are passed over."""
+    # Comments keep their lines, so that those after them keep their numbers.
+    bare = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+    template = _Template(samples)
+    for action in _ACTION.finditer(bare):
+        tokens = [_Token(str(each.lastgroup), each[0], each.start()) for each in _TOKEN.finditer(action[1])]
+        for path, at, optional in template.action(tokens):
+            yield Missing(path, bare.count("\n", 0, action.start(1) + at) + 1, optional)
+
+
+class _Template:
+    """Follows the actions of one template in turn."""
+
+    def __init__(self, samples: Sequence[Mapping[str, Any]]) -> None:
+        self._top: Values = samples
+        self._names = {name for sample in samples for name in sample}
+        self._blocks = [_Block("", self._top)]
+
+    def action(self, tokens: list[_Token]) -> Iterator[tuple[str, int, bool]]:
+        if not tokens:
+            return
+        word, rest = tokens[0].text, tokens[1:]
+        if word == "end" and len(self._blocks) > 1:
+            self._blocks.pop()
+        elif word == "else":
+            closed = self._blocks.pop() if len(self._blocks) > 1 else self._blocks[0]
+            self._open(rest[0].text if rest else closed.word, rest[1:], empty=not rest)
+            yield from self._absent(rest, optional=bool(rest))
+        elif word in ("if", "with", "range", "block", "define"):
+            absent = list(self._absent(rest, optional=word in ("if", "with")))
+            self._open(word, rest)
+            yield from absent
+        else:
+            yield from self._absent(tokens, optional=False)
+            self._assign(tokens)
+
+    # -- blocks --------------------------------------------------------------------------------------------------
+
+    def _open(self, word: str, tokens: list[_Token], *, empty: bool = False) -> None:
+        """The block that begins here; an `empty` one is what comes where there is nothing to be the dot."""
+        outer = self._blocks[-1]
+        names, expression = _assigned(tokens)
+        block = _Block(word, outer.dot)
+        if word == "define":
+            block.dot = self._top
+        elif word == "block":
+            block.dot = None
+        elif word in ("with", "range") and not empty:
+            found = self._value(expression)
+            block.dot = _items(found) if word == "range" else found
+            block.variables = dict.fromkeys(names[:-1], None) | dict.fromkeys(names[-1:], block.dot)
+        elif names:
+            block.variables = {names[0]: self._value(expression)}
+        if word in ("if", "with"):
+            block.optional = frozenset(token.text for token in expression if token.kind == "path")
+        self._blocks.append(block)
+
+    def _assign(self, tokens: list[_Token]) -> None:
+        names, expression = _assigned(tokens)
+        if names:
+            self._blocks[-1].variables[names[0]] = self._value(expression)
+        elif len(tokens) > 1 and tokens[1].text == "=":
+            for block in self._blocks:
+                block.variables[tokens[0].text] = None
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def _absent(self, tokens: list[_Token], *, optional: bool) -> Iterator[tuple[str, int, bool]]:
+        _, tokens = _assigned(tokens)
+        forgiving = optional or any(token.kind == "word" and token.text in _FORGIVING for token in tokens)
+        for place, token in enumerate(tokens):
+            if token.kind != "path":
+                continue
+            shown, found = self._operand(tokens, place)
+            if found is not None and not found:
+                guarded = any(_within(token.text, path) for block in self._blocks for path in block.optional)
+                yield shown, token.at, forgiving or guarded
+
+    def _value(self, tokens: list[_Token]) -> Values:
+        """Of a path, alone or in `index`; of anything else it is not known."""
+        kinds = [token.kind for token in tokens]
+        if kinds == ["path"]:
+            return self._operand(tokens, 0)[1] or None
+        if kinds[:2] == ["word", "path"] and tokens[0].text == "index" and set(kinds[2:]) <= {"text"}:
+            return self._operand(tokens, 1)[1] or None
+        return None
+
+    def _operand(self, tokens: list[_Token], place: int) -> tuple[str, Values]:
+        """The path there, with the keys behind it if it is in `index`: as it is written, and its values."""
+        shown = tokens[place].text
+        found = self._path(shown)
+        if place and tokens[place - 1].text == "index":
+            shown = f"index {shown}"
+            for token in tokens[place + 1 :]:
+                if token.kind != "text":
+                    break
+                shown, found = f"{shown} {token.text}", _field(found, token.text[1:-1])
+        return shown, found
+
+    def _path(self, path: str) -> Values:
+        variable, *fields = path.split(".")
+        found = self._variable(variable) if variable else self._blocks[-1].dot
+        fields = [name for name in fields if name]
+        if found is self._top and fields and fields[0] not in self._names:
+            return None
+        for name in fields:
+            found = _field(found, name)
+        return found
+
+    def _variable(self, name: str) -> Values:
+        if name == "$":
+            return self._top
+        return next((block.variables[name] for block in reversed(self._blocks) if name in block.variables), None)
+
+
+def _assigned(tokens: list[_Token]) -> tuple[list[str], list[_Token]]:
+    """The names in front of `:=`, and what is behind it."""
+    place = next((n for n, token in enumerate(tokens) if token.text == ":="), None)
+    if place is None:
+        return [], tokens
+    return [token.text for token in tokens[:place] if token.kind == "path"], tokens[place + 1 :]
+
+
+def _within(path: str, other: str) -> bool:
+    return path == other or (len(other) > 1 and path.startswith(f"{other}."))
+
+
+def _field(values: Values, name: str) -> Values:
+    if values is None or any(value is ANY for value in values):
+        return None
+    return [value[name] for value in values if isinstance(value, Mapping) and name in value]
+
+
+def _items(values: Values) -> Values:
+    """All that a range goes over; not known where that is nothing."""
+    found: list[Any] = []
+    for value in values or ():
+        if isinstance(value, Mapping):
+            found += value.values()
+        elif isinstance(value, list):
+            found += value
+    return found or None
