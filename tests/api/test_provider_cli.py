@@ -12,7 +12,7 @@ from infra.cli.output import WaitTimeout
 from infra.cli.provider import init
 from infra.cli.provider.requests import parse
 from infra.cli.provider.standing import providers as listed
-from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE
+from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, download_labels
 from shared.api.resources import CONFIG_MAP
 from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
@@ -82,6 +82,25 @@ def test_what_comes_by_itself_is_of_the_version_of_the_core_provider_that_is_the
         "InfrastructureProvider": "v2.0.0",
     }
     assert made["InfrastructureProvider"]["metadata"]["annotations"]["capi-functions.dev/wait"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    [
+        ("in-cluster:brought", "are of v1.0.0, v1.0.1, and count once spec.version is one of them"),
+        ("in-cluster:brought:v1.0.2", "are of v1.0.0, v1.0.1, not of v1.0.2"),
+        ("in-cluster:brought:1.0.1", ""),
+    ],
+)
+def test_what_lies_beside_a_provider(providers: Providers, command: Command, asked: str, note: str) -> None:
+    made: Object = {"kind": "IPAMProvider", "metadata": {"name": "in-cluster", "namespace": "brought"}}
+    for version in ("v1.0.1", "v1.0.0"):
+        providers.config_map(version, "brought", download_labels(made, version))
+    result = command("init", "--ipam", asked, "--no-wait")
+    done(result)
+    told = " ".join(result.stderr.split())
+    assert ("note: IPAMProvider brought/in-cluster: ConfigMaps in its namespace " in told) is bool(note)
+    assert note in told
 
 
 def test_waiting_ends_with_the_reason(providers: Providers) -> None:

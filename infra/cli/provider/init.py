@@ -66,9 +66,7 @@ def create(client: Client, wanted: Sequence[Wanted], settings: Settings, report:
         client.create(one.kind.resource, one.dump(settings))
         written = Written(one.kind.kind, one.key, "created", one.version)
         report.wrote(written, f"{one} created, of {one.version or 'the newest version'}")
-        if not one.version and (found := brought(Clients(client), one.dump())):
-            told = f"ConfigMaps in its namespace are of {', '.join(found)}, and count once spec.version is one of them"
-            report.note([f"{one}: {told}"])
+        report.note(_brought(client, one))
     return asked
 
 
@@ -90,6 +88,14 @@ def _passed_over(one: Wanted, there: Object) -> Iterator[str]:
         yield f"{what} asks for {version or 'the newest version'}, and not for {one.version}: `{change}` changes it"
     if one.namespace not in (key.namespace, default_namespace(one.kind, one.name)):
         yield f"{what} stays in its namespace: there can be one {key.name} only"
+
+
+def _brought(client: Client, one: Wanted) -> Iterator[str]:
+    """What lies in ConfigMaps beside a provider, unless it is what was asked for."""
+    found = brought(Clients(client), one.dump())
+    if found and one.version not in found:
+        hint = f"not of {one.version}" if one.version else "and count once spec.version is one of them"
+        yield f"{one}: ConfigMaps in its namespace are of {', '.join(found)}, {hint}"
 
 
 def _created(client: Client, namespace: Object) -> bool:
