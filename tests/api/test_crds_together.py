@@ -11,7 +11,7 @@ from shared.charts.manifests import Identity
 from shared.clients import Workload
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD, await_all
-from shared.workload.inventory import OWNED, OWNED_LABEL, Entry
+from shared.workload.inventory import KEPT, OWNED, OWNED_LABEL, Entry
 from shared.workload.policy import Policy
 from shared.workload.prune import linger, prune
 
@@ -105,6 +105,26 @@ def test_what_was_deleted_is_waited_for(management: Client, group: str) -> None:
     assert [prune(workload, each, Policy()) for each in entries] == [None] * 5
     assert linger(workload, entries) == {}
     assert list(management.list(CRD, selector=f"group={group}")) == []
+
+
+@pytest.mark.parametrize("others", [1, 4])
+def test_a_kind_takes_along_what_is_in_the_same_inventory_alone(
+    management: Client, namespace: str, group: str, others: int
+) -> None:
+    """All have our common label: it may be of another inventory."""
+    resource = kind(group, 0)
+    [live] = applied(management, crd(resource))
+    assert await_all(management, [live]) == {}
+    entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(others + 1)]
+    known = {each.identity for each in entries}
+    workload = Workload(management)
+    left = prune(workload, entry(live), Policy(), known - {entries[-1].identity})
+    assert left is not None
+    assert left.status == KEPT
+    assert f"{resource.kind} {namespace}/w{others} would be deleted with it" in left.error
+    assert "annotate the Cluster with capi-functions.dev/prune-crds: true" in left.error
+    assert prune(workload, entry(live), Policy(), known) is None
+    assert linger(workload, [entry(live)]) == {}
 
 
 @pytest.mark.parametrize("others", [0, 4])
