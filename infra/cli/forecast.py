@@ -11,7 +11,7 @@ from functions.addon_apply.rendering import DEFAULT_NAMESPACE
 from functions.addon_apply.target import unchanged
 from shared import charts
 from shared.addons import content
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.charts import ChartError, Identity
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.releases.stages import Stage
@@ -187,7 +187,7 @@ def _unknown(obj: Object) -> Change:
 
 
 def _notes(release: Release, addon: Object, cluster: Object, *, changed: bool) -> Iterable[str]:
-    if contract.is_paused(cluster):
+    if cluster_api.is_paused(cluster):
         yield "the Cluster is paused: nothing of this happens before it is not"
     if dig(addon, ("metadata", "annotations", history.ROLLBACK)) == release.goal.class_name:
         yield "the addons are rolled back from this class: nothing of this happens while that is asked for"

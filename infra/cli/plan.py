@@ -11,7 +11,7 @@ from pathlib import Path
 from functions.addon_apply import history
 from functions.addon_apply.case import Release
 from functions.addon_apply.observe import Observed, observe
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
@@ -40,7 +40,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     if deleting(cluster):
         raise Failure(f"Cluster {key_of(cluster)} is being deleted")
     name = _name(release, cluster)
-    clients.releases = _store(name, release, of_release(clients, contract.class_namespace(cluster), name))
+    clients.releases = _store(name, release, of_release(clients, cluster_api.class_namespace(cluster), name))
     dry.suppose(CLUSTER, _of_class(cluster, name.class_name))
     addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _fresh(cluster)
     observed = observe(clients, key_of(addon), _forgetful(addon), resync=True)
@@ -52,7 +52,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
 
 def _name(release: str | None, cluster: Object) -> ReleaseName:
     if release is None:
-        class_name = contract.class_name(cluster) or ""
+        class_name = cluster_api.class_name(cluster) or ""
         name = ReleaseName.from_class_name(class_name)
         if name is None:
             raise Failure(f"class {class_name!r} of Cluster {key_of(cluster)} names no cluster stack; give `--release`")
@@ -94,7 +94,7 @@ def _of_class(cluster: Object, class_name: str) -> Object:
     else:
         topology["classRef"] = {**(topology.get("classRef") or {}), "name": class_name}
     annotations = {**dig(cluster, "metadata.annotations", {})}
-    annotations.pop(contract.PAUSED_ANNOTATION, None)
+    annotations.pop(cluster_api.PAUSED_ANNOTATION, None)
     return {
         **cluster,
         "metadata": {**cluster["metadata"], "annotations": annotations},

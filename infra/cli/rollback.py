@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functions.addon_apply import history
 from functions.addon_apply.history import Kept
 from functions.addon_apply.standing import at_rest
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
@@ -32,7 +32,7 @@ def addon_of_cluster(management: Client, cluster: Object) -> Object:
 
 def ask(management: Client, cluster: Object, addon: Object) -> Kept:
     """Asks for the rollback; returns what it goes back to. Raises `Failure` where there is nothing to go back to."""
-    unwanted = contract.class_name(cluster)
+    unwanted = cluster_api.class_name(cluster)
     if not unwanted:
         raise Failure(f"Cluster {key_of(cluster)} has no class to go back from")
     annotations = {**dig(addon, "metadata.annotations", {}), history.ROLLBACK: unwanted}
@@ -49,12 +49,12 @@ def undo(management: Client, cluster: Object, addon: Object) -> str:
     if not dig(addon, _ANNOTATION):
         raise Failure(f"no rollback of Cluster {key_of(cluster)} is asked for")
     _annotate(management, addon, None)
-    return contract.class_name(cluster) or "nothing"
+    return cluster_api.class_name(cluster) or "nothing"
 
 
 def obstacle(cluster: Object) -> str:
     """Why waiting would be in vain."""
-    return "the Cluster is paused" if contract.is_paused(cluster) else ""
+    return "the Cluster is paused" if cluster_api.is_paused(cluster) else ""
 
 
 def _annotate(management: Client, addon: Object, value: str | None) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from functions.addon_apply import history
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import addon_of
 from shared.clients import Found
@@ -32,13 +32,13 @@ def document(facts: Facts, now: datetime) -> Object:
             "cluster": {
                 **_object(cluster, now),
                 "phase": dig(cluster, "status.phase"),
-                "paused": contract.is_paused(cluster),
-                "class": contract.class_name(cluster),
+                "paused": cluster_api.is_paused(cluster),
+                "class": cluster_api.class_name(cluster),
             },
-            "infrastructure": _found(facts.infrastructure, _referred(cluster, contract.infrastructure_ref), now),
-            "controlPlane": _found(facts.control_plane, _referred(cluster, contract.control_plane_ref), now),
+            "infrastructure": _found(facts.infrastructure, _referred(cluster, cluster_api.infrastructure_ref), now),
+            "controlPlane": _found(facts.control_plane, _referred(cluster, cluster_api.control_plane_ref), now),
             "versions": {
-                "wanted": contract.class_name(cluster),
+                "wanted": cluster_api.class_name(cluster),
                 "applied": dig(addon, "spec.clusterStack"),
                 "addons": dig(addon, "spec.version"),
                 "kubernetes": dig(cluster, "spec.topology.version"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.api import cluster as contract
+from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, Found
@@ -34,8 +34,8 @@ class Facts:
 def gather(management: Client, cluster: Object) -> Facts:
     clients, namespace = Clients(management), key_of(cluster).namespace
     wanted = release_of(cluster)
-    infrastructure = clients.look_up(contract.infrastructure_ref(cluster), namespace)
-    control_plane = clients.look_up(contract.control_plane_ref(cluster), namespace)
+    infrastructure = clients.look_up(cluster_api.infrastructure_ref(cluster), namespace)
+    control_plane = clients.look_up(cluster_api.control_plane_ref(cluster), namespace)
     addon = _look(management, CLUSTER_ADDON, addon_of(cluster))
     release = _look(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
     objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
@@ -44,8 +44,8 @@ def gather(management: Client, cluster: Object) -> Facts:
 
 
 def release_of(cluster: Object) -> Key | None:
-    name = ReleaseName.from_class_name(contract.class_name(cluster) or "")
-    return Key(contract.class_namespace(cluster), name.tag) if name else None
+    name = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
+    return Key(cluster_api.class_namespace(cluster), name.tag) if name else None
 
 
 def _look(management: Client, resource: Resource, key: Key) -> Found:

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from functions.provider_fetch import observe as fetching
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
@@ -49,7 +49,7 @@ class Exported:
         return config_maps.as_config_map(self.provider, self.version, self.files, owned=False)
 
     def layers(self) -> tuple[Layer, Layer]:
-        word, name = contract.kind_of(self.provider).word, key_of(self.provider).name
+        word, name = provider_api.kind_of(self.provider).word, key_of(self.provider).name
         return oci.layers_of(word, name, self.version, self.files)
 
     def images(self) -> list[str]:
@@ -75,7 +75,7 @@ def installed(client: Client, provider: Object) -> Exported:
     """As the functions have it, or would fetch it. Raises `Failure`, `SourceError` or `ComponentsError`."""
     clients = Clients(client)
     clients.components = BundleStore(scratch())
-    version = contract.version_of(provider) or contract.installed_version(provider)
+    version = provider_api.version_of(provider) or provider_api.installed_version(provider)
     observed = fetching.observe(clients, key_of(provider), passing(asking(provider, version)))
     if observed.inputs.problem:
         raise Failure(f"{provider['kind']} {key_of(provider)}: {observed.inputs.problem}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.kube import Client, Conflict, Object, dig, key_of
 
@@ -42,8 +42,8 @@ def carry_out(
 def create(client: Client, wanted: Sequence[Wanted], settings: Settings, report: Report) -> list[Wanted]:
     """What is there already is left alone. The result is what there is of it then."""
     present = providers(client)
-    core = next((provider for provider in present if provider["kind"] == contract.CORE.kind), {})
-    of_core = contract.version_of(core) or contract.installed_version(core)
+    core = next((provider for provider in present if provider["kind"] == provider_api.CORE.kind), {})
+    of_core = provider_api.version_of(core) or provider_api.installed_version(core)
     asked: list[Wanted] = []
     missing: list[Wanted] = []
     for one in wanted:
@@ -80,7 +80,7 @@ def _there(one: Wanted, present: Sequence[Object]) -> Object | None:
 
 def _passed_over(one: Wanted, there: Object) -> Iterator[str]:
     """What was asked for of a provider that is there, and is otherwise."""
-    key, version = key_of(there), contract.version_of(there)
+    key, version = key_of(there), provider_api.version_of(there)
     what = f"{one.kind.kind} {key}"
     if one.version and not one.implied and one.version != version:
         patch = f'{{"spec":{{"version":"{one.version}"}}}}'

@@ -16,7 +16,7 @@ from functions.provider_install import observe as installing
 from functions.provider_preflight import decide as preflight
 from functions.provider_preflight import observe as checking
 from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.conditions import get_condition
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
@@ -52,7 +52,7 @@ class Supposed:
         self._dry = DryRun(management)
         self.clients = Clients(self._dry)
         self.clients.components = BundleStore(scratch())
-        self._resource, self._key = contract.kind_of(provider).resource, key_of(provider)
+        self._resource, self._key = provider_api.kind_of(provider).resource, key_of(provider)
         self._dry.suppose(self._resource, asking(provider, version))
 
     def checked(self) -> str:

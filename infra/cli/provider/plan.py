@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functions.provider_install.observe import Observed
 from functions.provider_install.storage import MigrateStorage, dropped
 from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.components.errors import ComponentsError
 from shared.kube import Client, Key, Object, key_of
@@ -73,7 +73,7 @@ class Outlook:
 
 def plan(management: Client, provider: Object, version: str) -> Outlook:
     """What `version` would do; without one, the next."""
-    outlook = Outlook(provider["kind"], key_of(provider), contract.installed_version(provider), version)
+    outlook = Outlook(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
         goal = Next(version) if version else _goal(management, provider)
     except Failure as error:

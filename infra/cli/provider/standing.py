@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shared.api import cluster
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.conditions import READY, get_condition
 from shared.api.provider import KINDS
 from shared.kube import Client, NotFound, Object, deleting, dig, key_of
@@ -68,8 +68,8 @@ def standing(provider: Mapping[str, Any]) -> Standing:
         provider["kind"],
         key.name,
         key.namespace,
-        contract.installed_version(provider),
-        contract.version_of(provider),
+        provider_api.installed_version(provider),
+        provider_api.version_of(provider),
         dig(provider, "status.contract", ""),
         ready,
         reason,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shared.api import provider as contract
+from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.components import versions
@@ -50,7 +50,7 @@ def following(clients: Clients, provider: Object, read: Inputs) -> Next:
 
     Raises `Failure`.
     """
-    asked, installed = contract.version_of(provider), contract.installed_version(provider)
+    asked, installed = provider_api.version_of(provider), provider_api.installed_version(provider)
     if asked and asked != installed:
         return Next(asked, "this version is asked for already")
     newest = _newest(clients, provider, read)
@@ -91,7 +91,7 @@ def _tagged(source: OciRepository) -> str:
 
 def brought(clients: Clients, provider: Object) -> list[str]:
     """The versions in ConfigMaps with the labels of a download, ascending."""
-    selector = ",".join(f"{name}={value}" for name, value in contract.download_labels(provider).items())
+    selector = ",".join(f"{name}={value}" for name, value in provider_api.download_labels(provider).items())
     found = []
     for config_map in clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector):
         try:
