@@ -32,8 +32,11 @@ SETTINGS = {
 }
 """Who needs settings from outside: each name is a ConfigMap and a Secret, both optional. `-storage` holds the S3
 settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE),
-`-providers` where providers do (GITHUB_TOKEN, GITHUB_URL, GITHUB_API_URL, CLUSTERCTL_CONFIG) and `-hooks` how long
-hooks wait (HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
+`-providers` where providers do (GITHUB_TOKEN, GITHUB_URL, GITHUB_API_URL; its key clusterctl.yaml is a file) and
+`-hooks` how long hooks wait (HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
+
+CONFIGURATION = ("capi-functions-providers", "/config", "clusterctl.yaml")
+"""The ConfigMap whose key of this name is mounted there, where `shared.components.catalog` looks for it."""
 
 
 def name_of(function: str) -> str:
@@ -75,6 +78,11 @@ def deployment(function: str, name: str, namespace: str) -> Object:
         "containers": [container],
         "volumes": [{"name": "tmp", "emptyDir": {}}],
     }
+    config_map, place, key = CONFIGURATION
+    if config_map in SETTINGS.get(function, ()):
+        container["volumeMounts"].append({"name": "config", "mountPath": place, "readOnly": True})
+        source = {"name": config_map, "optional": True, "items": [{"key": key, "path": key}]}
+        pod["volumes"].append({"name": "config", "configMap": source})
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
