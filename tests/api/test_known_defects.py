@@ -1,4 +1,5 @@
-"""What went wrong in earlier managers of cluster addons, one test each. What is about stages is in `test_addon_stages`.
+"""What went wrong in earlier managers of cluster addons, one test each, by number. 7, 8, 11 and 12 are in
+`test_known_defects_upgrades`, the timeouts of 14 in `test_http_timeouts`, and 15 in `test_metrics`.
 
 Mended by design, each must stay so: the docstrings say what used to happen.
 """

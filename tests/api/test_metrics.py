@@ -44,7 +44,8 @@ def sample(scraped: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], nam
 
 
 @pytest.mark.parametrize("function", ["", "cluster"])
-def test_deliveries_are_counted(function: str, kubeconfig: Path, tmp_path: Path) -> None:
+def test_15_deliveries_are_counted_and_served(function: str, kubeconfig: Path, tmp_path: Path) -> None:
+    """An earlier manager of addons counted nothing of its own, and served what it had not where it was told to."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "LOG_FORMAT": "json"}
     server = FunctionsServer(environment, tmp_path / "log", function=function)
     server.start()

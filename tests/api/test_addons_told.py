@@ -1,0 +1,108 @@
+"""What people and Prometheus hear of rollouts: counts of objects, events, and what the log tells beside the message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import REGISTRY
+
+from shared.api.resources import CONFIG_MAP
+from shared.event import change_event
+from shared.kube import Key, Object, Resource
+from shared.runtime import logs
+from tests.support.releases import write_release, write_stages
+from tests.support.world import World
+
+EVENT = Resource("", "v1", "Event", "events")
+STAGES = """
+  AfterControlPlaneInitialized: &stages
+    - {name: cni}
+    - name: csi
+      waitForPreCondition:
+        objects: [{key: go, apiVersion: v1, kind: ConfigMap, name: go, namespace: %s}]
+        conditions: go.data.k == "1"
+  BeforeClusterUpgrade: *stages
+"""
+
+
+def counted() -> dict[str, float]:
+    counts = {
+        outcome: REGISTRY.get_sample_value("capi_functions_addon_objects_total", {"outcome": outcome})
+        for outcome in ("applied", "pruned", "failed")
+    } | {"drift": REGISTRY.get_sample_value("capi_functions_drift_repaired_total")}
+    return {name: value or 0.0 for name, value in counts.items()}
+
+
+def during(act: Callable[[], object]) -> dict[str, float]:
+    """What is counted meanwhile, without what stays."""
+    before = counted()
+    act()
+    return {name: value - before[name] for name, value in counted().items() if value != before[name]}
+
+
+def events(world: World) -> dict[str, Object]:
+    return {event["reason"]: event for event in world.client.list(EVENT, world.namespace)}
+
+
+def test_objects_are_counted_by_what_became_of_them(world: World) -> None:
+    world.secret()
+    world.cluster(write_release(world.releases, "v1", [world.map(name) for name in ("a", "b", "c")]))
+    assert during(world.settle) == {"applied": 3.0}
+    world.cluster(write_release(world.releases, "v2", [world.map("a", "2"), world.map("b")]))
+    assert during(world.settle) == {"applied": 1.0, "pruned": 1.0}
+    bad = {**world.map("bad"), "data": {"k": 1}}
+    world.cluster(write_release(world.releases, "v3", [world.map("a", "3"), world.map("b"), bad]))
+    assert during(world.settle) == {"applied": 1.0, "failed": 1.0}
+
+
+@pytest.mark.parametrize(("drift", "expected"), [("repair", {"applied": 2.0, "drift": 2.0}), ("report", {})])
+def test_repairs_of_drift_are_counted(world: World, drift: str, expected: dict[str, float]) -> None:
+    world.secret()
+    names = ("a", "b", "c")
+    world.cluster(write_release(world.releases, "v1", [world.map(n) for n in names]), policy={"drift": drift})
+    world.settle()
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"k": "changed"}})
+    world.client.delete(CONFIG_MAP, Key(world.namespace, "b"))
+    assert during(world.resync) == expected
+    assert during(world.resync) == {}
+
+
+def test_stages_are_told_and_logged(world: World) -> None:
+    name = write_stages(
+        world.releases, "v1", STAGES % world.namespace, {"cni": [world.map("net")], "csi": [world.map("store")]}
+    )
+    world.secret()
+    world.cluster(name)
+    answer = world.settle()
+    assert answer.context == {"cluster": "demo", "release": name, "stage": "csi"}
+    told = events(world)["StageDone"]
+    assert (told["type"], told["involvedObject"]["kind"]) == ("Normal", "ClusterAddon")
+    assert told["message"] == f"{name}: stage cni applied"
+    about = change_event(world.addon(), "update", source="/test")
+    assert f"cluster=demo release={name} stage=csi " in logs.line("addon_apply", about, answer, 0.1)
+    fields = logs.fields("addon_apply", about, answer, 0.1)
+    assert (fields["cluster"], fields["release"], fields["stage"]) == ("demo", name, "csi")
+
+
+def test_a_release_without_stages_is_logged(world: World) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.secret()
+    world.cluster(name)
+    assert world.settle().context == {"cluster": "demo", "release": name}
+
+
+def test_what_stays_on_purpose_is_told(world: World) -> None:
+    marked = world.map("marked")
+    marked["metadata"] |= {"annotations": {"helm.sh/resource-policy": "keep"}}
+    world.secret()
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("theirs"), marked]))
+    world.settle()
+    taken = {"metadata": {"labels": {"clusterstack.x-k8s.io/instance": None}}}
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "theirs"), taken)
+    world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+    world.settle()
+    told = events(world)["ObjectsKept"]["message"]
+    assert f"ConfigMap {world.namespace}/marked" in told
+    assert f"ConfigMap {world.namespace}/theirs" in told
+    assert f"ConfigMap {world.namespace}/a" not in told

@@ -1,0 +1,58 @@
+"""Every client gives up on a server that says nothing, also where nobody told it when."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from events.delivery import HttpDelivery
+from shared import storage
+from shared.event import Event
+from shared.kube import Client, Unavailable
+from shared.kube.credentials import Credentials
+from shared.releases.sources import SourceError
+from shared.releases.sources.web import Web
+from shared.storage import ObjectStore, StorageUnavailable
+
+
+def _kubernetes(url: str) -> None:
+    with pytest.raises(Unavailable, match="no answer in time"):
+        Client(Credentials(url), attempts=1).request("GET", "/api")
+
+
+def _releases(url: str) -> None:
+    with Web() as web, pytest.raises(SourceError, match="does not answer"):
+        web.get(url)
+
+
+def _storage(url: str) -> None:
+    with pytest.raises(StorageUnavailable, match="Timeout"):
+        ObjectStore("b", url).get("k")
+
+
+def _functions(url: str) -> None:
+    answer = HttpDelivery(url)("f", Event(type="a.timer", source="/test", id="1"))
+    assert answer.status == 503
+    assert "timed out" in answer.message
+
+
+def _shorter(seconds: Any) -> Any:
+    return tuple(map(_shorter, seconds)) if isinstance(seconds, tuple) else seconds / 100
+
+
+@pytest.mark.parametrize("ask", [_kubernetes, _releases, _storage, _functions])
+def test_14_calls_have_timeouts(ask: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They had none, and whoever asked waited for ever. What is waited for here is a hundredth of each default."""
+    for function, name in ((Client, "timeout"), (Web, "read"), (HttpDelivery, "timeout")):
+        defaults = vars(function)["__init__"].__kwdefaults__
+        monkeypatch.setitem(defaults, name, _shorter(defaults[name]))
+    monkeypatch.setattr(storage, "READ_TIMEOUT", _shorter(storage.READ_TIMEOUT))
+    monkeypatch.setattr(storage, "ATTEMPTS", 1)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    with ThreadPoolExecutor(1) as pool, socket.create_server(("127.0.0.1", 0)) as silent:
+        pool.submit(ask, f"http://127.0.0.1:{silent.getsockname()[1]}").result(timeout=30)
