@@ -22,7 +22,7 @@ pytest_plugins = [
     "tests.support.stacks",
     "tests.support.registry",
     "tests.support.provider_world",
-    "tests.support.core_provider",
+    "tests.support.made_up",
     "tests.support.provider_commands",
     "tests.support.controllers",
 ]

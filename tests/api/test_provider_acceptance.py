@@ -27,7 +27,6 @@ All others are tables in tests/unit: test_components_*.py and test_provider_*.py
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -36,16 +35,16 @@ from shared.api.provider import BOOTSTRAP, CORE, HASH_ANNOTATION, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.event import change_event
 from shared.kube import Key, dig
-from tests.support.core_provider import CORE_KEY, MANAGER, SPACE, condition, installed, value, want
-from tests.support.provider_releases import config_map, deployment, publish, text, whole
+from tests.support.made_up import MANAGER, SPACE, MadeUp
+from tests.support.provider_releases import config_map, deployment, text, whole
 from tests.support.provider_world import Providers
 from tests.support.receiver import Receiver
 from tests.support.site import Told
 from tests.support.until import until
 
 
-def applied_hash(providers: Providers) -> str:
-    return str(dig(providers.get(*CORE_KEY), ("metadata", "annotations", HASH_ANNOTATION)))
+def applied_hash(core: MadeUp) -> str:
+    return str(dig(core.object, ("metadata", "annotations", HASH_ANNOTATION)))
 
 
 def listing(providers: Providers, *versions: str) -> None:
@@ -58,173 +57,157 @@ def listing(providers: Providers, *versions: str) -> None:
 # -- versions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_version_that_is_left_open(providers: Providers, releases: Path) -> None:
+def test_a_version_that_is_left_open(core: MadeUp, providers: Providers) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(releases, version, [config_map("one", version)])
+        core.publish(version)
     listing(providers, "v1.1.0")
-    want(providers, "")
-    core = providers.until_ready(*CORE_KEY)
-    assert (dig(core, "spec.version"), installed(providers)) == ("v1.1.0", "v1.1.0")
+    provider = core.install(None)
+    assert (dig(provider, "spec.version"), core.installed) == ("v1.1.0", "v1.1.0")
     listing(providers, "v1.2.0", "v1.1.0")
-    want(providers, "")  # as whoever keeps it in a file says it again: it was resolved, and stays
-    providers.until_ready(*CORE_KEY)
-    providers.settle(*CORE_KEY, resync=True)
-    assert installed(providers) == "v1.1.0"
+    core.install(None)  # as whoever keeps it in a file says it again: it was resolved, and stays
+    core.look(resync=True)
+    assert core.installed == "v1.1.0"
     for cleared, version in (("", "v1.2.0"), (None, "v1.3.0")):
-        publish(releases, version, [config_map("one", version)])
+        core.publish(version)
         listing(providers, version)
-        providers.client.patch(CORE.resource, Key(SPACE, "cluster-api"), {"spec": {"version": cleared}})
-        core = providers.until_ready(*CORE_KEY)
-        assert (dig(core, "spec.version"), installed(providers)) == (version, version)
-        assert condition(providers, "ProviderUpgraded")[0] == "True"
+        providers.client.patch(CORE.resource, core.at, {"spec": {"version": cleared}})
+        provider = core.until_ready()
+        assert (dig(provider, "spec.version"), core.installed) == (version, version)
+        assert core.told("ProviderUpgraded")[0] == "True"
 
 
-def test_no_way_down_by_leaving_the_version_open(providers: Providers, releases: Path) -> None:
+def test_no_way_down_by_leaving_the_version_open(core: MadeUp, providers: Providers) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(releases, version, [config_map("one", version)])
-    want(providers, "v1.2.0")
-    providers.until_ready(*CORE_KEY)
+        core.publish(version)
+    core.install("v1.2.0")
     listing(providers, "v1.1.0")
-    providers.client.patch(CORE.resource, Key(SPACE, "cluster-api"), {"spec": {"version": None}})
+    providers.client.patch(CORE.resource, core.at, {"spec": {"version": None}})
     for _ in range(2):
-        providers.settle(*CORE_KEY)
-        status, reason, message = condition(providers, "PreflightCheckPassed")
+        core.look()
+        status, reason, message = core.told("PreflightCheckPassed")
         assert (status, reason) == ("False", "UnsupportedProviderDowngradeReason")
         assert "v1.2.0" in message
         assert "v1.1.0" in message
-    assert value(providers, "one") == "v1.2.0"
+    assert core.value == "v1.2.0"
 
 
-def test_an_incorrect_version_of_the_core_provider(providers: Providers, releases: Path) -> None:
-    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")], BOOTSTRAP)
-    want(providers, "v0.0.1-incorrect")
-    providers.settle(*CORE_KEY)
-    assert condition(providers)[0] == "False"
-    other = (BOOTSTRAP, "kubeadm", SPACE)
-    providers.apply(*other, version="v1.1.0", fetchConfig={"url": providers.url(BOOTSTRAP.file)})
-    providers.settle(*other)
-    conditions = dig(providers.get(*other), "status.conditions")
+def test_an_incorrect_version_of_the_core_provider(core: MadeUp) -> None:
+    other = core.other(BOOTSTRAP, "kubeadm")
+    other.publish("v1.1.0")
+    core.want("v0.0.1-incorrect")
+    core.look()
+    assert core.told()[0] == "False"
+    other.want("v1.1.0")
+    other.look()
+    conditions = dig(other.object, "status.conditions")
     assert {entry["type"] for entry in conditions if entry["status"] != "True"} == {"PreflightCheckPassed", "Ready"}
     assert get_condition(conditions, "ProviderInstalled") is None
 
 
 def test_others_go_on_once_the_core_provider_works(
-    providers: Providers, releases: Path, monkeypatch: pytest.MonkeyPatch
+    core: MadeUp, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(releases, "v1.1.0", [config_map("other", "v1.1.0")], BOOTSTRAP)
-    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")])
-    other = (BOOTSTRAP, "kubeadm", "other-system")
-    providers.apply(*other, version="v1.1.0", fetchConfig={"url": providers.url(BOOTSTRAP.file)})
-    providers.settle(*other)
-    assert providers.condition(providers.get(*other), "PreflightCheckPassed")["status"] == "False"
-    want(providers, "v1.1.0")
-    core = providers.until_ready(*CORE_KEY)
+    other = core.other(BOOTSTRAP, "kubeadm", "other-system")
+    for each in (other, core):
+        each.publish("v1.1.0")
+    other.want("v1.1.0")
+    other.look()
+    assert other.told("PreflightCheckPassed")[0] == "False"
+    provider = core.install("v1.1.0")
     with Receiver() as sink:
         monkeypatch.setenv("K_SINK", sink.url)
-        providers.send(change_event(core, "update", source="/test"), ["provider_wake"])
+        providers.send(change_event(provider, "update", source="/test"), ["provider_wake"])
     [(_, event, _)] = sink.received
-    assert event.key == Key("other-system", "kubeadm")
+    assert event.key == other.at
     providers.send(event)
-    assert providers.condition(providers.get(*other), "PreflightCheckPassed")["status"] == "True"
-    providers.until_ready(*other)
+    assert other.told("PreflightCheckPassed")[0] == "True"
+    other.until_ready()
 
 
 @pytest.mark.parametrize("resync", [False, True])
-def test_paused(providers: Providers, releases: Path, resync: bool) -> None:
+def test_paused(core: MadeUp, providers: Providers, resync: bool) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(releases, version, [config_map("one", version)])
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    config = {"url": providers.url("core-components.yaml")}
-    providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version="v1.2.0", fetchConfig=config)
+        core.publish(version)
+    core.install("v1.1.0")
+    core.want("v1.2.0", {"cluster.x-k8s.io/paused": ""})
     before = providers.versions()
-    providers.settle(*CORE_KEY, resync=resync)
+    core.look(resync=resync)
     assert providers.versions() == before
-    want(providers, "v1.2.0")
-    providers.until_ready(*CORE_KEY)
-    assert value(providers, "one") == "v1.2.0"
+    core.install("v1.2.0")
+    assert core.value == "v1.2.0"
 
 
 # -- what it is made from ------------------------------------------------------------------------------------------
 
 
-def test_more_manifests_and_patches(providers: Providers, releases: Path) -> None:
-    publish(releases, "v1.1.0", whole("made-up", "v1.1.0"))
+def test_more_manifests_and_patches(core: MadeUp, providers: Providers) -> None:
+    core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     listing(providers, "v1.1.0")
     providers.config_map("more", SPACE, manifests=text([config_map("added", "by hand")]))
     patch = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {labels: {test: label}}"
-    want(providers, "", additionalManifests={"name": "more"}, manifestPatches=[patch])
-    core = providers.until_ready(*CORE_KEY)
-    assert installed(providers) == dig(core, "spec.version") == "v1.1.0"
-    assert value(providers, "added") == "by hand"
+    provider = core.install(None, additionalManifests={"name": "more"}, manifestPatches=[patch])
+    assert core.installed == dig(provider, "spec.version") == "v1.1.0"
+    assert core.value_of("added") == "by hand"
     assert dig(providers.client.get(DEPLOYMENT, MANAGER), "metadata.labels.test") == "label"
     # Edited, it rolls out, too; taken away again, it goes.
     providers.config_map("more", SPACE, manifests=text([config_map("added", "by hand again")]))
-    providers.until_ready(*CORE_KEY)
-    assert value(providers, "added") == "by hand again"
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
+    core.until_ready()
+    assert core.value_of("added") == "by hand again"
+    core.install("v1.1.0")
     assert providers.client.find(CONFIG_MAP, Key(SPACE, "added")) is None
     assert dig(providers.client.get(DEPLOYMENT, MANAGER), "metadata.labels.test") is None
 
 
-def test_what_changes_the_hash(providers: Providers, releases: Path) -> None:
-    publish(releases, "v1.1.0", whole("made-up", "v1.1.0"))
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    first = applied_hash(providers)
-    want(providers, "v1.1.0")
-    providers.settle(*CORE_KEY, resync=True)
-    assert applied_hash(providers) == first
-    want(providers, "v1.1.0", deployment={"tolerations": []})  # HC8: to say none is not to say nothing
-    providers.until_ready(*CORE_KEY)
-    second = applied_hash(providers)
-    want(providers, "v1.1.0", deployment={"replicas": 2})
-    providers.until_ready(*CORE_KEY)
-    third = applied_hash(providers)
-    want(providers, "v1.1.77")
-    providers.settle(*CORE_KEY)
-    assert condition(providers)[0] == "False"
-    assert applied_hash(providers) == third
+def test_what_changes_the_hash(core: MadeUp) -> None:
+    core.publish("v1.1.0", whole("made-up", "v1.1.0"))
+    core.install("v1.1.0")
+    first = applied_hash(core)
+    core.want("v1.1.0")
+    core.look(resync=True)
+    assert applied_hash(core) == first
+    core.install("v1.1.0", deployment={"tolerations": []})  # HC8: to say none is not to say nothing
+    second = applied_hash(core)
+    core.install("v1.1.0", deployment={"replicas": 2})
+    third = applied_hash(core)
+    core.want("v1.1.77")
+    core.look()
+    assert core.told()[0] == "False"
+    assert applied_hash(core) == third
     assert len({first, second, third}) == 3
 
 
-def test_success_after_failure(providers: Providers, releases: Path) -> None:
+def test_success_after_failure(core: MadeUp) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(releases, version, whole("made-up", version))
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    want(providers, "v1.1.77")
-    providers.settle(*CORE_KEY)
-    assert condition(providers)[0] == "False"
-    want(providers, "v1.2.0")
-    providers.until_ready(*CORE_KEY)
-    assert condition(providers)[0] == condition(providers, "ProviderUpgraded")[0] == "True"
+        core.publish(version, whole("made-up", version))
+    core.install("v1.1.0")
+    core.want("v1.1.77")
+    core.look()
+    assert core.told()[0] == "False"
+    core.install("v1.2.0")
+    assert core.told()[0] == core.told("ProviderUpgraded")[0] == "True"
 
 
-def test_a_broken_provider_blocks_nobody(providers: Providers, releases: Path) -> None:
+def test_a_broken_provider_blocks_nobody(core: MadeUp) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(releases, version, [config_map("one", version)])
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    broken = (INFRASTRUCTURE, "made-up", "other-system")
-    providers.apply(*broken, version="v1.1.0", fetchConfig={"url": providers.url(INFRASTRUCTURE.file)})
-    providers.settle(*broken)
-    assert providers.condition(providers.get(*broken), "ProviderInstalled")["status"] == "False"
-    want(providers, "v1.2.0")
-    providers.until_ready(*CORE_KEY)
+        core.publish(version)
+    core.install("v1.1.0")
+    broken = core.other(INFRASTRUCTURE, "made-up", "other-system")
+    broken.want("v1.1.0")
+    broken.look()
+    assert broken.told()[0] == "False"
+    core.install("v1.2.0")
 
 
-def test_several_deployments_are_summed_up(providers: Providers, releases: Path) -> None:
+def test_several_deployments_are_summed_up(core: MadeUp, providers: Providers) -> None:
     second = deployment("second", "v1.1.0")
     second["spec"]["template"]["metadata"]["labels"]["capi-functions.dev/pod"] = "pending"
-    publish(releases, "v1.1.0", [deployment("made-up", "v1.1.0"), second])
-    want(providers, "v1.1.0")
-    providers.settle(*CORE_KEY)
+    core.publish("v1.1.0", [deployment("made-up", "v1.1.0"), second])
+    core.want("v1.1.0")
+    core.look()
     until(lambda: dig(providers.client.get(DEPLOYMENT, MANAGER), "status.availableReplicas") == 1)
     for name in ("second", "made-up"):  # whichever was heard of last
         key = Key(SPACE, f"{name}-controller-manager")
         providers.tell(providers.client.get(DEPLOYMENT, key), DEPLOYMENT)
-        status, reason, message = condition(providers, "Ready")
+        status, reason, message = core.told("Ready")
         assert (status, reason) == ("False", "WorkloadsUnavailable")
         assert "second-controller-manager" in message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,28 +12,18 @@ from shared.api.provider import CORE
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
-from tests.support.provider_releases import WEBHOOKS, config_map, crd, publish, whole, widget
+from tests.support.made_up import MANAGER, SPACE, MadeUp
+from tests.support.provider_releases import WEBHOOKS, config_map, crd, whole, widget
 from tests.support.provider_world import Providers
 from tests.support.until import until
 
-SPACE = "made-up-system"
-CORE_KEY = (CORE, "cluster-api", SPACE)
-PROVIDER = Key(SPACE, "cluster-api")
 WIDGET = widget("made-up")
-MANAGER = Key(SPACE, "made-up-controller-manager")
+FORCE = {"capi-functions.dev/force-delete": "true"}
 
 
-@pytest.fixture(autouse=True)
-def releases(providers: Providers, tmp_path: Path) -> Path:
-    providers.releases.append(tmp_path)
-    return tmp_path
-
-
-def installed(providers: Providers, releases: Path, objects: list[Object], annotations: dict[str, str]) -> None:
-    publish(releases, "v1.1.0", objects)
-    config = {"url": providers.url("core-components.yaml")}
-    providers.apply(*CORE_KEY, annotations, version="v1.1.0", fetchConfig=config)
-    providers.until_ready(*CORE_KEY)
+def installed(core: MadeUp, objects: list[Object], annotations: dict[str, str] | None = None) -> None:
+    core.publish("v1.1.0", objects)
+    core.install("v1.1.0", annotations)
 
 
 def with_widget(providers: Providers, **metadata: Any) -> None:
@@ -43,65 +32,58 @@ def with_widget(providers: Providers, **metadata: Any) -> None:
     providers.client.create(WIDGET, {**body, "metadata": {**body["metadata"], "namespace": SPACE}})
 
 
-def gone(providers: Providers) -> bool:
-    providers.settle(*CORE_KEY)
-    return providers.client.find(CORE.resource, PROVIDER) is None
+def gone(core: MadeUp) -> bool:
+    core.look()
+    return core.gone
 
 
-def test_controllers_stay_until_their_objects_are_gone(
-    providers: Providers, releases: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed(providers, releases, whole("made-up", "v1.1.0"), {"capi-functions.dev/force-delete": "true"})
+def test_controllers_stay_until_their_objects_are_gone(core: MadeUp, providers: Providers) -> None:
+    installed(core, whole("made-up", "v1.1.0"), FORCE)
     with_widget(providers, finalizers=["made-up.example.com/controller"])
-    providers.client.delete(CORE.resource, PROVIDER)
-    providers.settle(*CORE_KEY)
-    condition = providers.condition(providers.get(*CORE_KEY), "Deleting")
-    assert condition["reason"] == "CustomResourcesGoing"
-    assert "1 Widget" in condition["message"]
+    core.delete()
+    _, reason, message = core.told("Deleting")
+    assert reason == "CustomResourcesGoing"
+    assert "1 Widget" in message
     assert providers.client.find(DEPLOYMENT, MANAGER) is not None
     assert dig(providers.client.get(WIDGET, Key(SPACE, "mine")), "metadata.deletionTimestamp")
     providers.client.patch(WIDGET, Key(SPACE, "mine"), {"metadata": {"finalizers": None}})  # as its controller does
-    until(lambda: gone(providers), "the provider is gone")
+    until(lambda: gone(core), "the provider is gone")
     assert providers.brought() == {}
 
 
 def test_webhooks_are_not_in_the_way_for_ever(
-    providers: Providers, releases: Path, monkeypatch: pytest.MonkeyPatch
+    core: MadeUp, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a controller that does not let go."""
-    installed(providers, releases, whole("made-up", "v1.1.0"), {"capi-functions.dev/force-delete": "true"})
+    installed(core, whole("made-up", "v1.1.0"), FORCE)
     with_widget(providers, finalizers=["made-up.example.com/controller"])
     monkeypatch.setattr(decide, "PATIENCE", timedelta(seconds=-1))
-    providers.client.delete(CORE.resource, PROVIDER)
+    providers.client.delete(CORE.resource, core.at)
     for _ in range(2):
-        providers.settle(*CORE_KEY)
+        core.look()
     assert providers.client.find(DEPLOYMENT, MANAGER) is None
     assert list(providers.client.list(WEBHOOKS)) == []
     assert providers.client.find(CRD, Key("", f"widgets.{WIDGET.group}")) is not None
-    condition = providers.condition(providers.get(*CORE_KEY), "ProviderInstalled")
-    assert condition["reason"] == "OldComponentsDeletionError"
+    assert core.told()[1] == "OldComponentsDeletionError"
     providers.client.patch(WIDGET, Key(SPACE, "mine"), {"metadata": {"finalizers": None}})
-    until(lambda: gone(providers), "the provider is gone")
+    until(lambda: gone(core), "the provider is gone")
 
 
-def test_what_it_brought_itself_is_no_reason_to_stay(providers: Providers, releases: Path) -> None:
+def test_what_it_brought_itself_is_no_reason_to_stay(core: MadeUp, providers: Providers) -> None:
     own = {"apiVersion": WIDGET.api_version, "kind": "Widget", "metadata": {"name": "own"}}
-    installed(providers, releases, [crd("made-up"), own, config_map("one", "1")], {})
+    installed(core, [crd("made-up"), own, config_map("one", "1")])
     with_widget(providers)
-    providers.client.delete(CORE.resource, PROVIDER)
-    providers.settle(*CORE_KEY)
-    condition = providers.condition(providers.get(*CORE_KEY), "Deleting")
-    assert "1 objects of its kinds exist: 1 Widget" in condition["message"]
+    core.delete()
+    assert "1 objects of its kinds exist: 1 Widget" in core.told("Deleting")[2]
     providers.client.delete(WIDGET, Key(SPACE, "mine"))
-    until(lambda: gone(providers), "the provider is gone")
+    until(lambda: gone(core), "the provider is gone")
 
 
-def test_paused_means_left_alone(providers: Providers, releases: Path) -> None:
-    installed(providers, releases, [config_map("one", "1")], {})
+def test_paused_means_left_alone(core: MadeUp, providers: Providers) -> None:
+    installed(core, [config_map("one", "1")])
     paused = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
-    providers.client.patch(CORE.resource, PROVIDER, paused)
-    providers.client.delete(CORE.resource, PROVIDER)
-    providers.settle(*CORE_KEY)
+    providers.client.patch(CORE.resource, core.at, paused)
+    core.delete()
     assert len(providers.brought()) > 0
-    providers.client.patch(CORE.resource, PROVIDER, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}})
-    assert gone(providers)
+    providers.client.patch(CORE.resource, core.at, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}})
+    assert gone(core)

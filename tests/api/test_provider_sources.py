@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-from pathlib import Path
 
 import pytest
 
@@ -16,43 +15,39 @@ from shared.components.repositories.oci import ARTIFACT_TYPE, layers_of
 from shared.kube import Key, Object, dig
 from shared.releases.registry import Registry
 from shared.releases.sources.access import Access
-from tests.support.core_provider import CORE_KEY, MANAGER, SPACE, condition, installed, value, want
+from tests.support.made_up import MANAGER, SPACE, MadeUp
 from tests.support.provider_releases import METADATA, config_map, deployment, publish, text
 from tests.support.provider_world import Providers
 
 
-def applied_hash(providers: Providers) -> str:
-    return str(dig(providers.get(*CORE_KEY), ("metadata", "annotations", HASH_ANNOTATION)))
+def applied_hash(core: MadeUp) -> str:
+    return str(dig(core.object, ("metadata", "annotations", HASH_ANNOTATION)))
 
 
-def test_another_source_at_the_same_version(providers: Providers, releases: Path, registry: str) -> None:
+def test_another_source_at_the_same_version(core: MadeUp, providers: Providers, registry: str) -> None:
     """Also where the former download was kept."""
     annotations = {"capi-functions.dev/keep-download": "config-map"}
     for repository, content in (("org/one", "1"), ("org/two", "2")):
-        publish(releases, "v1.1.0", [config_map("one", content)], repository=repository)
-        config = {"url": providers.url(CORE.file, repository=repository)}
-        providers.apply(*CORE_KEY, annotations, version="v1.1.0", fetchConfig=config)
-        providers.until_ready(*CORE_KEY)
-        assert value(providers, "one") == content
+        publish(core.folder, "v1.1.0", [config_map("cluster-api", content)], repository=repository)
+        core.install("v1.1.0", annotations, fetchConfig={"url": providers.url(CORE.file, repository=repository)})
+        assert core.value == content
     push(registry, "v1.1.0", "3")
-    providers.apply(*CORE_KEY, annotations, version="v1.1.0", fetchConfig={"oci": f"http://{registry}/org/core"})
-    providers.until_ready(*CORE_KEY)
-    assert value(providers, "one") == "3"
+    core.install("v1.1.0", annotations, fetchConfig={"oci": f"http://{registry}/org/core"})
+    assert core.value == "3"
     kept = providers.client.get(CONFIG_MAP, Key(SPACE, "core-cluster-api-v1.1.0"))
     assert dig(kept, ("metadata", "annotations", "provider.cluster.x-k8s.io/source")) == f"http://{registry}/org/core"
 
 
 def push(registry: str, tag: str, content: str) -> None:
-    layers = layers_of("core", "cluster-api", tag, Files(METADATA, text([config_map("one", content)])))
+    layers = layers_of("core", "cluster-api", tag, Files(METADATA, text([config_map("cluster-api", content)])))
     with Registry(registry, "org/core", Access(), plain=True) as opened:
         opened.push(tag, layers, artifact_type=ARTIFACT_TYPE)
 
 
-def test_artifacts_of_a_registry(providers: Providers, releases: Path, registry: str) -> None:
+def test_artifacts_of_a_registry(core: MadeUp, registry: str) -> None:
     """Two versions of two providers in one artifact; the one is in the catalog, and comes from elsewhere here."""
-    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")])
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
+    core.publish("v1.1.0")
+    core.install("v1.1.0")
     layers = [
         layer
         for name in ("docker", "my-own")
@@ -68,14 +63,13 @@ def test_artifacts_of_a_registry(providers: Providers, releases: Path, registry:
         opened.push("any", layers, artifact_type=ARTIFACT_TYPE)
     for version in ("v0.0.1", "v0.0.2"):
         for name in ("docker", "my-own"):
-            key = (INFRASTRUCTURE, name, SPACE)
-            providers.apply(*key, version=version, fetchConfig={"oci": f"http://{registry}/org/both:any"})
-            providers.until_ready(*key)
-            assert value(providers, name) == version
+            config = {"oci": f"http://{registry}/org/both:any"}
+            core.other(INFRASTRUCTURE, name).install(version, fetchConfig=config)
+            assert core.value_of(name) == version
 
 
 def selected(version: str, content: str, labels: dict[str, str], *, packed: bool = False, name: str = "") -> Object:
-    components = text([config_map("one", content), deployment("made-up", version)])
+    components = text([config_map("cluster-api", content), deployment("made-up", version)])
     metadata: Object = {"name": name or version, "namespace": SPACE, "labels": labels}
     if name:
         metadata["labels"] = {**labels, "provider.cluster.x-k8s.io/version": version}
@@ -95,52 +89,49 @@ def put(providers: Providers, *config_maps: Object) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "upgraded"), [("v999.9.2", None), ("v999.9.3", "True"), ("v999.9.1", "True")])
-def test_selectors_upgrade_and_downgrade(providers: Providers, wanted: str, upgraded: str | None) -> None:
+def test_selectors_upgrade_and_downgrade(core: MadeUp, providers: Providers, wanted: str, upgraded: str | None) -> None:
     labels = {"provider-components": "core"}
     put(providers, *(selected(version, version, labels) for version in ("v999.9.1", "v999.9.2", "v999.9.3")))
-    source = {"fetchConfig": {"selector": {"matchLabels": labels}}}
-    want(providers, "v999.9.2", **source)
-    providers.until_ready(*CORE_KEY)
-    want(providers, wanted, deployment={"replicas": 2}, **source)
-    core = providers.until_ready(*CORE_KEY)
-    assert installed(providers) == value(providers, "one") == wanted
+    source = {"selector": {"matchLabels": labels}}
+    core.install("v999.9.2", fetchConfig=source)
+    provider = core.install(wanted, deployment={"replicas": 2}, fetchConfig=source)
+    assert core.installed == core.value == wanted
     assert dig(providers.client.get(DEPLOYMENT, MANAGER), "spec.replicas") == 2
-    assert (get_condition(dig(core, "status.conditions"), "ProviderUpgraded") or {}).get("status") == upgraded
+    assert (get_condition(dig(provider, "status.conditions"), "ProviderUpgraded") or {}).get("status") == upgraded
 
 
-def test_what_selectors_find_counts(providers: Providers) -> None:
+def test_what_selectors_find_counts(core: MadeUp, providers: Providers) -> None:
     labels = {"is": "mine"}
     put(providers, selected("v1.1.0", "first", labels), selected("v1.2.0", "other", {"is": "not"}))
-    source = {"fetchConfig": {"selector": {"matchLabels": labels}}}
-    want(providers, "", **source)
-    providers.until_ready(*CORE_KEY)
-    first = applied_hash(providers)
+    source = {"selector": {"matchLabels": labels}}
+    core.install(None, fetchConfig=source)
+    first = applied_hash(core)
     put(providers, selected("v1.2.0", "other still", {"is": "not"}))
-    providers.until_ready(*CORE_KEY)
-    assert applied_hash(providers) == first
+    core.until_ready()
+    assert applied_hash(core) == first
     put(providers, selected("v1.1.0", "edited", labels))
-    providers.until_ready(*CORE_KEY)
-    assert value(providers, "one") == "edited"
-    second = applied_hash(providers)
+    core.until_ready()
+    assert core.value == "edited"
+    second = applied_hash(core)
     assert second != first
     # Several may match, unless they are of one version.
     put(providers, selected("v1.3.0", "newer", labels))
-    providers.until_ready(*CORE_KEY)
-    assert value(providers, "one") == "edited"
+    core.until_ready()
+    assert core.value == "edited"
     put(providers, selected("v1.1.0", "again", labels, name="another"))
-    providers.settle(*CORE_KEY)
-    status, reason, message = condition(providers)
+    core.look()
+    status, reason, message = core.told()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "another" in message
     assert "v1.1.0" in message
     providers.client.delete(CONFIG_MAP, Key(SPACE, "another"))
-    providers.until_ready(*CORE_KEY)
+    core.until_ready()
 
 
-def test_without_a_way_out(providers: Providers) -> None:
+def test_without_a_way_out(core: MadeUp, providers: Providers) -> None:
     """Compressed ConfigMaps for all; version and selector change together, of the core provider first."""
     providers.releases.clear()
-    custom = (BOOTSTRAP, "kubeadm-custom", SPACE)
+    custom = core.other(BOOTSTRAP, "kubeadm-custom")
     for word in ("core", "bootstrap"):
         for version in ("v1.1.0", "v1.2.0"):
             labels = {"for": word, "version": version}
@@ -149,40 +140,30 @@ def test_without_a_way_out(providers: Providers) -> None:
             found["binaryData"]["components"] = base64.b64encode(gzip.compress(components.encode())).decode()
             put(providers, found)
     for version in ("v1.1.0", "v1.2.0"):
-        for key, word in ((CORE_KEY, "core"), (custom, "bootstrap")):
-            selector = {"matchLabels": {"for": word, "version": version}}
-            providers.apply(*key, version=version, fetchConfig={"selector": selector})
-            provider = providers.until_ready(*key)
-            assert dig(provider, "status.installedVersion") == value(providers, word) == version
-    for key in (CORE_KEY, custom):
-        states = {entry["type"]: entry["status"] for entry in dig(providers.get(*key), "status.conditions")}
+        for each, word in ((core, "core"), (custom, "bootstrap")):
+            each.install(version, fetchConfig={"selector": {"matchLabels": {"for": word, "version": version}}})
+            assert each.installed == each.value_of(word) == version
+    for each in (core, custom):
+        states = {entry["type"]: entry["status"] for entry in dig(each.object, "status.conditions")}
         assert [states[type_] for type_ in ("Ready", "ProviderInstalled", "ProviderUpgraded")] == ["True"] * 3
 
 
-def test_what_was_kept_serves_another(providers: Providers, releases: Path) -> None:
-    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")])
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
+def test_what_was_kept_serves_another(core: MadeUp, providers: Providers) -> None:
+    core.publish("v1.1.0")
+    core.install("v1.1.0")
     large = text([config_map("docker", "v1.1.0")]) + "# " + "many words " * 120_000
-    publish(releases, "v1.1.0", large, INFRASTRUCTURE)
-    kept_by = (INFRASTRUCTURE, "docker", SPACE)
-    providers.apply(
-        *kept_by,
-        {"capi-functions.dev/keep-download": "config-map"},
-        version="v1.1.0",
-        fetchConfig={"url": providers.url(INFRASTRUCTURE.file)},
-    )
-    providers.until_ready(*kept_by)
+    keeper = core.other(INFRASTRUCTURE, "docker")
+    keeper.publish("v1.1.0", large)
+    keeper.install("v1.1.0", {"capi-functions.dev/keep-download": "config-map"})
     name = Key(SPACE, "infrastructure-docker-v1.1.0")
     kept = providers.client.get(CONFIG_MAP, name)
     labels = {"provider.cluster.x-k8s.io/type": "infrastructure", "provider.cluster.x-k8s.io/name": "docker"}
     assert dig(kept, ("metadata", "annotations", "provider.cluster.x-k8s.io/compressed")) == "true"
     assert dig(kept, "binaryData.components")
     providers.releases.clear()
-    mine = (INFRASTRUCTURE, "my-own", SPACE)
     own = {"patch": "metadata: {name: my-own}"}  # the ConfigMap that they bring can be only one's
-    providers.apply(*mine, fetchConfig={"selector": {"matchLabels": labels}}, patches=[own])
-    assert dig(providers.until_ready(*mine), "spec.version") == "v1.1.0"
-    providers.client.delete(INFRASTRUCTURE.resource, Key(SPACE, "docker"))
-    providers.settle(*kept_by)
+    mine = core.other(INFRASTRUCTURE, "my-own")
+    found = mine.install(None, fetchConfig={"selector": {"matchLabels": labels}}, patches=[own])
+    assert dig(found, "spec.version") == "v1.1.0"
+    keeper.delete()
     assert providers.client.find(CONFIG_MAP, name) is None

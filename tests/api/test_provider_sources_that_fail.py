@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from shared.providers import phases
 from shared.releases.registry import Layer, Registry
 from shared.releases.sources.access import Access
 from tests.support.api_proxy import Exchange, Proxy, Response, object_store_server
-from tests.support.core_provider import CORE_KEY, SPACE, condition, want
-from tests.support.provider_releases import METADATA, config_map, publish, text, whole
+from tests.support.made_up import SPACE, MadeUp
+from tests.support.provider_releases import METADATA, config_map, text, whole
 from tests.support.provider_world import Providers
 from tests.support.site import Asked, Told
 
@@ -49,22 +48,22 @@ def failing(providers: Providers, told: Callable[[bytes], Told]) -> None:
     ],
 )
 def test_sources_that_fail(
-    providers: Providers, releases: Path, told: Callable[[bytes], Told], word: str, after: float
+    core: MadeUp, providers: Providers, told: Callable[[bytes], Told], word: str, after: float
 ) -> None:
-    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")])
+    core.publish("v1.1.0")
     healthy = providers.site.answer
     failing(providers, told)
-    want(providers, "v1.1.0")
-    assert providers.settle(*CORE_KEY).retry_after == after
-    status, reason, message = condition(providers)
+    core.want("v1.1.0")
+    assert core.look().retry_after == after
+    status, reason, message = core.told()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert word in message
     providers.site.answer = healthy
-    providers.until_ready(*CORE_KEY)
+    core.until_ready()
 
 
 @pytest.mark.parametrize("what", ["manifest", "file"])
-def test_an_artifact_that_is_not_what_its_digest_says(providers: Providers, registry: str, what: str) -> None:
+def test_an_artifact_that_is_not_what_its_digest_says(core: MadeUp, registry: str, what: str) -> None:
     with Proxy(object_store_server(f"http://{registry}")) as proxy:
         layers = [Layer("metadata.yaml", METADATA.encode(), "text/plain"), _layer([config_map("one", "v1.1.0")])]
         with Registry(registry, "org/provider", Access(), plain=True) as opened:
@@ -80,20 +79,20 @@ def test_an_artifact_that_is_not_what_its_digest_says(providers: Providers, regi
 
         path = "/manifests/" if what == "manifest" else "/blobs/"
         proxy.fail(other_manifest if what == "manifest" else other, lambda request: path in request.path)
-        want(providers, "v1.1.0", fetchConfig={"oci": f"http://127.0.0.1:{proxy.port}/org/provider"})
-        assert providers.settle(*CORE_KEY).retry_after
-        status, reason, message = condition(providers)
+        core.want("v1.1.0", fetchConfig={"oci": f"http://127.0.0.1:{proxy.port}/org/provider"})
+        assert core.look().retry_after
+        status, reason, message = core.told()
         assert (status, reason) == ("False", "ComponentsFetchError")
         assert "digest" in message
         proxy.heal()
-        providers.until_ready(*CORE_KEY)
+        core.until_ready()
 
 
 def _layer(objects: list[Object]) -> Layer:
     return Layer("core-components.yaml", text(objects).encode(), "text/plain")
 
 
-def test_a_config_map_that_would_grow(providers: Providers) -> None:
+def test_a_config_map_that_would_grow(core: MadeUp, providers: Providers) -> None:
     bomb = base64.b64encode(gzip.compress(b"#" * 2**26)).decode()
     selector = {"matchLabels": {"is": "mine"}}
     components: Object = {
@@ -109,28 +108,28 @@ def test_a_config_map_that_would_grow(providers: Providers) -> None:
         "binaryData": {"components": bomb},
     }
     providers.client.apply(CONFIG_MAP, components, manager="user")
-    want(providers, "v1.1.0", fetchConfig={"selector": selector})
-    providers.settle(*CORE_KEY)
-    status, reason, message = condition(providers)
+    core.want("v1.1.0", fetchConfig={"selector": selector})
+    core.look()
+    status, reason, message = core.told()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "ConfigMap made-up-system/v1.1.0" in message
     components["binaryData"]["components"] = base64.b64encode(
         gzip.compress(text([config_map("one", "v1.1.0")]).encode())
     ).decode()
     providers.client.apply(CONFIG_MAP, components, manager="user")
-    providers.until_ready(*CORE_KEY)
+    core.until_ready()
 
 
-def test_storage_that_is_emptied_between_phases(providers: Providers, releases: Path) -> None:
-    publish(releases, "v1.1.0", whole("made-up", "v1.1.0"))
-    want(providers, "v1.1.0")
-    providers.send_to(["provider_preflight", "provider_fetch"], *CORE_KEY)
+def test_storage_that_is_emptied_between_phases(core: MadeUp, providers: Providers) -> None:
+    core.publish("v1.1.0", whole("made-up", "v1.1.0"))
+    core.want("v1.1.0")
+    providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
     providers.empty_storage()
-    providers.send(phases.next_step(phases.FETCHED, providers.get(*CORE_KEY), resync=False))
-    providers.until_ready(*CORE_KEY)
+    providers.send(phases.next_step(phases.FETCHED, core.object, resync=False))
+    core.until_ready()
     providers.empty_storage()
     asked = len(providers.site.asked)
-    providers.settle(*CORE_KEY)
+    core.look()
     assert len(providers.site.asked) == asked, "nothing is to be installed"
-    providers.settle(*CORE_KEY, resync=True)
-    providers.until_ready(*CORE_KEY)
+    core.look(resync=True)
+    core.until_ready()

@@ -4,73 +4,68 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from functions import catalog
-from shared.api.provider import PROVIDER_LABEL
+from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT
 from shared.event import Event, change_event
-from shared.kube import Key, dig
+from shared.kube import dig
 from shared.providers import phases
-from tests.support.core_provider import CORE_KEY, SPACE, value, want
+from tests.support.made_up import MANAGER, SPACE, MadeUp
 from tests.support.provider_releases import config_map, publish, whole
 from tests.support.provider_world import PHASES, Providers, is_ready
 from tests.support.until import until
 
 
-def late(providers: Providers, step: str) -> Event:
-    return phases.next_step(step, providers.get(*CORE_KEY), resync=False)
+def late(core: MadeUp, step: str) -> Event:
+    return phases.next_step(step, core.object, resync=False)
 
 
 @pytest.mark.parametrize("step", [phases.CHECKED, phases.FETCHED, phases.INSTALLED])
-def test_late_events_get_nothing_past_the_checks(providers: Providers, releases: Path, step: str) -> None:
-    publish(releases, "v1.1.0", [config_map("one", "v1.1.0")])
-    publish(releases, "v1.2.0", [config_map("one", "v1.2.0")])
-    want(providers, "v1.2.0")
-    providers.until_ready(*CORE_KEY)
-    want(providers, "v1.1.0")
+def test_late_events_get_nothing_past_the_checks(core: MadeUp, providers: Providers, step: str) -> None:
+    core.publish("v1.1.0")
+    core.publish("v1.2.0")
+    core.install("v1.2.0")
+    core.want("v1.1.0")
     for _ in range(2):  # before the checks, and after them
-        providers.send(late(providers, step))
-        assert value(providers, "one") == "v1.2.0"
-        providers.settle(*CORE_KEY)
-    assert providers.condition(providers.get(*CORE_KEY), "PreflightCheckPassed")["status"] == "False"
+        providers.send(late(core, step))
+        assert core.value == "v1.2.0"
+        core.look()
+    assert core.told("PreflightCheckPassed")[0] == "False"
 
 
-def test_a_workload_that_went_is_no_way_past_the_checks(providers: Providers, releases: Path) -> None:
+def test_a_workload_that_went_is_no_way_past_the_checks(core: MadeUp, providers: Providers) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(releases, version, whole("made-up", version))
-    want(providers, "v1.2.0")
-    providers.until_ready(*CORE_KEY)
-    want(providers, "v1.1.0")
-    providers.settle(*CORE_KEY)
-    key = Key(SPACE, "made-up-controller-manager")
-    deployment = providers.client.get(DEPLOYMENT, key)
-    providers.client.delete(DEPLOYMENT, key)
+        core.publish(version, whole("made-up", version))
+    core.install("v1.2.0")
+    core.want("v1.1.0")
+    core.look()
+    deployment = providers.client.get(DEPLOYMENT, MANAGER)
+    providers.client.delete(DEPLOYMENT, MANAGER)
     providers.tell(deployment, DEPLOYMENT, "delete")
-    assert dig(providers.get(*CORE_KEY), "status.installedVersion") == "v1.2.0"
-    assert value(providers, "made-up-settings") == "v1.2.0"
+    assert core.installed == "v1.2.0"
+    assert core.value_of("made-up-settings") == "v1.2.0"
 
 
 @pytest.mark.parametrize("through", [["provider_install"], PHASES], ids=["lost", "followed"])
 def test_late_events_bring_nothing_from_a_former_source(
-    providers: Providers, releases: Path, through: Sequence[str]
+    core: MadeUp, providers: Providers, through: Sequence[str]
 ) -> None:
     """What another source has at the same version is checked, but not fetched yet."""
     for repository, content in (("org/one", "1"), ("org/two", "2")):
-        publish(releases, "v1.1.0", [config_map("one", content)], repository=repository)
-        config = {"url": providers.url("core-components.yaml", repository=repository)}
-        providers.apply(*CORE_KEY, version="v1.1.0", fetchConfig=config)
+        publish(core.folder, "v1.1.0", [config_map("cluster-api", content)], repository=repository)
+        core.want("v1.1.0", fetchConfig={"url": providers.url(CORE.file, repository=repository)})
         if content == "2":
-            providers.send_to(["provider_preflight"], *CORE_KEY)
-            providers.send(late(providers, phases.FETCHED), through)
-        providers.until_ready(*CORE_KEY)
-        assert value(providers, "one") == content
+            providers.send_to(["provider_preflight"], *core.key)
+            providers.send(late(core, phases.FETCHED), through)
+        core.until_ready()
+        assert core.value == content
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_events_lost_doubled_and_shuffled(providers: Providers, releases: Path, seed: int) -> None:
+def test_events_lost_doubled_and_shuffled(core: MadeUp, providers: Providers, seed: int) -> None:
     """Also those of the version before last; only what is asked again and again gets through at last."""
     chance, pool = random.Random(seed), list[Event]()
 
@@ -86,22 +81,22 @@ def test_events_lost_doubled_and_shuffled(providers: Providers, releases: Path, 
                     pool.append(answer.reply)
 
     def step() -> bool:
-        core = providers.get(*CORE_KEY)
-        pool.append(change_event(core, "update", source="/test", reference=True, resync=chance.random() < 0.1))
+        resync = chance.random() < 0.1
+        pool.append(change_event(core.object, "update", source="/test", reference=True, resync=resync))
         pool.extend(
             change_event(each, "update", source="/test")
             for each in providers.client.list(DEPLOYMENT, SPACE, selector=PROVIDER_LABEL)
         )
         deliver_one()
-        return is_ready(providers.get(*CORE_KEY))
+        return is_ready(core.object)
 
     versions = ["v1.1.0", "v1.1.1", "v1.2.0"]
     for version in versions:
-        publish(releases, version, whole("made-up", version))
-        want(providers, version)
+        core.publish(version, whole("made-up", version))
+        core.want(version)
         until(step, f"{version} ready")
     while pool:
         deliver_one()
-    core = providers.until_ready(*CORE_KEY)
-    assert dig(core, "status.installedVersion") == value(providers, "made-up-settings") == versions[-1]
-    assert providers.brought() == providers.listed(*CORE_KEY)
+    provider = core.until_ready()
+    assert dig(provider, "status.installedVersion") == core.value_of("made-up-settings") == versions[-1]
+    assert providers.brought() == providers.listed(*core.key)

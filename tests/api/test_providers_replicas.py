@@ -14,14 +14,12 @@ import pytest
 from events.delivery import HttpDelivery
 from infra import control_plane
 from infra.local.functions_server import FunctionsServer
-from shared.api.provider import CORE
 from shared.event import Event
-from shared.kube import Key
 from shared.providers import phases
 from shared.runtime import Answer
 from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
-from tests.support.core_provider import CORE_KEY, SPACE, value, want
-from tests.support.provider_releases import publish, whole
+from tests.support.made_up import MadeUp
+from tests.support.provider_releases import whole
 from tests.support.provider_world import Providers
 
 NAME = "made-up"
@@ -35,10 +33,9 @@ def proxy(provider_plane: Path) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def replicas(proxy: Proxy, providers: Providers, tmp_path: Path) -> Iterator[list[HttpDelivery]]:
+def replicas(proxy: Proxy, tmp_path: Path) -> Iterator[list[HttpDelivery]]:
     (tmp_path / "kubeconfig").write_bytes(proxy.kubeconfig)
     environment = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig")}
-    providers.releases.append(tmp_path)
     with ExitStack() as stack:
         ways = []
         for number in range(2):
@@ -50,38 +47,38 @@ def replicas(proxy: Proxy, providers: Providers, tmp_path: Path) -> Iterator[lis
         yield ways
 
 
-def settings(providers: Providers) -> str:
-    return value(providers, f"{NAME}-settings")
+def settings(core: MadeUp) -> str:
+    return core.value_of(f"{NAME}-settings")
 
 
-def begun(providers: Providers) -> Event:
+def begun(core: MadeUp) -> Event:
     """The event that starts the installation of what is wanted now, which was checked and fetched."""
-    providers.send_to(["provider_preflight", "provider_fetch"], *CORE_KEY)
-    return phases.next_step(phases.FETCHED, providers.get(*CORE_KEY), resync=False)
+    core.providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
+    return phases.next_step(phases.FETCHED, core.object, resync=False)
 
 
 def test_the_same_event_in_two_replicas(
-    providers: Providers, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+    core: MadeUp, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy
 ) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(tmp_path, version, whole(NAME, version))
-        want(providers, version)
-        event = begun(providers)
+        core.publish(version, whole(NAME, version))
+        core.want(version)
+        event = begun(core)
         with ThreadPoolExecutor(DELIVERIES) as pool:
             answers = list(
                 pool.map(lambda n, event=event: replicas[n % 2]("provider_install", event), range(DELIVERIES))
             )
         assert {answer.status for answer in answers} <= {200, 202, 204, 503}
-        providers.until_ready(*CORE_KEY)
-        assert settings(providers) == version
-        assert providers.brought() == providers.listed(*CORE_KEY)
+        core.until_ready()
+        assert settings(core) == version
+        assert providers.brought() == providers.listed(*core.key)
     before = len(proxy.writes())
     assert replicas[0]("provider_install", event).status == 204
     assert len(proxy.writes()) == before
 
 
 @contextmanager
-def straggling(providers: Providers, replica: HttpDelivery, proxy: Proxy, event: Event, version: str) -> Iterator[None]:
+def straggling(replica: HttpDelivery, proxy: Proxy, event: Event, version: str) -> Iterator[None]:
     """A replica is stuck half-way in installing this version until the end of the block, and then goes on."""
     awake, stuck = Flag(), Flag()
 
@@ -107,33 +104,29 @@ def straggling(providers: Providers, replica: HttpDelivery, proxy: Proxy, event:
 
 
 def test_a_straggler_does_not_win(
-    providers: Providers, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+    core: MadeUp, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy
 ) -> None:
     for version in ("v1.1.0", "v1.2.0", "v1.3.0"):
-        publish(tmp_path, version, whole(NAME, version))
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    want(providers, "v1.2.0")
-    with straggling(providers, replicas[1], proxy, begun(providers), "v1.2.0"):
-        want(providers, "v1.3.0")
-        providers.until_ready(*CORE_KEY)
-    providers.until_ready(*CORE_KEY)
-    assert settings(providers) == "v1.3.0"
-    assert providers.brought() == providers.listed(*CORE_KEY)
+        core.publish(version, whole(NAME, version))
+    core.install("v1.1.0")
+    core.want("v1.2.0")
+    with straggling(replicas[1], proxy, begun(core), "v1.2.0"):
+        core.install("v1.3.0")
+    core.until_ready()
+    assert settings(core) == "v1.3.0"
+    assert providers.brought() == providers.listed(*core.key)
 
 
 @pytest.mark.parametrize("installed", [False, True], ids=["install", "upgrade"])
 def test_a_deletion_wins(
-    providers: Providers, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path, installed: bool
+    core: MadeUp, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy, installed: bool
 ) -> None:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(tmp_path, version, whole(NAME, version))
+        core.publish(version, whole(NAME, version))
     if installed:
-        want(providers, "v1.1.0")
-        providers.until_ready(*CORE_KEY)
-    want(providers, "v1.2.0")
-    with straggling(providers, replicas[1], proxy, begun(providers), "v1.2.0"):
-        providers.client.delete(CORE.resource, Key(SPACE, "cluster-api"))
-        providers.settle(*CORE_KEY)
-        assert providers.client.find(CORE.resource, Key(SPACE, "cluster-api")) is None
+        core.install("v1.1.0")
+    core.want("v1.2.0")
+    with straggling(replicas[1], proxy, begun(core), "v1.2.0"):
+        core.delete()
+        assert core.gone
     assert providers.brought() == {}

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from shared.api.provider import CORE, CORE_NAME, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CONFIG_MAP
 from shared.kube import Key, Object, dig
+from shared.runtime import Answer
 from tests.support.provider_releases import METADATA, config_map, publish
 from tests.support.provider_world import Providers
+
+SPACE = "made-up-system"
+MANAGER = Key(SPACE, "made-up-controller-manager")
+"""The Deployment of the core provider, where that is `whole("made-up", …)`."""
 
 
 @dataclass(frozen=True)
@@ -22,29 +29,37 @@ class MadeUp:
     folder: Path
     kind: ProviderKind = CORE
     name: str = CORE_NAME
-    namespace: str = "made-up-system"
+    namespace: str = SPACE
+
+    def other(self, kind: ProviderKind, name: str, namespace: str = SPACE) -> MadeUp:
+        """Of the same folder."""
+        return replace(self, kind=kind, name=name, namespace=namespace)
 
     # -- what publishers and users do ------------------------------------------------------------------------------
 
-    def publish(self, version: str, objects: Iterable[Object] = (), contract: str = "v1beta2") -> None:
+    def publish(self, version: str, objects: Iterable[Object] | str = (), contract: str = "v1beta2") -> None:
         """Without objects it consists of a ConfigMap `<label>`, whose `value` is the version."""
         publish(self.folder, version, objects or [config_map(self.label, version)], self.kind, self._repository)
         told = METADATA.replace("v1beta2", contract)
         (self.folder / self._repository / "releases/download" / version / "metadata.yaml").write_text(told)
 
-    def want(self, version: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+    def want(self, version: str | None, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+        """Fields that are None are left out."""
         spec = {"fetchConfig": {"url": self.url}, "version": version, **spec}
         given = {name: value for name, value in spec.items() if value is not None}
         self.providers.apply(*self.key, annotations, **given)
 
-    def install(self, version: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
+    def install(self, version: str | None, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
         """The provider once it is ready."""
         self.want(version, annotations, **spec)
+        return self.until_ready()
+
+    def until_ready(self) -> Object:
         return self.providers.until_ready(*self.key)
 
-    def look(self) -> None:
-        """An event, and all that follows."""
-        self.providers.settle(*self.key)
+    def look(self, *, resync: bool = False) -> Answer:
+        """An event, and all that follows; returns the last word."""
+        return self.providers.settle(*self.key, resync=resync)
 
     def delete(self) -> None:
         self.providers.client.delete(self.kind.resource, self.at)
@@ -57,13 +72,21 @@ class MadeUp:
         return self.providers.get(*self.key)
 
     @property
+    def gone(self) -> bool:
+        return self.providers.client.find(self.kind.resource, self.at) is None
+
+    @property
     def installed(self) -> str:
         return str(dig(self.object, "status.installedVersion", ""))
 
     @property
     def value(self) -> str:
         """Of the ConfigMap that it consists of; empty where that is not there."""
-        found = self.providers.client.find(CONFIG_MAP, Key(self.namespace, self.label))
+        return self.value_of(self.label)
+
+    def value_of(self, config_map: str) -> str:
+        """Of one beside it; empty where that is not there."""
+        found = self.providers.client.find(CONFIG_MAP, Key(self.namespace, config_map))
         return str(dig(found, "data.value", ""))
 
     def told(self, type_: str = "ProviderInstalled") -> tuple[str, str, str]:
@@ -96,3 +119,10 @@ class MadeUp:
     @property
     def _repository(self) -> str:
         return f"made-up/{self.label}"
+
+
+@pytest.fixture
+def core(providers: Providers, tmp_path: Path) -> MadeUp:
+    """A core provider that has no releases yet."""
+    providers.releases.append(tmp_path)
+    return MadeUp(providers, tmp_path)
