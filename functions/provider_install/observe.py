@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.conditions import is_true
 from shared.api.resources import SECRET
+from shared.charts.manifests import identity
 from shared.clients import Clients
 from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
@@ -23,7 +24,7 @@ from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
 from shared.providers.state import INSTALLED, checked
 from shared.workload.desired import defined_by
-from shared.workload.inventory import SYNCED, Entry
+from shared.workload.inventory import SYNCED, Entry, entry_of
 from shared.workload.live import look_again
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, here
@@ -103,10 +104,19 @@ def _in_cluster(
     management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
     crds = _live_crds(clients, observed, provider, objects)
+    known = [*observed.known, *_issued(observed.known, secrets.values())]
     if observed.resumed:
-        known = [look_again(management.workload, entry) if entry.waiting else entry for entry in observed.known]
-        observed = replace(observed, known=known)
-    return replace(observed, rendered=objects, management=management, requests=asked, secrets=secrets, crds=crds)
+        known = [look_again(management.workload, entry) if entry.waiting else entry for entry in known]
+    return replace(
+        observed, known=known, rendered=objects, management=management, requests=asked, secrets=secrets, crds=crds
+    )
+
+
+def _issued(known: Sequence[Entry], secrets: Iterable[Object | None]) -> list[Entry]:
+    """Secrets that are there before the rollout which they are for."""
+    listed = {entry.identity for entry in known}
+    there = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets if secret is not None]
+    return [replace(entry_of(obj), uid=obj["metadata"]["uid"]) for obj in there if identity(obj) not in listed]
 
 
 def _has_cert_manager(clients: Clients, *, again: bool) -> bool:

@@ -29,9 +29,10 @@ def taken(observed: Observed, provider: Object) -> str:
 
 
 def _for_certificates(secret: Object, provider: Object) -> bool:
-    """Made by a provider of this name, or by cert-manager."""
+    """Made by a provider of this name or by cert-manager, or good for nothing else."""
     label = dig(secret, ("metadata", "labels", provider_api.PROVIDER_LABEL))
-    return label == provider_api.label_of(provider) or CERTIFICATE_NAME in dig(secret, "metadata.annotations", {})
+    made = label == provider_api.label_of(provider) or CERTIFICATE_NAME in dig(secret, "metadata.annotations", {})
+    return made or set(dig(secret, "data", {})) <= {"ca.crt", "tls.crt", "tls.key"}
 
 
 def due(observed: Observed, now: datetime) -> list[Request]:
