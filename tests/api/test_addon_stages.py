@@ -279,8 +279,9 @@ data: {version: "{{ .Capabilities.KubeVersion.Version }}"}
 """
 
 
+@pytest.mark.parametrize("woken_by", ["the hook after the upgrade", "a look at everything"])
 def test_second_apply_once_the_new_kubernetes_is_live(
-    world: World, helm: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, helm: Path, monkeypatch: pytest.MonkeyPatch, woken_by: str
 ) -> None:
     monkeypatch.setenv("HELM", str(helm))
     world.cluster(write_release(world.releases, "v1", templates={"told.yaml": TOLD % world.namespace}))
@@ -293,7 +294,12 @@ def test_second_apply_once_the_new_kubernetes_is_live(
     old = {"status": {"kubernetesVersion": "v1.35.0", "digest": "sha256:of-then"}}
     world.client.patch(CLUSTER_ADDON, key, old, subresource="status")
     world.client.patch(CONFIG_MAP, Key(world.namespace, "told"), {"data": {"version": "v1.35.0"}})
-    assert world.resync().retry_after is None
+    if woken_by == "a look at everything":
+        assert world.resync().retry_after is None
+    else:
+        world.client.patch(CLUSTER_ADDON, key, {"spec": {"hook": "AfterClusterUpgrade"}})
+        assert world.settle().retry_after is None
+        assert dig(world.addon(), "spec.hook") == ""
     assert world.read("told")["data"] == {"version": live}
     assert dig(world.addon(), "status.kubernetesVersion") == live
 

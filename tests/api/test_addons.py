@@ -571,3 +571,17 @@ def test_a_missing_helm_program_is_a_condition(world: World, monkeypatch: pytest
     world.secret()
     world.settle()
     assert "install the helm program" in world.condition("HelmChartTemplated")["message"]
+
+
+def test_an_addon_of_a_paused_cluster_can_be_deleted(world: World) -> None:
+    """Nothing is deleted in the workload cluster, and nothing holds the addon."""
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"spec": {"paused": True}})
+    world.client.delete(CLUSTER_ADDON, Key(world.namespace, ADDON))
+    addon = world.addon()
+    assert addon["metadata"]["deletionTimestamp"]
+    assert world.call("addon_apply", change_event(addon, "update", source="/test")).status == 204
+    assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
+    assert world.names() == ["a"]
