@@ -182,8 +182,14 @@ def _missing_keys(templates: Mapping[str, str], samples: Sequence[Sample]) -> It
     """Paths that no sample has: a slip of the pen, or something that only some clusters have."""
     roots = [{**dict.fromkeys(ROOTS), **sample} for sample in samples]
     for file, text in templates.items():
-        for path, line, _ in missing(text, roots):
+        nowhere = {(path, line) for path, line, _ in missing(text, roots)}
+        for path, line in sorted(nowhere, key=lambda each: each[1]):
             yield Finding("warning", file, f"{path} is in none of the clusters; it prints nothing", line)
+        for root in roots if len(roots) > 1 else ():
+            cluster = dig(root["Cluster"], "metadata.name", "")
+            for path, line, optional in missing(text, [root]):
+                if not optional and (path, line) not in nowhere:
+                    yield Finding("info", file, f"{path} is not in cluster {cluster!r}; it prints nothing there", line)
 
 
 def _missing_values(assets: Assets, members: Mapping[str, bytes], samples: Sequence[Sample]) -> Iterator[Finding]:

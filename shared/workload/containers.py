@@ -12,6 +12,7 @@ from ..clients import Workload
 from ..kube import ApiError, Key, Object, Resource, Unavailable, dig, key_of
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD
+from ..kube.resources import BUILT_IN_GROUPS
 from .inventory import OWNED, OWNED_LABEL, is_owned
 from .policy import PREFIX, Policy
 
@@ -76,8 +77,11 @@ def _labelled(workload: Workload, resource: Resource, namespace: str) -> Iterato
     try:
         for page in workload.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):
             yield from page["items"]
-    except Unavailable:
-        raise
+    except Unavailable as error:
+        if resource.group in BUILT_IN_GROUPS:
+            raise
+        # One aggregated API server may be away; that is no failure of the cluster's own.
+        raise ApiError(f"{resource.group} does not tell what has to be kept in it: {error.detail}") from error
     except ApiError:
         return  # not a kind that can be listed, or not by us: nothing of it was applied from here
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from shared.clients import Clients
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
 from tests.conftest import NAMESPACE
+from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
 from tests.support.world import ADDON, World
@@ -232,6 +234,27 @@ def test_what_is_marked_to_be_kept_keeps_its_namespace(world: World) -> None:
     world.cluster(write_release(world.releases, "v4", [world.map("v4")]))
     world.settle()
     assert dig(world.client.get(NAMESPACE, key), "metadata.deletionTimestamp")
+
+
+def test_a_namespace_waits_for_an_aggregated_api_that_is_away(world: World, kubeconfig: Path) -> None:
+    """What is in it to be kept is not known; everything else goes on."""
+    group, own = f"{world.namespace}.example.com", f"{world.namespace}-own"
+    world.client.create(CRD, crd(group))
+    await_established(world.client, f"widgets.{group}")
+    namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}}
+    with Proxy(api_server(kubeconfig)) as proxy:
+        world.secret(proxy.kubeconfig)
+        world.cluster(write_release(world.releases, "v1", [namespace, world.map("a"), world.map("b")]))
+        world.settle()
+        proxy.fail(answering(503, b"away"), lambda request: request.path.startswith(f"/apis/{group}/v1/namespaces"))
+        world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+        assert world.settle().retry_after == 20.0
+        assert f"{group} does not tell what has to be kept" in world.condition("HelmChartApplied")["message"]
+        assert world.names() == ["a"]
+        assert not dig(world.client.get(NAMESPACE, Key("", own)), "metadata.deletionTimestamp")
+        proxy.heal()
+        assert world.settle().retry_after is None
+        assert dig(world.client.get(NAMESPACE, Key("", own)), "metadata.deletionTimestamp")
 
 
 # -- drift -------------------------------------------------------------------------------------------------------

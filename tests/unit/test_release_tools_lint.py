@@ -218,6 +218,18 @@ def test_command(tmp_path: Path) -> None:
         assert [finding["file"] for finding in json.loads(failed.output)] == [_ADDON]
 
 
+def test_what_only_some_clusters_have(tmp_path: Path) -> None:
+    template = "a: {{ .Cluster.spec.mine }}\nb: {{ .Cluster.spec.nope }}\nc: {{ .Cluster.spec.mine | default 1 }}\n"
+    folder = _release(tmp_path, cluster__addon__values_yaml=template)
+    samples = [
+        {"Cluster": {"metadata": {"name": name}, "spec": spec}} for name, spec in (("x", {"mine": 1}), ("y", {}))
+    ]
+    assert [str(finding) for finding in lint(folder, samples)] == [
+        "warning cluster-addon-values.yaml:2: .Cluster.spec.nope is in none of the clusters; it prints nothing",
+        "info cluster-addon-values.yaml:1: .Cluster.spec.mine is not in cluster 'y'; it prints nothing there",
+    ]
+
+
 def test_a_folder_that_is_no_release(tmp_path: Path) -> None:
     release = _release(tmp_path)
     sources = tmp_path / "src"
