@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infra import control_plane
-from infra.local import crds
-from shared.api.provider import CORE, GROUP, INFRASTRUCTURE, ProviderKind
-from shared.api.resources import CLUSTERCTL_PROVIDER
-from shared.clients import Clients
-from shared.kube import Client, Key, Object, Resource, connect, dig, owner_reference
-from tests.support.provider_world import NAMESPACE, Providers
+from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
+from shared.kube import Client, Key, Object, Resource, dig, owner_reference
+from tests.support.provider_world import NAMESPACE, Providers, running_plane, world_of
 from tests.support.providers import CURRENT, PREVIOUS, components, repository, run_clusterctl
 
 PROVIDERS = (
@@ -101,16 +97,11 @@ def test_describe_cluster(cluster: Object, configuration: Path, here: Path) -> N
 @pytest.fixture
 def elsewhere(providers: Providers, tmp_path: Path) -> Iterator[tuple[Providers, Path]]:
     """Another management cluster, whose functions have the same places for releases; and its kubeconfig."""
-    folder = tmp_path / "elsewhere"
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
-    kubeconfig = control_plane.kubeconfig(folder)
-    client, theirs = (connect.from_kubeconfig(str(kubeconfig)) for _ in range(2))
-    groups = (GROUP, CLUSTERCTL_PROVIDER.group)
-    crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") in groups])
-    yield Providers(client, Clients(theirs), providers.site, providers.releases), kubeconfig
-    for each in (client, theirs):
-        each.close()
-    control_plane.stop(folder)
+    with (
+        running_plane(tmp_path / "elsewhere") as plane,
+        world_of(plane, providers.site, providers.releases) as world,
+    ):
+        yield world, control_plane.kubeconfig(plane)
 
 
 def test_move(

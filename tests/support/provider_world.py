@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -208,17 +209,33 @@ def _resource(provider: Object) -> Resource:
     return next(kind.resource for kind in KINDS if kind.kind == provider["kind"])
 
 
+@contextmanager
+def running_plane(folder: Path) -> Iterator[Path]:
+    """A control plane that serves providers and nothing of Cluster API, whose kinds they bring themselves."""
+    try:
+        control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
+        groups = (GROUP, CLUSTERCTL_PROVIDER.group)
+        with _connected(folder) as client:
+            crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") in groups])
+        yield folder
+    finally:
+        control_plane.stop(folder)
+
+
+@contextmanager
+def world_of(plane: Path, site: Site, releases: list[Path]) -> Iterator[Providers]:
+    with _connected(plane) as client, _connected(plane) as theirs:
+        yield Providers(client, Clients(theirs), site, releases)
+
+
+def _connected(plane: Path) -> closing[Client]:
+    return closing(connect.from_kubeconfig(str(control_plane.kubeconfig(plane))))
+
+
 @pytest.fixture(scope="session")
 def provider_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A control plane that serves providers and nothing of Cluster API, whose kinds they bring themselves."""
-    folder = tmp_path_factory.mktemp("provider-plane") / "management"
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
-    groups = (GROUP, CLUSTERCTL_PROVIDER.group)
-    crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") in groups])
-    client.close()
-    yield folder
-    control_plane.stop(folder)
+    with running_plane(tmp_path_factory.mktemp("provider-plane") / "management") as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -227,7 +244,6 @@ def providers(
     object_store: ObjectStore,  # sets the environment
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Providers]:
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(provider_plane)))
     releases: list[Path] = []
 
     def answer(asked: Asked) -> Told:
@@ -235,12 +251,8 @@ def providers(
         files = [folder / path for folder in releases if (folder / path).is_file()]
         return Told(body=files[0].read_bytes()) if files else Told(404)
 
-    with Site(answer) as site:
+    with Site(answer) as site, world_of(provider_plane, site, releases) as world:
         monkeypatch.setenv("GITHUB_URL", site.url)
         monkeypatch.setenv("GITHUB_API_URL", site.url)
-        theirs = connect.from_kubeconfig(str(control_plane.kubeconfig(provider_plane)))
-        world = Providers(client, Clients(theirs), site, releases)
         yield world
         world.remove_all()
-    for each in (client, theirs):
-        each.close()
