@@ -8,20 +8,17 @@ import pytest
 
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, dig
-from tests.support.made_up import MadeUp
+from tests.support.made_up import MANAGER, MadeUp
 from tests.support.provider_installers import by_clusterctl, installed
 from tests.support.provider_releases import deployment, whole
 from tests.support.provider_world import Providers
 from tests.support.providers import CURRENT, PREVIOUS, components
 
 CONFLICTS = "capi-functions.dev/conflicts"
-MANAGER = Key("made-up-system", "made-up-controller-manager")
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    core = MadeUp(providers, tmp_path)
+def core(core: MadeUp) -> MadeUp:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version, whole("made-up", version))
     return core

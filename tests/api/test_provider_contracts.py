@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,20 +11,13 @@ from shared.api.provider import INFRASTRUCTURE
 from shared.kube import dig
 from shared.providers import phases
 from tests.support.made_up import MadeUp
-from tests.support.provider_world import Providers
 
 OLD, NOW = "v1beta1", "v1beta2"
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    return MadeUp(providers, tmp_path)
-
-
-@pytest.fixture
 def infrastructure(core: MadeUp) -> MadeUp:
-    return MadeUp(core.providers, core.folder, INFRASTRUCTURE, "made-up", "infrastructure-system")
+    return core.other(INFRASTRUCTURE, "made-up", "infrastructure-system")
 
 
 def beside(core: MadeUp, infrastructure: MadeUp, contract: str) -> None:
@@ -48,7 +40,7 @@ def test_core_goes_first(core: MadeUp, infrastructure: MadeUp) -> None:
     assert (infrastructure.installed, infrastructure.value) == ("v1.1.0", "v1.1.0")
 
     assert dig(core.install("v1.2.0"), "status.contract") == NOW  # which goes with the one before
-    infrastructure.providers.until_ready(*infrastructure.key)
+    infrastructure.until_ready()
     assert infrastructure.told("ProviderUpgraded")[0] == "True"
     assert (infrastructure.installed, infrastructure.value) == ("v1.2.0", "v1.2.0")
     assert dig(infrastructure.object, "status.contract") == NOW
@@ -65,7 +57,7 @@ def test_core_leaves_nobody_behind(core: MadeUp, infrastructure: MadeUp) -> None
     assert (core.installed, core.value) == ("v1.1.0", "v1.1.0")
     # Nobody in its way any more.
     infrastructure.delete()
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert (core.installed, core.value) == ("v1.2.0", "v1.2.0")
 
 
@@ -111,5 +103,5 @@ def test_who_is_in_the_catalog_no_more(core: MadeUp, infrastructure: MadeUp, mon
     infrastructure.look()
     assert infrastructure.told("PreflightCheckPassed")[:2] == ("False", "FetchConfigValidationError")
     mounted.write_text(json.dumps({"providers": [entry]}))
-    provider = infrastructure.providers.until_ready(*infrastructure.key)
+    provider = infrastructure.until_ready()
     assert get_condition(dig(provider, "status.conditions"), "ProviderUpgraded") is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from shared.api.resources import CONFIG_MAP
 from shared.kube import ApiError, Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.providers import phases
-from tests.support.made_up import MadeUp
+from tests.support.made_up import SPACE, MadeUp
 from tests.support.provider_releases import (
     CLUSTER_ROLE,
     WEBHOOKS,
@@ -28,24 +27,13 @@ from tests.support.provider_releases import (
 from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.until import until
 
-SPACE = "made-up-system"
 ELSEWHERE = "elsewhere"
 GADGET = Resource("gadgets.example.com", "v1", "Gadget", "gadgets")
 WIDGET = widget("made-up")
 
 
-@pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    return MadeUp(providers, tmp_path)
-
-
 def told(core: MadeUp) -> tuple[str, str, str]:
     return core.told("Deleting")
-
-
-def gone(provider: MadeUp) -> bool:
-    return provider.providers.client.find(provider.kind.resource, provider.at) is None
 
 
 # -- what speaks against it ----------------------------------------------------------------------------------------
@@ -62,7 +50,7 @@ def test_objects_of_all_its_kinds_are_counted(core: MadeUp) -> None:
     brought = providers.brought()
     providers.client.delete(core.kind.resource, core.at)
     for number in range(len(objects)):
-        assert providers.settle(*core.key).retry_after == 20.0
+        assert core.look().retry_after == 20.0
         status, reason, message = told(core)
         assert (status, reason) == ("True", "CustomResourcesExist")
         left = [resource.kind for resource, _ in objects[number:]]
@@ -71,7 +59,7 @@ def test_objects_of_all_its_kinds_are_counted(core: MadeUp) -> None:
         assert providers.brought() == brought
         providers.client.delete(*objects[number])
     core.look()
-    assert gone(core)
+    assert core.gone
     assert providers.brought() == {}
 
 
@@ -88,10 +76,10 @@ def make(providers: Providers, resource: Resource, key: Key) -> None:
     providers.client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
 
 
-def test_the_core_provider_goes_last(core: MadeUp, tmp_path: Path) -> None:
+def test_the_core_provider_goes_last(core: MadeUp) -> None:
     """Others go in any order."""
     providers = core.providers
-    others = [MadeUp(providers, tmp_path, kind, "other", f"{kind.word}-system") for kind in (INFRASTRUCTURE, BOOTSTRAP)]
+    others = [core.other(kind, "other", f"{kind.word}-system") for kind in (INFRASTRUCTURE, BOOTSTRAP)]
     for provider in (core, *others):
         provider.publish("v1.1.0")
         provider.install("v1.1.0")
@@ -104,9 +92,9 @@ def test_the_core_provider_goes_last(core: MadeUp, tmp_path: Path) -> None:
             assert (f"{each.kind.kind} {each.at}" in message) is (each in others[number:])
         assert core.value == "v1.1.0"
         other.delete()
-        assert gone(other)
+        assert other.gone
         core.look()
-    assert gone(core)
+    assert core.gone
     assert len(brought) >= 3
     assert providers.brought() == {}
 
@@ -160,7 +148,7 @@ def test_what_cannot_be_deleted_is_told_and_holds_the_provider(core: MadeUp) -> 
     with refused(providers, key):
         providers.client.delete(core.kind.resource, core.at)
         for _ in range(2):
-            assert providers.settle(*core.key).retry_after == 10.0
+            assert core.look().retry_after == 10.0
             status, reason, message = core.told()
             assert (status, reason) == ("False", "OldComponentsDeletionError")
             assert f"ConfigMap {key}" in message
@@ -170,7 +158,7 @@ def test_what_cannot_be_deleted_is_told_and_holds_the_provider(core: MadeUp) -> 
             assert set(providers.brought()) == set(providers.listed(*core.key))
             assert set(providers.brought()) - {f"{CRD.kind} widgets.made-up.example.com"} == {f"ConfigMap {key}"}
     core.look()
-    assert gone(core)
+    assert core.gone
     assert providers.brought() == {}
 
 
@@ -208,7 +196,7 @@ def test_what_others_have_made_stays(core: MadeUp, foreign: dict[tuple[Resource,
 
     ours = set(providers.listed(*core.key))
     core.delete()
-    assert gone(core)
+    assert core.gone
     assert {place: client.get(*place)["metadata"]["uid"] for place in foreign} == foreign
     assert len(ours) > 10
     assert ours & set(providers.brought()) == {f"ConfigMap {place[1]}"}
@@ -232,12 +220,12 @@ def test_one_that_goes_gets_nothing_more(core: MadeUp, step: str) -> None:
     for resync in (False, True):
         answer = providers.send(phases.next_step(step, going, resync=resync))
         assert (answer.status, answer.retry_after) == (204, None)
-        providers.settle(*core.key, resync=resync)
+        core.look(resync=resync)
     assert core.object == going
     assert dig(going, "metadata.finalizers") == ["example.com/held"]
     assert providers.brought() == {}
     client.patch(core.kind.resource, core.at, {"metadata": {"finalizers": None}})
-    assert gone(core)
+    assert core.gone
 
 
 def as_if_checked(core: MadeUp) -> Object:

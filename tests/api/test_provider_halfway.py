@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.kube import Key, Object, dig, key_of
-from tests.support.made_up import MadeUp
+from tests.support.made_up import MANAGER, MadeUp
 from tests.support.provider_releases import SERVICE, service, whole
-from tests.support.provider_world import Providers
 
 PORT = 31234
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    core = MadeUp(providers, tmp_path)
+def core(core: MadeUp) -> MadeUp:
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.publish("v1.2.0", [*whole("made-up", "v1.2.0"), open_to_all("second")])
     return core
@@ -57,8 +53,8 @@ def test_an_upgrade_that_is_refused_half_way(core: MadeUp, taken: Key) -> None:
     assert core.told("Ready") == ("False", "ComponentsUpgradeError", message)
     assert core.installed == "v1.1.0"
     # What could be written is of the new version; nothing of the old one is gone, or forgotten.
-    assert value(core, "made-up-settings") == value(core, "made-up-of-v1.2.0") == "v1.2.0"
-    assert value(core, "made-up-of-v1.1.0") == "v1.1.0"
+    assert core.value_of("made-up-settings") == core.value_of("made-up-of-v1.2.0") == "v1.2.0"
+    assert core.value_of("made-up-of-v1.1.0") == "v1.1.0"
     listed = providers.listed(*core.key)
     refused = listed.pop("Service made-up-system/second-webhook", "")
     assert refused == ""
@@ -71,12 +67,12 @@ def test_an_upgrade_that_is_refused_half_way(core: MadeUp, taken: Key) -> None:
     assert settled(core) == before
 
     providers.client.delete(SERVICE, taken)
-    provider = providers.until_ready(*core.key)
+    provider = core.until_ready()
     assert core.told("ProviderUpgraded") == ("True", "ProviderUpgraded", "Upgraded to v1.2.0")
     assert core.installed == "v1.2.0"
     second = providers.client.get(SERVICE, Key(core.namespace, "second-webhook"))
     assert dig(second, "spec.ports")[0]["nodePort"] == PORT
-    assert value(core, "made-up-of-v1.1.0") == ""
+    assert core.value_of("made-up-of-v1.1.0") == ""
     assert {**settled(core), "made-up-of-v1.1.0": before["made-up-of-v1.1.0"]} == before
     assert providers.listed(*core.key) == providers.brought()
     assert {entry["status"] for entry in dig(provider, "status.resources")} == {"synced"}
@@ -91,8 +87,8 @@ def test_back_from_half_way(core: MadeUp, taken: Key) -> None:
     provider = core.install("v1.1.0")
     assert {entry["type"] for entry in dig(provider, "status.conditions") if entry["status"] != "True"} == set()
     assert "ProviderUpgraded" not in {entry["type"] for entry in dig(provider, "status.conditions")}
-    assert value(core, "made-up-settings") == value(core, "made-up-of-v1.1.0") == "v1.1.0"
-    assert value(core, "made-up-of-v1.2.0") == ""
+    assert core.value_of("made-up-settings") == core.value_of("made-up-of-v1.1.0") == "v1.1.0"
+    assert core.value_of("made-up-of-v1.2.0") == ""
     assert providers.listed(*core.key) == providers.brought()
 
 
@@ -101,18 +97,14 @@ def test_deleted_half_way(core: MadeUp, taken: Key) -> None:
     core.want("v1.2.0")
     core.look()
     core.delete()
-    assert core.providers.client.find(core.kind.resource, core.at) is None
+    assert core.gone
     assert core.providers.brought() == {}
     assert core.providers.client.find(SERVICE, taken), "somebody else's"
-
-
-def value(core: MadeUp, name: str) -> str:
-    return str(dig(core.providers.client.find(CONFIG_MAP, Key(core.namespace, name)), "data.value", ""))
 
 
 def settled(core: MadeUp) -> dict[str, str]:
     """The resourceVersion of what only an installation writes."""
     found = core.providers.client.list(CONFIG_MAP, core.namespace, selector=core.selector)
     versions = {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in found}
-    manager = core.providers.client.get(DEPLOYMENT, Key(core.namespace, "made-up-controller-manager"))
+    manager = core.providers.client.get(DEPLOYMENT, MANAGER)
     return versions | {"generation of the Deployment": str(dig(manager, "metadata.generation"))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,18 +18,10 @@ from tests.support.provider_releases import (
     cluster_role,
     config_map,
     deployment,
-    publish,
     text,
 )
-from tests.support.provider_world import Providers
 
 EVENTS = Resource("", "v1", "Event", "events")
-
-
-@pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    return MadeUp(providers, tmp_path)
 
 
 def test_a_version_with_build_metadata(core: MadeUp) -> None:
@@ -43,7 +34,7 @@ def test_a_version_with_build_metadata(core: MadeUp) -> None:
 def test_a_name_that_is_too_long(core: MadeUp) -> None:
     core.publish("v1.1.0")
     core.install("v1.1.0")
-    long = MadeUp(core.providers, core.folder, INFRASTRUCTURE, "n" * 70, "long-system")
+    long = core.other(INFRASTRUCTURE, "n" * 70, "long-system")
     long.publish("v1.1.0")
     long.want("v1.1.0")
     long.look()
@@ -56,14 +47,13 @@ def test_a_second_one_stops_nobody(core: MadeUp) -> None:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version)
     core.install("v1.1.0")
-    second = MadeUp(core.providers, core.folder, core.kind, core.name, "other-system")
+    second = core.other(core.kind, core.name, "other-system")
     second.want("v1.1.0")
     second.look()
     assert second.told("PreflightCheckPassed")[1] == "MoreThanOneExists"
     core.install("v1.2.0")
-    core.providers.client.delete(core.kind.resource, Key(core.namespace, core.name))
-    core.look()
-    second.providers.until_ready(*second.key)  # looked at again
+    core.delete()
+    second.until_ready()  # looked at again
 
 
 def crooked(value: str) -> str:
@@ -95,7 +85,7 @@ def misplaced(secret: str) -> list[Object]:
 def test_components_that_cannot_be_installed(
     core: MadeUp, components: list[Object] | str, reason: str, words: str
 ) -> None:
-    publish(core.folder, "v1.1.0", components, repository=f"made-up/{core.label}")
+    core.publish("v1.1.0", components)
     core.want("v1.1.0")
     core.look()
     status, told, message = core.told()
@@ -127,7 +117,7 @@ def test_a_value_that_the_api_server_cites(core: MadeUp, secret: str) -> None:
     crooked = deployment("made-up", "v1.1.0")
     crooked["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "P", "value": "PUT-IT-HERE"}]
     components = text([crooked]).replace("PUT-IT-HERE", "${PASSWORD}")
-    publish(core.folder, "v1.1.0", components, repository=f"made-up/{core.label}")
+    core.publish("v1.1.0", components)
     core.providers.secret("variables", core.namespace, PASSWORD=secret)
     core.want("v1.1.0", configSecret={"name": "variables"})
     core.look()
@@ -180,6 +170,6 @@ def test_a_source_that_does_not_answer_is_stood_in_for(core: MadeUp) -> None:
     assert "ConfigMaps with" in dig(provider, "status.target.source")
     assert core.value == "brought along"
     asked = len(core.providers.site.asked)
-    core.providers.settle(*core.key, resync=True)
+    core.look(resync=True)
     assert len(core.providers.site.asked) == asked
     core.providers.client.delete(CONFIG_MAP, Key(core.namespace, "anything"))

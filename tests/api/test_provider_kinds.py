@@ -13,7 +13,6 @@ from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT
 from shared.kube import Key, Object, dig
 from tests.support.made_up import MadeUp
 from tests.support.provider_releases import METADATA, config_map, deployment, publish, text, whole
-from tests.support.provider_world import Providers
 
 KINDS = (
     (IPAM, "my-ipam", "ipam-my-ipam", "ipam-components.yaml"),
@@ -23,9 +22,7 @@ KINDS = (
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    core = MadeUp(providers, tmp_path)
+def core(core: MadeUp) -> MadeUp:
     core.publish("v1.1.0")
     core.install("v1.1.0")
     return core

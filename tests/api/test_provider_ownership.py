@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, PROVIDER_LABEL
@@ -24,10 +22,8 @@ PRUNE = "annotate the {} with capi-functions.dev/prune-crds: true"
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
+def core(core: MadeUp) -> MadeUp:
     """Installed, since the others wait for it."""
-    providers.releases.append(tmp_path)
-    core = MadeUp(providers, tmp_path)
     core.publish("v1.1.0")
     core.install("v1.1.0")
     return core
@@ -36,13 +32,13 @@ def core(providers: Providers, tmp_path: Path) -> MadeUp:
 @pytest.fixture
 def bootstrap(core: MadeUp) -> MadeUp:
     """v1.1.0 has the common objects, v1.2.0 has not."""
-    return sharing(MadeUp(core.providers, core.folder, BOOTSTRAP, "same", "b-system"), "v1.1.0", "v1.2.0")
+    return sharing(core.other(BOOTSTRAP, "same", "b-system"), "v1.1.0", "v1.2.0")
 
 
 @pytest.fixture
 def infrastructure(core: MadeUp) -> MadeUp:
     """v1.2.0 has the common objects, v1.1.0 has not."""
-    return sharing(MadeUp(core.providers, core.folder, INFRASTRUCTURE, "same", "i-system"), "v1.2.0", "v1.1.0")
+    return sharing(core.other(INFRASTRUCTURE, "same", "i-system"), "v1.2.0", "v1.1.0")
 
 
 def sharing(provider: MadeUp, one: str, other: str) -> MadeUp:
@@ -121,7 +117,7 @@ def test_an_object_that_moves(bootstrap: MadeUp, infrastructure: MadeUp, *, rece
     bootstrap.install("v1.2.0")
     infrastructure.install("v1.2.0")
     assert owners(providers) == ["infrastructure-same"] * 2
-    bootstrap.providers.settle(*bootstrap.key, resync=True)
+    bootstrap.look(resync=True)
     assert set(listed(bootstrap)) == {"own", bootstrap.label}
     assert bootstrap.told("Ready")[0] == "True"
     bootstrap.delete()
@@ -197,7 +193,7 @@ def test_what_was_there_is_taken_over_and_told(core: MadeUp) -> None:
     assert "ClusterRole ops-team (kubectl-by-hand)" in told["message"]
     assert f"CustomResourceDefinition {KIND.name} (a-chart)" in told["message"]
     assert "own" not in told["message"]
-    core.providers.settle(*core.key, resync=True)
+    core.look(resync=True)
     assert len([event for event in client.list(EVENT, core.namespace) if event["reason"] == "ObjectsTakenOver"]) == 1
 
 
@@ -235,7 +231,7 @@ def test_what_a_repair_made_anew_goes_with_the_provider(core: MadeUp, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(Function, "_conclude", dying)
         with pytest.raises(Killed):
-            core.providers.settle(*core.key, resync=True)
+            core.look(resync=True)
     made_anew = client.get(CLUSTER_ROLE, ROLE)
     assert made_anew["metadata"]["uid"] not in core.providers.listed(*core.key).values()
     core.delete()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +13,10 @@ from shared.kube import Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.workload.readiness import unready
 from tests.support.controllers import PENDING, POD
-from tests.support.made_up import MadeUp
+from tests.support.made_up import MANAGER, SPACE, MadeUp
 from tests.support.provider_releases import SERVICE, WEBHOOKS, deployment, service, webhook, whole
-from tests.support.provider_world import Providers
 from tests.support.until import until
 
-SPACE = "made-up-system"
-MANAGER = Key(SPACE, "made-up-controller-manager")
 AGENTS = Key(SPACE, "made-up-agents")
 BACKEND = "made-up-webhook"
 WORKLOADS = ((DEPLOYMENT, MANAGER, "updatedReplicas"), (DAEMON_SET, AGENTS, "updatedNumberScheduled"))
@@ -35,12 +31,6 @@ LATE = (
     (API_SERVICE, "v1.aggregated.example.com"),
 )
 ALL = [resource.kind for resource, _ in LATE]
-
-
-@pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    return MadeUp(providers, tmp_path)
 
 
 def wanted(core: MadeUp, objects: list[Object], annotations: Mapping[str, str] | None = None) -> None:
@@ -125,7 +115,7 @@ def test_before_their_backend_runs_there_are_none(core: MadeUp) -> None:
     providers = core.providers
     wanted(core, held_back())
     for _ in range(2):  # looking again changes nothing
-        assert providers.settle(*core.key).retry_after == 15.0
+        assert core.look().retry_after == 15.0
         status, reason, message = core.told()
         assert (status, reason) == ("False", "WaitingForBackends")
         assert f"Deployment {MANAGER}" in message
@@ -279,5 +269,5 @@ def test_kinds_that_are_not_served_any_more(core: MadeUp) -> None:
     providers.clients.discovery.forget()  # as whoever starts now
     assert says(core, DEPLOYMENT, MANAGER) == ("False", "KindsNotServed")
     assert name in core.told("ComponentsAvailable")[2]
-    providers.settle(*core.key, resync=True)
+    core.look(resync=True)
     until(lambda: says(core, DEPLOYMENT, MANAGER)[0] == "True", "the kind is there again")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +12,12 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Key, dig
 from tests.support.made_up import MadeUp
 from tests.support.provider_releases import config_map, text
-from tests.support.provider_world import Providers
 
 ELSEWHERE = "referenced-system"
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    core = MadeUp(providers, tmp_path)
+def core(core: MadeUp) -> MadeUp:
     core.publish("v1.1.0", [config_map("cluster-api", "${GREETING:=none}")])
     return core
 
@@ -59,7 +55,7 @@ def test_a_referenced_object_that_is_missing(core: MadeUp, field: str, reference
         core.providers.secret(there.name, there.namespace, GREETING="hello")
     else:
         core.providers.config_map(there.name, there.namespace, manifests=text([config_map("cluster-api", "hello")]))
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert core.value == "hello"
 
     # Taken away again, it is told; what is installed stays as it is.
@@ -72,7 +68,7 @@ def test_a_referenced_object_that_is_missing(core: MadeUp, field: str, reference
 @pytest.mark.parametrize("fetch_config", [None, {"url": ""}, {"oci": ""}], ids=str)
 def test_a_name_that_the_catalog_does_not_have(core: MadeUp, fetch_config: dict[str, Any] | None) -> None:
     core.install("v1.1.0")
-    mine = MadeUp(core.providers, core.folder, INFRASTRUCTURE, "my-custom-aws", "aws-system")
+    mine = core.other(INFRASTRUCTURE, "my-custom-aws", "aws-system")
     mine.want("v1.1.0", fetchConfig=fetch_config)
     mine.look()
     status, reason, message = mine.told("PreflightCheckPassed")

@@ -16,16 +16,10 @@ from shared.releases.sources.access import Access
 from tests.support.api_proxy import Exchange, Fault, Proxy, answering, half_body, object_store_server
 from tests.support.made_up import MadeUp
 from tests.support.provider_releases import METADATA, config_map, text
-from tests.support.provider_world import Providers
 from tests.support.registry import PASSWORD, USER, StartRegistry, htpasswd
 
 REPOSITORY = "org/provider"
 TOKEN = "t0ken-of-mine"
-
-
-@pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    return MadeUp(providers, tmp_path)
 
 
 def push(host: str, access: Access | None = None) -> None:
@@ -58,13 +52,13 @@ def proxy(registry: str) -> Iterator[Proxy]:
 def test_a_registry_that_fails(core: MadeUp, proxy: Proxy, path: str, fault: Fault, words: str, after: float) -> None:
     proxy.fail(fault, lambda request: path in request.path)
     core.want("v1.1.0", fetchConfig=config(f"127.0.0.1:{proxy.port}"))
-    assert core.providers.settle(*core.key).retry_after == after
+    assert core.look().retry_after == after
     status, reason, message = core.told()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert words in message
     assert core.value == ""
     proxy.heal()
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert core.value == "v1.1.0"
 
 
@@ -81,7 +75,7 @@ def test_half_an_artifact_is_not_kept(core: MadeUp, proxy: Proxy) -> None:
     core.look()
     assert core.told()[:2] == ("False", "ComponentsFetchError")
     assert len(blobs) == 2
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert core.value == "v1.1.0"
 
 
@@ -99,7 +93,7 @@ def test_a_name_and_a_password(core: MadeUp, start_registry: StartRegistry, tmp_
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "the credentials are not accepted" in message
     core.providers.secret("access", core.namespace, **{"OCI_USERNAME": USER, password: PASSWORD})
-    provider = core.providers.until_ready(*core.key)
+    provider = core.until_ready()
     assert core.value == "v1.1.0"
     assert PASSWORD not in str(provider)
 
@@ -117,14 +111,13 @@ def test_a_token(core: MadeUp, proxy: Proxy) -> None:
     core.look()
     assert "the credentials are not accepted" in core.told()[2]
     core.providers.secret("access", core.namespace, OCI_ACCESS_TOKEN=TOKEN)
-    provider = core.providers.until_ready(*core.key)
+    provider = core.until_ready()
     assert core.value == "v1.1.0"
     assert TOKEN not in str(provider)
 
 
 def test_variables_that_are_no_text(core: MadeUp) -> None:
     """They are as if they were not there, whatever else the Secret holds; so whoever needs one is told its name."""
-    core.providers.releases.append(core.folder)
     core.publish("v1.1.0", [config_map("cluster-api", "${SAID}, ${PICTURE}")])
     core.providers.secret("variables", core.namespace, SAID="hello")
     key = Key(core.namespace, "variables")
@@ -135,5 +128,5 @@ def test_variables_that_are_no_text(core: MadeUp) -> None:
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "[PICTURE]" in message
     core.providers.client.patch(SECRET, key, {"data": {"PICTURE": "YSBjYXQ=", "UNUSED": "/9j/4AD/"}})
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert core.value == "hello, a cat"

@@ -90,10 +90,8 @@ def at(
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
+def core(core: MadeUp) -> MadeUp:
     """What others need."""
-    providers.releases.append(tmp_path)
-    core = MadeUp(providers, tmp_path)
     core.publish("v1.1.0")
     core.install("v1.1.0")
     return core

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import yaml
-
-from shared.api.provider import CORE
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
+from tests.support.made_up import SPACE, MadeUp
 from tests.support.provider_world import Providers
-from tests.support.providers import DOWNLOADS
 
 GROUP, NAME = "made-up.example.com", "widgets.made-up.example.com"
-CORE_KEY = (CORE, "cluster-api", "made-up-system")
 WIDGET = Resource(GROUP, "v1beta1", "Widget", "widgets")
 
 
@@ -32,75 +26,51 @@ def crd(*versions: str) -> Object:
     }
 
 
-def publish(folder: Path, version: str, *objects: Object) -> None:
-    place = folder / DOWNLOADS / version
-    place.mkdir(parents=True)
-    series = [{"major": 1, "minor": minor, "contract": "v1beta2"} for minor in range(5)]
-    metadata = {"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Metadata", "releaseSeries": series}
-    (place / "metadata.yaml").write_text(yaml.safe_dump(metadata))
-    (place / "core-components.yaml").write_text(yaml.safe_dump_all(objects))
-
-
-def want(providers: Providers, version: str) -> None:
-    config = {"url": providers.url("core-components.yaml")}
-    providers.apply(*CORE_KEY, version=version, fetchConfig=config)
-
-
-def test_a_dropped_version(providers: Providers, tmp_path: Path) -> None:
-    providers.releases.append(tmp_path)
-    publish(tmp_path, "v1.1.0", crd("v1beta1", "v1alpha1"))
-    publish(tmp_path, "v1.2.0", crd("v1beta1"))
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    metadata = {"name": "mine", "namespace": "made-up-system"}
+def test_a_dropped_version(core: MadeUp, providers: Providers) -> None:
+    core.publish("v1.1.0", [crd("v1beta1", "v1alpha1")])
+    core.publish("v1.2.0", [crd("v1beta1")])
+    core.install("v1.1.0")
+    metadata = {"name": "mine", "namespace": SPACE}
     providers.client.create(
         WIDGET, {"apiVersion": WIDGET.api_version, "kind": "Widget", "metadata": metadata, "size": 7}
     )
     assert dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1alpha1"]
-    want(providers, "v1.2.0")
-    providers.until_ready(*CORE_KEY)
+    core.install("v1.2.0")
     live = providers.client.get(CRD, Key("", NAME))
     assert [version["name"] for version in dig(live, "spec.versions")] == ["v1beta1"]
     assert dig(live, "status.storedVersions") == ["v1beta1"]
-    assert providers.client.get(WIDGET, Key("made-up-system", "mine"))["size"] == 7
+    assert providers.client.get(WIDGET, Key(SPACE, "mine"))["size"] == 7
 
 
-def test_no_version_in_common(providers: Providers, tmp_path: Path) -> None:
-    providers.releases.append(tmp_path)
-    publish(tmp_path, "v1.1.0", crd("v1alpha1"))
-    publish(tmp_path, "v1.2.0", crd("v2"))
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    want(providers, "v1.2.0")
-    providers.settle(*CORE_KEY)
-    core = providers.get(*CORE_KEY)
-    condition = providers.condition(core, "ProviderUpgraded")
-    assert (condition["status"], condition["reason"]) == ("False", "ComponentsUpgradeError")
-    assert NAME in condition["message"]
-    assert "from v1.1.0 to v1.2.0" in condition["message"]
-    assert dig(core, "status.installedVersion") == "v1.1.0"
+def test_no_version_in_common(core: MadeUp, providers: Providers) -> None:
+    core.publish("v1.1.0", [crd("v1alpha1")])
+    core.publish("v1.2.0", [crd("v2")])
+    core.install("v1.1.0")
+    core.want("v1.2.0")
+    core.look()
+    status, reason, message = core.told("ProviderUpgraded")
+    assert (status, reason) == ("False", "ComponentsUpgradeError")
+    assert NAME in message
+    assert "from v1.1.0 to v1.2.0" in message
+    assert core.installed == "v1.1.0"
     assert [version["name"] for version in dig(providers.client.get(CRD, Key("", NAME)), "spec.versions")] == [
         "v1alpha1"
     ]
     # Back to what is there: nothing is wrong any more.
-    want(providers, "v1.1.0")
-    core = providers.until_ready(*CORE_KEY)
-    assert "ProviderUpgraded" not in {entry["type"] for entry in dig(core, "status.conditions")}
+    provider = core.install("v1.1.0")
+    assert "ProviderUpgraded" not in {entry["type"] for entry in dig(provider, "status.conditions")}
 
 
-def test_what_the_new_version_dropped_goes_and_kinds_with_objects_stay(providers: Providers, tmp_path: Path) -> None:
-    providers.releases.append(tmp_path)
+def test_what_the_new_version_dropped_goes_and_kinds_with_objects_stay(core: MadeUp, providers: Providers) -> None:
     extra: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}, "data": {"a": "b"}}
-    publish(tmp_path, "v1.1.0", crd("v1beta1"), extra)
-    publish(tmp_path, "v1.2.0", {**extra, "metadata": {"name": "other"}})
-    want(providers, "v1.1.0")
-    providers.until_ready(*CORE_KEY)
-    metadata = {"name": "mine", "namespace": "made-up-system"}
+    core.publish("v1.1.0", [crd("v1beta1"), extra])
+    core.publish("v1.2.0", [{**extra, "metadata": {"name": "other"}}])
+    core.install("v1.1.0")
+    metadata = {"name": "mine", "namespace": SPACE}
     providers.client.create(WIDGET, {"apiVersion": WIDGET.api_version, "kind": "Widget", "metadata": metadata})
-    want(providers, "v1.2.0")
-    core = providers.until_ready(*CORE_KEY)
-    states = {(entry["kind"], entry["name"]): entry["status"] for entry in dig(core, "status.resources")}
+    provider = core.install("v1.2.0")
+    states = {(entry["kind"], entry["name"]): entry["status"] for entry in dig(provider, "status.resources")}
     assert ("ConfigMap", "extra") not in states
     assert states["ConfigMap", "other"] == "synced"
     assert states["CustomResourceDefinition", NAME] == "kept"
-    assert providers.client.get(WIDGET, Key("made-up-system", "mine"))
+    assert providers.client.get(WIDGET, Key(SPACE, "mine"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,23 +14,21 @@ from shared.api.resources import SECRET
 from shared.certificates import Authority
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
-from tests.support.provider_releases import WEBHOOKS, publish, whole
+from tests.support.made_up import SPACE, MadeUp
+from tests.support.provider_releases import WEBHOOKS, whole
 from tests.support.provider_world import Providers
 
-SPACE = "made-up-system"
-CORE_KEY = (CORE, "cluster-api", SPACE)
 CERTIFICATE = Resource("cert-manager.io", "v1", "Certificate", "certificates")
 ISSUER = Resource("cert-manager.io", "v1", "Issuer", "issuers")
 OURS = Key(SPACE, "made-up-webhook-cert")
 NAMES = ("made-up-webhook.made-up-system.svc",)
 
 
-@pytest.fixture(autouse=True)
-def releases(providers: Providers, tmp_path: Path) -> Path:
-    providers.releases.append(tmp_path)
+@pytest.fixture
+def core(core: MadeUp) -> MadeUp:
     for version in ("v1.1.0", "v1.2.0"):
-        publish(tmp_path, version, whole("made-up", version))
-    return tmp_path
+        core.publish(version, whole("made-up", version))
+    return core
 
 
 @pytest.fixture
@@ -60,11 +57,6 @@ def _stub(resource: Resource) -> Object:
     }
 
 
-def want(providers: Providers, version: str) -> Object:
-    providers.apply(*CORE_KEY, version=version, fetchConfig={"url": providers.url("core-components.yaml")})
-    return providers.until_ready(*CORE_KEY)
-
-
 def bundle(providers: Providers) -> bytes:
     webhook = providers.client.get(WEBHOOKS, Key("", "made-up-validating"))
     return base64.b64decode(dig(webhook, "webhooks")[0]["clientConfig"].get("caBundle", ""))
@@ -74,14 +66,14 @@ def data(secret: Object, name: str) -> bytes:
     return base64.b64decode(secret["data"][name])
 
 
-def test_cert_manager_is_left_to_it(providers: Providers, cert_manager: list[Object]) -> None:
+def test_cert_manager_is_left_to_it(core: MadeUp, providers: Providers, cert_manager: list[Object]) -> None:
     crds.install(providers.client, cert_manager)
-    core = want(providers, "v1.1.0")
+    provider = core.install("v1.1.0")
     certificate = providers.client.get(CERTIFICATE, Key(SPACE, "made-up-serving"))
     assert dig(certificate, "spec.dnsNames") == list(NAMES)
     assert providers.client.find(ISSUER, Key(SPACE, "made-up-issuer"))
     assert providers.client.find(SECRET, OURS) is None
-    assert not dig(core, "status.target.renewAt")
+    assert not dig(provider, "status.target.renewAt")
     assert bundle(providers) == b""
     webhook = providers.client.get(WEBHOOKS, Key("", "made-up-validating"))
     assert dig(webhook, ("metadata", "annotations", "cert-manager.io/inject-ca-from")) == f"{SPACE}/made-up-serving"
@@ -90,28 +82,29 @@ def test_cert_manager_is_left_to_it(providers: Providers, cert_manager: list[Obj
     hooks[0]["clientConfig"]["caBundle"] = base64.b64encode(Authority.generate("x").cert_pem).decode()
     providers.client.patch(WEBHOOKS, Key("", "made-up-validating"), {"webhooks": hooks}, manager="cainjector")
     injected = bundle(providers)
-    providers.settle(*CORE_KEY, resync=True)
-    want(providers, "v1.2.0")
+    core.look(resync=True)
+    core.install("v1.2.0")
     assert bundle(providers) == injected
-    providers.client.delete(CORE.resource, Key(SPACE, "cluster-api"))
-    providers.settle(*CORE_KEY)
+    core.delete()
     assert providers.brought() == {}
 
 
-def test_cert_manager_that_comes_later_takes_over(providers: Providers, cert_manager: list[Object]) -> None:
-    want(providers, "v1.1.0")
+def test_cert_manager_that_comes_later_takes_over(
+    core: MadeUp, providers: Providers, cert_manager: list[Object]
+) -> None:
+    core.install("v1.1.0")
     assert providers.client.find(SECRET, OURS)
     crds.install(providers.client, cert_manager)
-    core = want(providers, "v1.2.0")
+    provider = core.install("v1.2.0")
     assert providers.client.find(CERTIFICATE, Key(SPACE, "made-up-serving"))
-    kinds = {entry["kind"] for entry in dig(core, "status.resources")}
+    kinds = {entry["kind"] for entry in dig(provider, "status.resources")}
     assert "Certificate" in kinds
     assert "Secret" not in kinds
-    assert not dig(core, "status.target.renewAt")
+    assert not dig(provider, "status.target.renewAt")
 
 
-def test_a_certificate_that_comes_to_its_end_is_renewed(providers: Providers) -> None:
-    want(providers, "v1.1.0")
+def test_a_certificate_that_comes_to_its_end_is_renewed(core: MadeUp, providers: Providers) -> None:
+    core.install("v1.1.0")
     assert bundle(providers) == data(providers.client.get(SECRET, OURS), "ca.crt")
     authority = Authority.generate("old CA", timedelta(days=30))
     pair = authority.issue(NAMES[0], dns=NAMES, server=True, valid_for=timedelta(days=30))
@@ -119,39 +112,39 @@ def test_a_certificate_that_comes_to_its_end_is_renewed(providers: Providers) ->
     encoded = {name: base64.b64encode(value).decode() for name, value in old.items()}
     providers.client.patch(SECRET, OURS, {"data": encoded})
     due = {"status": {"target": {"renewAt": "2020-01-01T00:00:00Z"}}}
-    providers.client.patch(CORE.resource, Key(SPACE, "cluster-api"), due, subresource="status")
+    providers.client.patch(CORE.resource, core.at, due, subresource="status")
 
-    core = providers.until_ready(*CORE_KEY)
+    core.until_ready()
     secret = providers.client.get(SECRET, OURS)
     assert data(secret, "tls.crt") != pair.cert_pem
     assert data(secret, "ca.crt").endswith(authority.cert_pem)
     assert data(secret, "ca.crt").count(b"BEGIN CERTIFICATE") == 2
-    providers.settle(*CORE_KEY)
+    core.look()
     assert bundle(providers) == data(secret, "ca.crt")
-    core = providers.until_ready(*CORE_KEY)
-    assert dig(core, "status.target.renewAt") > "2026"
+    provider = core.until_ready()
+    assert dig(provider, "status.target.renewAt") > "2026"
     before = providers.versions()
-    providers.settle(*CORE_KEY, resync=True)
+    core.look(resync=True)
     assert providers.versions() == before
-    assert data(secret, "tls.key").decode() not in str(core)
+    assert data(secret, "tls.key").decode() not in str(provider)
 
 
 @pytest.mark.parametrize("serving", [True, False])
-def test_a_secret_that_was_there_before(providers: Providers, serving: bool) -> None:
+def test_a_secret_that_was_there_before(core: MadeUp, providers: Providers, serving: bool) -> None:
     """Left by somebody else: one that serves is kept, another takes the place of one that does not."""
     authority = Authority.generate("their CA")
     pair = authority.issue(NAMES[0], dns=NAMES if serving else ("other",), server=True)
     theirs = {"ca.crt": authority.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
     providers.secret(OURS.name, SPACE, **{name: value.decode() for name, value in theirs.items()})
-    want(providers, "v1.1.0")
+    core.install("v1.1.0")
     secret = providers.client.get(SECRET, OURS)
     assert (data(secret, "tls.crt") == pair.cert_pem) is serving
     assert bundle(providers) == data(secret, "ca.crt")
 
 
-def test_a_secret_that_somebody_took_away_is_made_again(providers: Providers) -> None:
-    want(providers, "v1.1.0")
+def test_a_secret_that_somebody_took_away_is_made_again(core: MadeUp, providers: Providers) -> None:
+    core.install("v1.1.0")
     providers.client.delete(SECRET, OURS)
-    providers.settle(*CORE_KEY, resync=True)
-    providers.until_ready(*CORE_KEY)
+    core.look(resync=True)
+    core.until_ready()
     assert bundle(providers) == data(providers.client.get(SECRET, OURS), "ca.crt")

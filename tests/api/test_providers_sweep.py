@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,13 +14,10 @@ from shared.api.resources import DEPLOYMENT, SECRET
 from shared.certificates import Authority
 from shared.event import PING, Event
 from shared.kube import Key, dig
-from tests.support.made_up import MadeUp
+from tests.support.made_up import MANAGER, SPACE, MadeUp
 from tests.support.provider_releases import whole
-from tests.support.provider_world import Providers
 from tests.support.receiver import Receiver
 
-SPACE = "made-up-system"
-MANAGER = Key(SPACE, "made-up-controller-manager")
 OURS = Key(SPACE, "made-up-webhook-cert")
 
 
@@ -33,14 +29,8 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
         yield receiver
 
 
-@pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    return MadeUp(providers, tmp_path)
-
-
 def of(core: MadeUp, kind: ProviderKind) -> MadeUp:
-    return MadeUp(core.providers, core.folder, kind, "made-up", "other-system") if kind is not CORE else core
+    return core.other(kind, "made-up", "other-system") if kind is not CORE else core
 
 
 def swept(core: MadeUp, sink: Receiver, **data: object) -> list[Event]:
@@ -70,7 +60,7 @@ def test_those_of_every_kind_that_are_not_settled(core: MadeUp, sink: Receiver) 
         [event] = [event for event in swept(core, sink) if event.kind == provider.kind.kind]
         assert event.key == provider.at
         core.providers.send(event)  # what got lost is made up for by this alone
-        core.providers.until_ready(*provider.key)
+        provider.until_ready()
         unsettled.remove(provider.kind.kind)
     assert swept(core, sink) == []
     assert kinds(swept(core, sink, everything=True), resync=True) == sorted(kind.kind for kind in KINDS)
@@ -87,13 +77,13 @@ def test_one_that_asks_for_something_else_now_or_goes(core: MadeUp, sink: Receiv
     assert core.told("Ready")[0] == "True"  # of before
     [event] = swept(core, sink)
     core.providers.send(event)
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert core.value == "v1.2.0"
     assert swept(core, sink) == []
     core.providers.client.delete(core.kind.resource, core.at)
     [event] = swept(core, sink)
     core.providers.send(event)
-    assert core.providers.client.find(core.kind.resource, core.at) is None
+    assert core.gone
 
 
 def test_what_somebody_changed_is_mended_by_a_sweep_of_everything(core: MadeUp, sink: Receiver) -> None:
@@ -117,7 +107,7 @@ def test_certificates_are_renewed_by_a_sweep_of_everything(core: MadeUp, sink: R
     client.patch(core.kind.resource, core.at, due, subresource="status")
     [event] = swept(core, sink, everything=True)
     core.providers.send(event)
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert client.get(SECRET, OURS)["data"]["tls.crt"] != old["tls.crt"]
     assert dig(core.object, "status.target.renewAt") > "2026"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +12,10 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import Event, change_event
 from shared.kube import Key, Object, Resource
 from shared.runtime import Answer
-from tests.support.made_up import MadeUp
+from tests.support.made_up import SPACE, MadeUp
 from tests.support.provider_releases import METADATA, config_map, text
-from tests.support.provider_world import Providers
 from tests.support.receiver import Receiver
 
-SPACE = "made-up-system"
 SELECTED = {"wakes": "some"}
 
 
@@ -34,16 +31,10 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    providers.releases.append(tmp_path)
-    return MadeUp(providers, tmp_path)
-
-
-@pytest.fixture
 def others(core: MadeUp) -> list[MadeUp]:
     """One beside the core provider, and two in a namespace of their own."""
     places = ((BOOTSTRAP, SPACE), (CONTROL_PLANE, "other-system"), (INFRASTRUCTURE, "other-system"))
-    return [MadeUp(core.providers, core.folder, kind, "made-up", namespace) for kind, namespace in places]
+    return [core.other(kind, "made-up", namespace) for kind, namespace in places]
 
 
 def heard(core: MadeUp, sink: Receiver, event: Event) -> list[Event]:
@@ -90,7 +81,7 @@ def test_a_secret_wakes_those_that_name_it(core: MadeUp, others: list[MadeUp], s
     assert heard(core, sink, changed(core, SECRET, "unused")) == []
     [about_core] = [event for event in told if event.kind == core.kind.kind]
     core.providers.send(about_core)
-    core.providers.until_ready(*core.key)
+    core.until_ready()
     assert core.value == "two"
 
 
@@ -120,7 +111,7 @@ def test_a_config_map_wakes_those_that_name_or_select_it(
     [about_core] = told("v1.1.0")
     assert names([about_core]) == of(core)
     providers.send(about_core)
-    providers.until_ready(*core.key)
+    core.until_ready()
     assert core.value == "two"
 
 
