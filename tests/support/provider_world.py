@@ -48,6 +48,8 @@ class Providers:
     site: Site
     releases: list[Path]
     namespaces: set[str] = field(default_factory=set)
+    given: set[tuple[Resource, Key]] = field(default_factory=set)
+    """What users keep beside providers: it ends with the test."""
     answers: list[tuple[str, Answer]] = field(default_factory=list)
     deliver: Deliver | None = None
     """The way to the functions, where they are not called in this process."""
@@ -73,12 +75,15 @@ class Providers:
         return self.client.apply(kind.resource, body, manager="user")
 
     def secret(self, name: str, namespace: str, **values: str) -> None:
-        self.client.apply(SECRET, objects.secret(name, self.namespace(namespace), **values), manager="user")
+        self._give(SECRET, objects.secret(name, self.namespace(namespace), **values))
 
     def config_map(self, name: str, namespace: str, labels: Mapping[str, str] | None = None, **data: str) -> None:
         metadata = {"labels": dict(labels or {})}
         body = objects.manifest(CONFIG_MAP, name, self.namespace(namespace), metadata=metadata, data=data)
-        self.client.apply(CONFIG_MAP, body, manager="user")
+        self._give(CONFIG_MAP, body)
+
+    def _give(self, resource: Resource, body: Object) -> None:
+        self.given.add((resource, key_of(self.client.apply(resource, body, manager="user"))))
 
     def url(self, file: str, version: str = "latest", repository: str = "kubernetes-sigs/cluster-api") -> str:
         """As `spec.fetchConfig.url` has it."""
@@ -183,7 +188,7 @@ class Providers:
                 self.client.delete(resource, key_of(obj))
 
     def remove_all(self) -> None:
-        """Every provider, by force, with all that it brought, and the marks of other installers on namespaces."""
+        """Every provider, by force, with all that it brought; what users gave; others' marks on namespaces."""
         for kind in reversed(KINDS):
             for provider in list(self.client.list(kind.resource)):
                 key = key_of(provider)
@@ -195,6 +200,8 @@ class Providers:
                     self.settle(kind, key.name, key.namespace)
                 if self.client.find(kind.resource, key):
                     self.client.patch(kind.resource, key, {"metadata": {"finalizers": None}})
+        for resource, key in self.given:
+            self.client.delete(resource, key)
         for namespace in list(self.client.list(NAMESPACE, selector=PROVIDER_LABEL)):
             self.client.patch(NAMESPACE, key_of(namespace), {"metadata": {"labels": {PROVIDER_LABEL: None}}})
 
