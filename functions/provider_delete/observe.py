@@ -11,9 +11,9 @@ from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.kube import Key, Object, Resource, deleting, dig, has_finalizer, key_of
+from shared.kube import Key, Object, deleting, dig, has_finalizer, key_of
 from shared.kube.client import METADATA_LIST
-from shared.kube.crds import CRD
+from shared.kube.crds import CRD, as_stored
 from shared.providers import peers
 from shared.providers.belongings import belongings
 from shared.workload.inventory import Entry
@@ -75,13 +75,9 @@ def _kinds(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list
 
 
 def _count(clients: Clients, crd: Object, entries: Sequence[Entry]) -> int:
-    served = [each for each in dig(crd, "spec.versions", []) if each.get("served")]
-    if not served:
+    resource = as_stored(crd)
+    if resource is None:
         return 0
-    # As they are stored: any other version takes a conversion by the provider itself, which may not run any more.
-    version = next((each for each in served if each.get("storage")), served[0])
-    names = dig(crd, "spec.names")
-    resource = Resource(dig(crd, "spec.group"), version["name"], names["kind"], names["plural"])
     brought = {entry.uid for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)}
     if brought:
         pages = clients.management.pages(resource, accept=METADATA_LIST)

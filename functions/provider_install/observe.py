@@ -116,7 +116,7 @@ def _issued(known: Sequence[Entry], secrets: Iterable[Object | None]) -> list[En
     """Secrets that are there before the rollout which they are for."""
     listed = {entry.identity for entry in known}
     there = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets if secret is not None]
-    return [replace(entry_of(obj), uid=obj["metadata"]["uid"]) for obj in there if identity(obj) not in listed]
+    return [replace(entry_of(obj), uid=dig(obj, "metadata.uid", "")) for obj in there if identity(obj) not in listed]
 
 
 def _has_cert_manager(clients: Clients, *, again: bool) -> bool:

@@ -15,6 +15,19 @@ _LIST_FROM = 3
 """CRDs from which on one list is cheaper than a look at each."""
 
 
+def as_stored(crd: Object) -> Resource | None:
+    """Its kind in the version that objects are stored in, if that is served; None where none is.
+
+    Any other version takes a conversion, by a webhook that may not run (any more).
+    """
+    served = [version for version in dig(crd, "spec.versions", []) if version.get("served")]
+    if not served:
+        return None
+    version = next((each for each in served if each.get("storage")), served[0])
+    names, namespaced = dig(crd, "spec.names"), dig(crd, "spec.scope") == "Namespaced"
+    return Resource(dig(crd, "spec.group"), version["name"], names["kind"], names["plural"], namespaced)
+
+
 def await_established(client: Client, name: str) -> Object:
     """The CRD `name`, once the server serves it. Raises `TimeoutError` with the reason where it comes to nothing."""
     crd = client.get(CRD, Key("", name))

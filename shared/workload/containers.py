@@ -11,7 +11,7 @@ from ..charts.manifests import Identity
 from ..clients import Workload
 from ..kube import ApiError, Key, Object, Resource, Unavailable, dig, key_of
 from ..kube.client import METADATA_LIST
-from ..kube.crds import CRD
+from ..kube.crds import CRD, as_stored
 from ..kube.resources import BUILT_IN_GROUPS
 from .inventory import OWNED, OWNED_LABEL, is_owned
 from .policy import PREFIX, Policy
@@ -42,11 +42,10 @@ def _of_crd(workload: Workload, crd: Object, policy: Policy, known: Collection[I
 
     The label does not tell whose objects are: cluster stacks put it on theirs, too.
     """
-    group, plural, kind = dig(crd, "spec.group", ""), dig(crd, "spec.names.plural", ""), dig(crd, "spec.names.kind", "")
-    served = [version["name"] for version in dig(crd, "spec.versions", []) if version.get("served")]
-    if not served:
+    resource = as_stored(crd)
+    if resource is None:
         return ""
-    resource = Resource(group, served[0], kind, plural, dig(crd, "spec.scope") == "Namespaced")
+    group, kind = resource.group, resource.kind
     ours = {Key(who.namespace, who.name) for who in known if (who.group, who.kind) == (group, kind)}
     limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # more than ours: one of them is another's
     for page in workload.client.pages(resource, limit=limit, accept=METADATA_LIST):

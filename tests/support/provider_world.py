@@ -195,7 +195,7 @@ class Providers:
                 annotations = {"capi-functions.dev/force-delete": "true", PAUSED_ANNOTATION: None}
                 self.client.patch(kind.resource, key, {"metadata": {"annotations": annotations}})
                 self.client.delete(kind.resource, key)
-                deadline = time.monotonic() + 10  # kinds take their time to go
+                deadline = time.monotonic() + 60  # kinds with objects take their time to go
                 while self.client.find(kind.resource, key) and time.monotonic() < deadline:
                     self.settle(kind, key.name, key.namespace)
                 if self.client.find(kind.resource, key):

@@ -13,6 +13,7 @@ from shared.clients import Clients
 from shared.components.errors import ComponentsError
 from shared.kube import Client, Key, Object, key_of
 from shared.providers import inputs
+from shared.providers.belongings import belongings
 from shared.runtime import Decision
 from shared.workload.preview import Change, preview, totals
 from shared.workload.rollout import Rollout
@@ -128,7 +129,7 @@ def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision
     outlook = _noted(outlook, *_remarks(observed))
     changes = preview(rollout.workload, rollout.plan, rollout.resources, rollout.policy)
     there = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
-    if there and not observed.known:
+    if there and not belongings(observed.provider):
         note = f"{there} of its objects are there already, and are taken over: what only their installer set goes"
         outlook = _noted(outlook, note)
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
