@@ -45,7 +45,7 @@ def test_init(providers: Providers, command: Command) -> None:
 
     # Again: nothing is touched, and all are named.
     before = [(key_of(each), each["metadata"]["resourceVersion"]) for each in listed(providers.client)]
-    result = command("init", "-i", "docker:elsewhere:v1.0.0")
+    result = command("init", "-i", "docker:not-there:v1.0.0")
     said, notes = done(result), " ".join(result.stderr.split())
     assert "InfrastructureProvider docker-infrastructure-system/docker is there already: left alone" in said
     assert f"asks for {CURRENT}, and not for v1.0.0: `kubectl -n docker-infrastructure-system patch" in notes
@@ -53,7 +53,7 @@ def test_init(providers: Providers, command: Command) -> None:
     assert "docker-infrastructure-system/docker stays in its namespace" in notes
     assert "CoreProvider capi-system/cluster-api is there already: left alone" in said
     assert before == [(key_of(each), each["metadata"]["resourceVersion"]) for each in listed(providers.client)]
-    assert providers.client.find(NAMESPACE, Key("", "elsewhere")) is None
+    assert providers.client.find(NAMESPACE, Key("", "not-there")) is None
 
 
 def test_init_does_not_wait_where_nobody_works(providers: Providers, command: Command) -> None:
