@@ -103,7 +103,8 @@ def _in_cluster(
 ) -> Observed:
     management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
-    crds = _live_crds(clients, observed, provider, objects)
+    # Certificates come first; the rollout that needs these is decided on the next look.
+    crds = {} if None in secrets.values() else _live_crds(clients, observed, provider, objects)
     known = [*observed.known, *_issued(observed.known, secrets.values())]
     if observed.resumed:
         known = [look_again(management.workload, entry) if entry.waiting else entry for entry in known]
