@@ -68,7 +68,7 @@ def _kinds(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list
     names = [entry.name for entry in entries if is_crd(entry)]
     if not names:
         return []
-    selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
+    selector = provider_api.selector_of(provider)
     labelled = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
     found = (labelled.get(name) or clients.management.find(CRD, Key("", name)) for name in names)
     return [crd for crd in found if crd is not None]

@@ -135,7 +135,7 @@ def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: 
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
     if observed.resumed and applied.issuperset(names):
         return {}
-    selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
+    selector = provider_api.selector_of(provider)
     found = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}
     if observed.upgrades:
         for name in set(names) - set(found):

@@ -68,7 +68,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
 def _workloads(clients: Clients, provider: Object, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
     """By one list of each kind and namespace that it has workloads of."""
     missing, unavailable = [], []
-    selector = f"{provider_api.PROVIDER_LABEL}={provider_api.label_of(provider)}"
+    selector = provider_api.selector_of(provider)
     for resource in WORKLOADS:
         wanted = [entry for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)]
         found = {

@@ -75,6 +75,11 @@ def label_of(provider: Mapping[str, Any]) -> str:
     return kind_of(provider).label(key_of(provider).name)
 
 
+def selector_of(provider: Mapping[str, Any]) -> str:
+    """Selects what carries that label."""
+    return f"{PROVIDER_LABEL}={label_of(provider)}"
+
+
 def version_of(provider: Mapping[str, Any]) -> str:
     """What is asked for; empty where it is left to us."""
     return str(dig(provider, "spec.version", ""))
