@@ -13,6 +13,7 @@ import pytest
 from infra import control_plane
 from infra.control_plane.binaries import locate
 from infra.local import crds
+from infra.local.helm import helm as find_helm
 from shared.clients import Clients
 from shared.kube import Client, Resource, connect
 
@@ -44,8 +45,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    """The helm program, from where the other binaries come from."""
-    return locate(["helm"], progress=print)["helm"]
+    """The helm program, found as the command line finds it."""
+    return find_helm(print)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import typer
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, ClusterName, Dir, Format, Hook, Json, Kubeconfig, Namespace, Output
 from .output import Timeline, out
+from .programs import helm_when_needed
 from .runs import kubeconfig_of, settings_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def render(
     from .manifests import dump
     from .render import render as render_files
 
-    with failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError):
+    with failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError), helm_when_needed():
         objects = render_files(
             release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version, hook=hook
         )
@@ -71,7 +72,7 @@ def plan(
     from . import plan as planning
     from . import plan_text
 
-    with failures():
+    with failures(), helm_when_needed():
         os.environ |= settings_of(directory)
         management = _management(directory, kubeconfig)
         forecast = planning.plan(management, _cluster(management, namespace, cluster), release)

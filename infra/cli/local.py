@@ -84,7 +84,8 @@ def demo(
         else:
             refuse_second(directory)
         timeline = Timeline()
-        stack = Stack(directory, releases=RELEASES, progress=timeline.say)
+        # No chart of the demo asks about the cluster.
+        stack = Stack(directory, releases=RELEASES, progress=timeline.say, get_helm=False)
         cleanup.callback(stack.stop)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         timeline.begin("start the management cluster")

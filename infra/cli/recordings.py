@@ -12,6 +12,7 @@ from rich.markup import escape
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Dir, Kubeconfig
 from .output import out
+from .programs import helm_when_needed
 from .runs import kubeconfig_of, settings_of, until_signal
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def replay(
             _send(recording, to)
             return
         os.environ |= settings_of(directory) | {"KUBECONFIG": str(path)}
-        _settle(recording, client, double=double, shuffle=shuffle, timeout=timeout)
+        with helm_when_needed():
+            _settle(recording, client, double=double, shuffle=shuffle, timeout=timeout)
 
 
 def _send(recording: Recording, url: str) -> None:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from .failures import Failure, failures
 from .options import Format, Json, Output
 from .output import out
+from .programs import helm_when_needed
 
 app = typer.Typer(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
 
@@ -124,7 +125,7 @@ def lint(
     from infra.releases.lint import lint as check
     from infra.releases.samples import of_file
 
-    with failures(ValueError, OSError):
+    with failures(ValueError, OSError), helm_when_needed():
         findings = check(folder, [of_file(path) for path in cluster or ()])
     if as_json or output is Format.json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")

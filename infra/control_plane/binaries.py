@@ -1,10 +1,12 @@
 """Executables that no Python package brings: found, downloaded, or built from the modules in infra/binaries.
 
-In this order: the directory $KUBEBUILDER_ASSETS; our cache; for etcd and kube-apiserver the official envtest
-archive of a pinned version and digest; `go build` with the versions pinned in infra/binaries/<set>/go.mod.
-What was built or unpacked is in the cache and is found there from then on. `python -m` builds all there are.
+In this order: the directory $KUBEBUILDER_ASSETS; our cache; for some the official archive of a pinned version and
+digest; `go build` with the versions pinned in infra/binaries/<set>/go.mod.
+What was built or unpacked is in the cache and is found there from then on. `python -m` builds all there are, or gets
+those that are named; `--into` copies them to a folder.
 """
 
+import argparse
 import hashlib
 import http.client
 import os
@@ -38,46 +40,60 @@ class _Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Archive:
-    """A released tar.gz that holds `names`; `sha512` by platform such as "linux-amd64"."""
+    """A released tar.gz that holds `names`; `digests` by platform such as "linux-amd64", each `algorithm:hex`."""
 
+    directory: str
     version: str
     url: str  # with {version} and {platform}
     names: tuple[str, ...]
-    sha512: Mapping[str, str]
+    digests: Mapping[str, str]
 
     @property
     def cache(self) -> Path:
-        return cache_directory() / "binaries" / "envtest" / self.version
+        return cache_directory() / "binaries" / self.directory / self.version
 
 
 ENVTEST = Archive(
-    version="v1.30.0",
+    directory="envtest",
+    version="v1.36.2",
     url="https://github.com/kubernetes-sigs/controller-tools/releases/download/"
     "envtest-{version}/envtest-{version}-{platform}.tar.gz",
     names=("etcd", "kube-apiserver"),
-    sha512={
-        "linux-amd64": "d53870e1a6c9b3b50366489a9387f4e254c664955e932e3e25e2088bb437b270"
-        "bfab75d241b50849233f9a34bb1f08b41567ebb81ea29352104ae0f5b1cb9e88",
-        "linux-arm64": "140748efaa394598f50175e809cd53896881ed046d93ebdfbd5442100f68b3d8"
-        "d51fd22f8cf1ae06a6e43473897b789df0db6e0ae6c45c8320b000d5ee900005",
+    digests={
+        "linux-amd64": "sha512:ea743186c8a799f5cf8faf16969f86189d003cb7d130e0ac4b58789f1e5748dc"
+        "f30ebe91c837a10d5ac415383da3e10b9e64d65785c938c23e739781cfb76f08",
+        "linux-arm64": "sha512:2d72ee985a8e262a3c57dc9f7f0fd891f6a8c7bf7ebaa2db6dc6d8eac8ae2818"
+        "1afe51c1f368b67756cdb40b10de9b205609e1726e5f27f7c6d824dd9c6649ac",
     },
 )
+HELM = Archive(
+    directory="helm",
+    version="v4.2.4",
+    url="https://get.helm.sh/helm-{version}-{platform}.tar.gz",
+    names=("helm",),
+    digests={
+        "linux-amd64": "sha256:c306b46f719b0a4da32d0f78ee21bf90ce8d602f15b22ab753f0674d1670a7f3",
+        "linux-arm64": "sha256:564de2191b881e9f71b5606b25345821ea1682f06ab90499d3ab22b530176da1",
+    },
+)
+ARCHIVES: Sequence[Archive] = (ENVTEST, HELM)
 
 
 def locate(
-    names: Sequence[str], *, progress: Progress, build: bool = True, archive: Archive | None = ENVTEST
+    names: Sequence[str], *, progress: Progress, get: bool = True, archives: Sequence[Archive] | None = None
 ) -> dict[str, Path]:
-    """The paths of the executables `names`, got first if need be, which may take minutes.
+    """The paths of the executables `names`, downloaded or built first if need be, which may take minutes.
 
-    `progress` gets a line whenever there is something to tell. Nothing is built unless `build`, nothing is
-    downloaded if `archive` is None. Raises BinaryNotFound naming all that is missing, and ValueError for a
-    name that is not ours.
+    `progress` gets a line whenever there is something to tell. Only what is there already is found unless `get`;
+    with an empty list of `archives` all comes from source. Raises BinaryNotFound naming all that is missing, and
+    ValueError for a name that is not ours.
     """
+    archives = ARCHIVES if archives is None else archives
     found: dict[str, Path] = {}
     missing: list[str] = []
     for name in names:
         tried: list[str] = []
-        for way in _ways(name, progress, build, archive):
+        for way in _ways(name, progress, get, archives):
             try:
                 found[name] = way()
                 break
@@ -98,20 +114,25 @@ def explain(name: str) -> str:
         f"set KUBEBUILDER_ASSETS to a directory that holds an executable file {name}",
         f"install Go >= {go[1] if go else '1.26'}: then {name} {module.version} is built once",
     ]
-    if name in ENVTEST.names:
-        ways.append(f"run once with network access: then {name} {ENVTEST.version} is downloaded")
+    if archive := _archive_of(name, ARCHIVES):
+        ways.append(f"run once with network access: then {name} {archive.version} is downloaded")
     return "One of these helps:\n" + "\n".join(f"  * {way}" for way in ways)
 
 
-def _ways(name: str, progress: Progress, build: bool, archive: Archive | None) -> Iterator[Callable[[], Path]]:
+def _archive_of(name: str, archives: Sequence[Archive]) -> Archive | None:
+    return next((archive for archive in archives if name in archive.names), None)
+
+
+def _ways(name: str, progress: Progress, get: bool, archives: Sequence[Archive]) -> Iterator[Callable[[], Path]]:
     module = that_builds(name)
-    archived = archive if archive and name in archive.names else None
+    archived = _archive_of(name, archives)
     yield lambda: _from_assets(name)
     yield lambda: _from_cache(name, [module.cache, *([archived.cache] if archived else [])])
+    if not get:
+        return
     if archived:
         yield lambda: _from_archive(name, archived, progress)
-    if build:
-        yield lambda: _from_source(name, module, progress)
+    yield lambda: _from_source(name, module, progress)
 
 
 def _from_assets(name: str) -> Path:
@@ -136,7 +157,7 @@ def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
     system = f"{platform.system().lower()}-" + {"x86_64": "amd64", "aarch64": "arm64"}.get(
         platform.machine(), platform.machine()
     )
-    if system not in archive.sha512:
+    if system not in archive.digests:
         raise _Unavailable(f"there is no archive for {system}")
     url = archive.url.format(version=archive.version, platform=system)
     try:
@@ -145,7 +166,7 @@ def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
             if not _executable(target):
                 progress(f"downloading {url}")
                 with partial(archive.cache / "archive.tar.gz") as download:
-                    _download(url, download, archive.sha512[system])
+                    _download(url, download, archive.digests[system])
                     _unpack(download, archive.names, archive.cache)
     except (OSError, EOFError, http.client.HTTPException, tarfile.TarError, _Unavailable) as error:
         progress(f"{url} is of no use: {error}")
@@ -155,16 +176,18 @@ def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
     return target
 
 
-def _download(url: str, target: Path, sha512: str) -> None:
-    digest = hashlib.sha512()
+def _download(url: str, target: Path, wanted: str) -> None:
+    algorithm = wanted.partition(":")[0]
+    digest = hashlib.new(algorithm)
     with urllib.request.urlopen(url, timeout=_CONNECT) as response, target.open("wb") as file:  # noqa: S310
         while chunk := response.read(1 << 20):
             digest.update(chunk)
             file.write(chunk)
             if file.tell() > _LARGEST:
                 raise _Unavailable(f"larger than {_LARGEST} bytes")
-    if digest.hexdigest() != sha512:
-        raise _Unavailable(f"its sha512 is {digest.hexdigest()}, not {sha512}")
+    found = f"{algorithm}:{digest.hexdigest()}"
+    if found != wanted:
+        raise _Unavailable(f"its digest is {found}, not {wanted}")
 
 
 def _unpack(archive: Path, names: Sequence[str], directory: Path) -> None:
@@ -251,11 +274,21 @@ def _executable(path: Path) -> bool:
 
 
 def main() -> None:
-    """Everything from the pinned source, so that nobody who needs it later has to wait or to wonder."""
-    names = [name for module in MODULES for name in module.packages]
+    """Gets what is named, or all from source, so that nobody who needs it later has to wait or to wonder."""
+    parser = argparse.ArgumentParser(prog="python -m infra.control_plane.binaries", description=main.__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="copy them there")
+    given = parser.parse_args()
+    names = given.names or [name for module in MODULES for name in module.packages]
     try:
-        locate(names, progress=lambda line: print(line, flush=True), archive=None)
-    except BinaryNotFound as error:
+        found = locate(names, progress=lambda line: print(line, flush=True), archives=None if given.names else ())
+        if given.into:
+            given.into.mkdir(parents=True, exist_ok=True)
+            for name, path in found.items():
+                with partial(given.into / name) as part:
+                    shutil.copyfile(path, part)
+                    _install(part, given.into / name)
+    except (BinaryNotFound, ValueError, OSError) as error:
         sys.exit(str(error))
 
 

@@ -77,10 +77,10 @@ def start(
     if status(directory).phase not in ("starting", "ready"):
         wanted = ["etcd", "kube-apiserver", *(loops.NAMES if controllers else ())]
         if binaries is None:
-            from infra.control_plane.binaries import ENVTEST, locate
+            from infra.control_plane.binaries import locate
 
             # Controllers must not be newer than their API server, and the archive has none of its own.
-            binaries = locate(wanted, progress=say, archive=None if controllers else ENVTEST)
+            binaries = locate(wanted, progress=say, archives=() if controllers else None)
         say(f"starting the control plane in {layout.root}")
         _spawn_keeper(layout, {name: binaries[name] for name in wanted}, owner, timeout)
     if not wait:

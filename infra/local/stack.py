@@ -18,11 +18,11 @@ from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
 from infra import control_plane, object_store
-from infra.control_plane.binaries import BinaryNotFound, locate
 from infra.control_plane.processes import Process
+from shared.charts import HelmMissing
 from shared.kube import Client, connect
 
-from . import crds
+from . import crds, helm
 from .functions_server import FunctionsServer
 from .namespaces import Namespaces
 
@@ -43,10 +43,18 @@ class Urls:
 
 
 class Stack:
-    """The parts of a local run in `directory`. `releases` is the folder that releases are fetched from."""
+    """The parts of a local run in `directory`. `releases` is the folder that releases are fetched from.
+
+    `get_helm`: get the helm program if it is not here; only charts that ask about the cluster need it.
+    """
 
     def __init__(
-        self, directory: Path, *, releases: Path | None = None, progress: Callable[[str], None] = lambda _line: None
+        self,
+        directory: Path,
+        *,
+        releases: Path | None = None,
+        progress: Callable[[str], None] = lambda _line: None,
+        get_helm: bool = True,
     ) -> None:
         self.directory = directory.absolute()
         self._releases = releases
@@ -57,6 +65,8 @@ class Stack:
         self.forwarder: Forwarder | None = None
         self.client: Client | None = None
         self._namespaces: Namespaces | None = None
+        self._get_helm = get_helm
+        self._helm: helm.HelmInBackground | None = None
 
     @property
     def kubeconfig(self) -> Path:
@@ -89,7 +99,7 @@ class Stack:
         ingress = f"http://127.0.0.1:{listener.getsockname()[1]}"
         log = self.directory / "logs" / "functions.log"
         settings = self._settings(self._store.url, ingress)
-        self.functions = FunctionsServer({**os.environ, **settings}, log)
+        self.functions = FunctionsServer({**os.environ, **settings, **self._helm_program()}, log)
         self.functions.start()
         crds.install(self.client, crds.load())
         self._progress("custom resources installed")
@@ -114,6 +124,8 @@ class Stack:
 
     def stop(self) -> None:
         """Ends everything; what was not started is passed over."""
+        if self._helm is not None:
+            self._helm.stop()
         if self.forwarder is not None:
             self.forwarder.stop()
         if self._delivery is not None:
@@ -161,14 +173,16 @@ class Stack:
             "KIND_RUNTIME": "local",
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
-            **_helm(),
         }
 
-
-def _helm() -> dict[str, str]:
-    """The helm program where it was built already; only charts that ask about the cluster need it."""
-    try:
-        found = locate(["helm"], progress=lambda _line: None, build=False, archive=None)
-    except BinaryNotFound:
-        return {}
-    return {"HELM": str(found["helm"])}
+    def _helm_program(self) -> dict[str, str]:
+        """Where the functions find the helm program, or will find it in a while. Raises `StackError`."""
+        try:
+            found = helm.present()
+        except HelmMissing as error:
+            raise StackError(str(error)) from error
+        if found is None and self._get_helm:
+            self._helm = helm.HelmInBackground(self.directory / "bin" / "helm", self._progress)
+            self._helm.start()
+            found = self._helm.path
+        return {"HELM": str(found)} if found else {}

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..kube.resources import Object
 from .archive import folder, inspect, pack
-from .engine import NAMESPACE, RELEASE_NAME, Manifest, find_helm, needs_cluster_facts, render
+from .engine import NAMESPACE, RELEASE_NAME, Manifest, needs_cluster_facts, render
 from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
 from .manifests import Identity, Wave, hooks_of, identity, parse, waves
+from .program import find_helm, provide_helm
 from .values import render_values
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "needs_cluster_facts",
     "pack",
     "parse",
+    "provide_helm",
     "render",
     "render_addon",
     "render_values",

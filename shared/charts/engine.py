@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from .archive import inspect
 from .errors import HelmMissing, RenderError
 from .integers import guarded
+from .program import find_helm
 
 RELEASE_NAME: Final = "cluster-addon"
 NAMESPACE: Final = "kube-system"
@@ -72,14 +72,6 @@ def render(
     if _has_remote_schema(members):
         arguments += ["--skip-schema-validation"]
     return _by_program(program, prepared, values, name, arguments)
-
-
-def find_helm() -> Path:
-    """The helm program: $HELM if set, else from the PATH. Raises HelmMissing."""
-    found = shutil.which(os.environ.get("HELM") or "helm")
-    if found is None:
-        raise HelmMissing("install the helm program (v4) on the PATH or set HELM to where it is")
-    return Path(found)
 
 
 _NOT_TEMPLATES: Final = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")

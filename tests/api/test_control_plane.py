@@ -43,7 +43,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 @pytest.fixture(scope="module")
 def servers() -> dict[str, Path]:
-    return binaries.locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print, archive=None)
+    return binaries.locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print, archives=())
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ class Plane:
 
     def start(self) -> None:
         self.directory.mkdir(parents=True)
-        binaries = locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print, archive=None)
+        binaries = locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print, archives=())
         binaries["kube-apiserver"] = self._audited(binaries["kube-apiserver"])
         control_plane.start(self.directory, owner=os.getpid(), timeout=120, binaries=binaries, controllers=True)
         self.client = Client(inline(self.kubeconfig.read_bytes()), user_agent="bench")

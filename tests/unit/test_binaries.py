@@ -10,6 +10,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from infra.control_plane import binaries, modules, once
 from infra.control_plane.binaries import Archive, BinaryNotFound, locate
 
 SCRIPT = b"#!/bin/sh\necho archived\n"
+PINNED = binaries.ARCHIVES
+
 FAKE_GO = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 echo "go: downloading example.com/module v1" >&2
@@ -47,7 +50,8 @@ def lines() -> Lines:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, no assets, and no go."""
+    """An empty cache, no assets, no archives, and no go."""
+    monkeypatch.setattr(binaries, "ARCHIVES", ())
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
@@ -106,7 +110,7 @@ def release(
     members: dict[str, bytes] | bytes,
     *,
     name: str = "{version}.tar.gz",
-    sha512: str = "",
+    digest: str = "",
 ) -> Archive:
     """Put an archive on the server; `members` are the files in it, or its bytes."""
     directory, url = served
@@ -120,9 +124,9 @@ def release(
                 info.size = len(content)
                 archive.addfile(info, io.BytesIO(content))
     content = file.read_bytes() if file.exists() else b""
-    digest = sha512 or hashlib.sha512(content).hexdigest()
+    digest = digest or f"sha512:{hashlib.sha512(content).hexdigest()}"
     platforms = dict.fromkeys(("linux-amd64", "linux-arm64"), digest)
-    return Archive("v9", f"{url}/{name}", ("etcd", "kube-apiserver"), platforms)
+    return Archive("envtest", "v9", f"{url}/{name}", ("etcd", "kube-apiserver"), platforms)
 
 
 def left(cache: Path) -> list[str]:
@@ -145,17 +149,17 @@ def test_order(
     (etcd,) = [module for module in modules.MODULES if module.directory == "etcd"]
     archive = release(served, BOTH)
 
-    assert locate(["etcd"], progress=lines, archive=None) == {"etcd": etcd.cache / "etcd"}
+    assert locate(["etcd"], progress=lines, archives=()) == {"etcd": etcd.cache / "etcd"}
     assert go.read_text() == "built\n"
     (etcd.cache / "etcd").unlink()
-    assert locate(["etcd"], progress=lines, archive=archive) == {"etcd": archive.cache / "etcd"}
+    assert locate(["etcd"], progress=lines, archives=[archive]) == {"etcd": archive.cache / "etcd"}
     assert go.read_text() == "built\n"
     requests = (tmp_path / "requests").read_text()
     built = executable(etcd.cache / "etcd")
-    assert locate(["etcd"], progress=lines, archive=archive) == {"etcd": built}
+    assert locate(["etcd"], progress=lines, archives=[archive]) == {"etcd": built}
     asset = executable(tmp_path / "assets" / "etcd")
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(asset.parent))
-    assert locate(["etcd", "kube-apiserver"], progress=lines, archive=archive) == {
+    assert locate(["etcd", "kube-apiserver"], progress=lines, archives=[archive]) == {
         "etcd": asset,
         "kube-apiserver": archive.cache / "kube-apiserver",
     }
@@ -170,7 +174,7 @@ def test_assets_must_be_executable(tmp_path: Path, lines: Lines, monkeypatch: py
 
 
 def test_archive_is_unpacked(cache: Path, served: tuple[Path, str], lines: Lines) -> None:
-    found = locate(["etcd", "kube-apiserver"], progress=lines, archive=release(served, BOTH))
+    found = locate(["etcd", "kube-apiserver"], progress=lines, archives=[release(served, BOTH)])
     assert left(cache) == ["etcd", "kube-apiserver"]
     for path in found.values():
         assert subprocess.check_output([path]) == b"archived\n"
@@ -186,10 +190,11 @@ with tarfile.open(fileobj=HALF, mode="w:gz") as _tar:
 
 
 @pytest.mark.parametrize(
-    ("members", "name", "sha512", "reason"),
+    ("members", "name", "digest", "reason"),
     [
-        (BOTH, "{version}.tar.gz", "0" * 128, "its sha512 is"),
-        (BOTH, "{version}.tar.gz.cut", "", "sha512|read"),
+        (BOTH, "{version}.tar.gz", "sha512:" + "0" * 128, "its digest is sha512:[^0]"),
+        (BOTH, "{version}.tar.gz", "sha256:" + "0" * 64, "its digest is sha256:[^0]"),
+        (BOTH, "{version}.tar.gz.cut", "", "digest|read"),
         (b"not an archive", "{version}.tar.gz", "", "gzip"),
         (HALF.getvalue()[:50_000], "{version}.tar.gz", "", "end|EOF|ended"),
         ({"bin/kubectl": SCRIPT}, "{version}.tar.gz", "", "does not hold etcd"),
@@ -199,23 +204,23 @@ with tarfile.open(fileobj=HALF, mode="w:gz") as _tar:
 def test_useless_archive(
     members: dict[str, bytes] | bytes,
     name: str,
-    sha512: str,
+    digest: str,
     reason: str,
     cache: Path,
     served: tuple[Path, str],
     lines: Lines,
 ) -> None:
     """Nothing is left of it, not even where it broke in the middle of a file."""
-    archive = release(served, members, name=name, sha512=sha512)
+    archive = release(served, members, name=name, digest=digest)
     with pytest.raises(BinaryNotFound, match=reason):
-        locate(["etcd"], progress=lines, archive=archive)
+        locate(["etcd"], progress=lines, archives=[archive])
     assert left(cache) == []
 
 
 def test_unreachable_host(lines: Lines, go: Path) -> None:
     """It is told, and the next way is taken."""
-    archive = Archive("v9", "http://127.0.0.1:1/{version}", ("etcd",), binaries.ENVTEST.sha512)
-    assert locate(["etcd"], progress=lines, archive=archive)["etcd"].exists()
+    archive = Archive("envtest", "v9", "http://127.0.0.1:1/{version}", ("etcd",), binaries.ENVTEST.digests)
+    assert locate(["etcd"], progress=lines, archives=[archive])["etcd"].exists()
     assert "http://127.0.0.1:1/v9 is of no use" in lines.text
     assert "built etcd" in lines.text
 
@@ -235,20 +240,20 @@ def test_hostile_members(tmp_path: Path, cache: Path, served: tuple[Path, str], 
             archive.addfile(info, io.BytesIO(SCRIPT))
     release_ = release(served, (directory / "v9.tar.gz").read_bytes())
 
-    found = locate(["kube-apiserver"], progress=lines, archive=release_)["kube-apiserver"]
+    found = locate(["kube-apiserver"], progress=lines, archives=[release_])["kube-apiserver"]
     assert found.parent == release_.cache
     assert not found.is_symlink()
     assert left(cache) == ["kube-apiserver"]
     assert not list(tmp_path.rglob("outside"))
     with pytest.raises(BinaryNotFound):
-        locate(["etcd"], progress=lines, archive=release_)
+        locate(["etcd"], progress=lines, archives=[release_])
 
 
 def test_huge_member(cache: Path, served: tuple[Path, str], lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = release(served, {"etcd": bytes(1000_000)})
     monkeypatch.setattr(binaries, "_LARGEST", 900_000)
     with pytest.raises(BinaryNotFound, match="larger than"):
-        locate(["etcd"], progress=lines, archive=archive)
+        locate(["etcd"], progress=lines, archives=[archive])
     assert left(cache) == []
 
 
@@ -256,7 +261,7 @@ def test_runs_that_start_together(served: tuple[Path, str], tmp_path: Path) -> N
     archive = release(served, BOTH)
     results: list[dict[str, Path]] = []
     threads = [
-        threading.Thread(target=lambda: results.append(locate(["etcd"], progress=Lines(), archive=archive)))
+        threading.Thread(target=lambda: results.append(locate(["etcd"], progress=Lines(), archives=[archive])))
         for _ in range(6)
     ]
     for thread in threads:
@@ -270,7 +275,8 @@ def test_runs_that_start_together(served: tuple[Path, str], tmp_path: Path) -> N
 def test_builds_that_start_together(go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes, not threads: one builds, the others wait and say so."""
     monkeypatch.setenv("FAKE_GO_SECONDS", "1")
-    code = "from infra.control_plane.binaries import locate; print(locate(['helm'], progress=print)['helm'])"
+    get = "locate(['helm'], progress=print, archives=())['helm']"
+    code = f"from infra.control_plane.binaries import locate; print({get})"
     runs = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [run.communicate(timeout=30)[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0]
@@ -301,15 +307,45 @@ def test_remains_of_a_killed_build(go: Path, lines: Lines) -> None:
     assert left(module.cache) == ["helm"]
 
 
-def test_no_build_unless_wanted(go: Path, lines: Lines) -> None:
+def test_looking_gets_nothing_but_finds_what_an_archive_brought(
+    go: Path, lines: Lines, served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binaries, "ARCHIVES", [archive := release(served, BOTH)])
     with pytest.raises(BinaryNotFound):
-        locate(["helm"], progress=lines, build=False)
+        locate(["etcd"], progress=lines, get=False)
     assert not go.exists()
+    assert not (tmp_path / "requests").exists()
+    locate(["etcd"], progress=lines)
+    assert locate(["etcd"], progress=lines, get=False) == {"etcd": archive.cache / "etcd"}
+
+
+@pytest.mark.parametrize("archive", PINNED, ids=lambda archive: str(archive.directory))
+def test_pinned_archives_are_for_both_architectures_and_of_the_line_that_is_built(archive: Archive) -> None:
+    assert sorted(archive.digests) == ["linux-amd64", "linux-arm64"]
+    for digest in archive.digests.values():
+        algorithm, _, value = digest.partition(":")
+        assert len(value) == 2 * hashlib.new(algorithm).digest_size
+    built = modules.that_builds(archive.names[-1]).version
+    assert archive.version.split(".")[:2] == built.split(".")[:2]
+
+
+def test_named_ones_are_copied_where_they_are_wanted(
+    go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: tuple[Path, str]
+) -> None:
+    archive = release(served, {"linux-amd64/helm": SCRIPT})
+    monkeypatch.setattr(binaries, "ARCHIVES", [replace(archive, directory="helm", names=("helm",))])
+    monkeypatch.setattr(sys, "argv", ["binaries", "helm", "--into", str(tmp_path / "bin")])
+    binaries.main()
+    assert subprocess.check_output([tmp_path / "bin" / "helm"]) == b"archived\n"
+    assert not go.exists()
+    monkeypatch.setattr(sys, "argv", ["binaries", "nope"])
+    with pytest.raises(SystemExit, match="nope is not an executable"):
+        binaries.main()
 
 
 def test_nothing_works(lines: Lines) -> None:
     with pytest.raises(BinaryNotFound) as caught:
-        locate(["filter", "etcd"], progress=lines, archive=None)
+        locate(["filter", "etcd"], progress=lines, archives=())
     message = str(caught.value)
     for expected in (
         "filter was not found",
@@ -374,7 +410,10 @@ def test_source_of_a_module(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPa
         module.source("sigs.k8s.io/cluster-api", lines)
 
 
-def test_all_at_once(go: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_at_once(
+    go: Path, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["binaries"])
     names = sorted(name for module in modules.MODULES for name in module.packages)
     binaries.main()
     assert left(cache) == names
@@ -386,6 +425,7 @@ def test_all_at_once(go: Path, cache: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_all_at_once_but_for_one(go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["binaries"])
     monkeypatch.setenv("FAKE_GO_FAILS", "1")
     with pytest.raises(SystemExit, match="kwok was not found"):
         binaries.main()

@@ -1,0 +1,23 @@
+"""Programs that a command gets when it needs them, with progress on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.markup import escape
+
+from .output import err
+
+
+@contextmanager
+def helm_when_needed() -> Iterator[None]:
+    """Charts that ask about their cluster find the helm program, downloaded or built first if need be."""
+    from infra.local.helm import helm
+    from shared.charts import provide_helm
+
+    provide_helm(lambda: helm(lambda line: err.print(escape(line))))
+    try:
+        yield
+    finally:
+        provide_helm(None)

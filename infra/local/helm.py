@@ -1,0 +1,122 @@
+"""The helm program on this machine, for whoever has no image that brings it.
+
+In this order: what $HELM names; the pinned version, if it is here already; a helm in the PATH of the same major
+version; the pinned version, downloaded or built.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from infra.control_plane.binaries import BinaryNotFound, locate
+from infra.control_plane.modules import that_builds
+from infra.control_plane.once import Progress, partial
+from shared.charts import HelmMissing
+
+_PR_SET_PDEATHSIG = 1
+
+
+def helm(progress: Progress) -> Path:
+    """The program, which may take minutes the first time. Raises HelmMissing, saying what would help."""
+    if found := present():
+        return found
+    try:
+        return locate(["helm"], progress=progress)["helm"]
+    except BinaryNotFound as error:
+        raise HelmMissing(str(error)) from error
+
+
+def present() -> Path | None:
+    """The program, if it is here already. Raises HelmMissing where $HELM names none."""
+    if named := os.environ.get("HELM"):
+        found = shutil.which(named)
+        if found is None:
+            raise HelmMissing(f"$HELM names {named}, which is no program")
+        return Path(found)
+    try:
+        return locate(["helm"], progress=lambda _line: None, get=False)["helm"]
+    except BinaryNotFound:
+        in_path = shutil.which("helm")
+        return Path(in_path) if in_path and _fits(in_path) else None
+
+
+def _fits(program: str) -> bool:
+    """Whether it is of the pinned major version: another one renders otherwise, and has other options."""
+    major = that_builds("helm").version.partition(".")[0]
+    try:
+        done = subprocess.run(
+            [program, "version", "--template", "{{.Version}}"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0 and done.stdout.startswith(f"{major}.")
+
+
+class HelmInBackground:
+    """Gets the program while other things run already, and links it at `path` once it is here."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self.path = path
+        self._progress = progress
+        self._process: subprocess.Popen[str] | None = None
+        self._reader = threading.Thread(target=self._read, name="helm", daemon=True)
+
+    def start(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "infra.local.helm", str(self.path)],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
+        self._reader.start()
+
+    def stop(self) -> None:
+        """Ends it wherever it is; what `go` has compiled until then it does not compile again."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._reader.join(10)
+        self._process = None
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for line in output:
+                self._progress(line.rstrip())
+
+
+def main() -> None:
+    """`python -m infra.local.helm LINK`; ends with its parent."""
+    link = Path(sys.argv[1])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    try:
+        program = helm(lambda line: print(line, flush=True))
+    except HelmMissing as error:
+        sys.exit(f"charts that ask about the cluster cannot be rendered: {error}")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    with partial(link) as part:
+        part.symlink_to(program)
+        part.replace(link)
+    print(f"helm is here: {program}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

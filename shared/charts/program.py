@@ -1,0 +1,32 @@
+"""Where the helm program is: $HELM names it, this process provides it, or it is in the PATH, as in the image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from .errors import HelmMissing
+
+Provider = Callable[[], Path]
+
+_provider: Provider | None = None
+
+
+def provide_helm(provider: Provider | None) -> None:
+    """Have `provider` asked where $HELM names no program. It may take its time, and raises HelmMissing."""
+    global _provider
+    _provider = provider
+
+
+def find_helm() -> Path:
+    """The helm program. Raises HelmMissing."""
+    named = os.environ.get("HELM")
+    if not named and _provider is not None:
+        return _provider()
+    found = shutil.which(named or "helm")
+    if found is None:
+        where = f"$HELM names {named}, which is no program" if named else "$HELM is not set, and the PATH has no helm"
+        raise HelmMissing(f"{where}; install the helm program (v4), or use this project's image, which has it")
+    return Path(found)

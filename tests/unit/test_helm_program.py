@@ -1,0 +1,171 @@
+"""Which helm program is used, and how it comes to a machine that has none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import infra
+from infra.cli.main import app
+from infra.control_plane import binaries, modules
+from infra.local import helm
+from infra.local.helm import HelmInBackground
+from shared.charts import HelmMissing, find_helm, provide_helm
+
+STACK = Path(infra.__file__).parent / "demo" / "stack" / "v1"
+CLUSTER = Path(infra.__file__).parent / "demo" / "cluster.yaml"
+ASKING = (
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: asking}\ndata: {v: '{{ .Capabilities.KubeVersion.Version }}'}\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No helm named, and none in the PATH."""
+    monkeypatch.delenv("HELM", raising=False)
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(binaries, "ARCHIVES", ())
+    return tmp_path / "cache"
+
+
+def program(path: Path, text: str = "exit 0") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def run(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_functions_use_what_helm_names_else_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HelmMissing, match=r"PATH has no helm.*use this project's image"):
+        find_helm()
+    in_path = program(tmp_path / "bin" / "helm")
+    monkeypatch.setenv("PATH", str(in_path.parent))
+    assert find_helm() == in_path
+    monkeypatch.setenv("HELM", str(named := program(tmp_path / "named")))
+    assert find_helm() == named
+    monkeypatch.setenv("HELM", "/nowhere/helm")
+    with pytest.raises(HelmMissing, match=r"\$HELM names /nowhere/helm"):
+        find_helm()
+
+
+def test_what_a_process_provides_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_path = program(tmp_path / "bin" / "helm")
+    monkeypatch.setenv("PATH", str(in_path.parent))
+    provide_helm(lambda: tmp_path / "provided")
+    try:
+        assert find_helm() == tmp_path / "provided"
+        monkeypatch.setenv("HELM", str(in_path))
+        assert find_helm() == in_path
+    finally:
+        provide_helm(None)
+
+
+@pytest.mark.parametrize(("version", "fits"), [("v4.0.1", True), ("v3.19.0", False), ("", False)])
+def test_a_helm_in_the_path_counts_if_it_is_of_the_same_major_version(
+    version: str, fits: bool, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_path = program(tmp_path / "bin" / "helm", f"echo {version}")
+    monkeypatch.setenv("PATH", f"{in_path.parent}:/usr/bin:/bin")
+    assert helm.present() == (in_path if fits else None)
+    module = modules.that_builds("helm")
+    cached = program(module.cache / "helm")
+    assert helm.present() == cached
+
+
+def test_nowhere_to_be_had_says_what_would_help(empty_cache: Path) -> None:
+    with pytest.raises(HelmMissing, match=r"(?s)helm was not found.*install Go"):
+        helm.helm(print)
+
+
+def test_render_and_lint_find_the_program_by_themselves(helm: Path, tmp_path: Path) -> None:
+    shutil.copytree(STACK, tmp_path / "stack")
+    (tmp_path / "stack" / "cluster-addon" / "templates" / "asking.yaml").write_text(ASKING)
+    assert run("release", "build", tmp_path / "stack", tmp_path / "out", "--version", "v9")
+    folder = tmp_path / "out" / "local-demo-1-36-v9"
+    assert "v: v1.36." in run("render", "--release", folder, "--cluster", CLUSTER)
+    assert "rendered by the helm program" in run("release", "lint", folder)
+
+
+@pytest.fixture
+def slow_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No way out, and a go that builds until it is ended; returns the file with its process id."""
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    program(tmp_path / "go" / "go", f"echo $$ > {tmp_path}/pid\nexec sleep 60")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'go'}:/usr/bin:/bin")
+    return tmp_path / "pid"
+
+
+def until(true: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_run_gets_it_in_the_background(tmp_path: Path, helm: Path) -> None:
+    lines: list[str] = []
+    background = HelmInBackground(tmp_path / "run" / "bin" / "helm", lines.append)
+    background.start()
+    try:
+        until(background.path.exists)
+        assert background.path.resolve() == helm
+        until(lambda: f"helm is here: {helm}" in lines)
+    finally:
+        background.stop()
+
+
+def test_a_build_in_the_background_ends_with_its_run(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
+    background = HelmInBackground(tmp_path / "helm", lambda _line: None)
+    background.start()
+    until(lambda: slow_go.exists() and slow_go.read_text().strip())
+    go = int(slow_go.read_text())
+    assert not ended(go)
+    background.stop()
+    until(lambda: ended(go))
+    assert not background.path.exists()
+
+
+def test_it_ends_with_a_run_that_is_killed(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
+    code = (
+        "import pathlib, sys, time\n"
+        "from infra.local.helm import HelmInBackground\n"
+        "HelmInBackground(pathlib.Path(sys.argv[1]), print).start()\n"
+        "time.sleep(60)"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "helm")])
+    try:
+        until(lambda: slow_go.exists() and slow_go.read_text().strip())
+    finally:
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+    go = int(slow_go.read_text())
+    until(lambda: ended(go))
