@@ -57,7 +57,7 @@ def told(verdict: Verdict, policy: Policy, decision: Decision, entries: Sequence
     requeue, message = None, decision.message
     if waiting and policy.wait:
         message = "waiting for " + told_waiting(waiting)
-        verdict.false("ObjectsReady", "WaitingForObjects", message, tell="Normal")
+        verdict.false("ObjectsReady", "WaitingForObjects", message, tell="Normal", progress=True)
         requeue = READY_RETRY
         if verdict.since("ObjectsReady") > policy.wait_timeout:
             message = f"not ready after {policy.wait_timeout:g} s: {told_waiting(waiting)}"

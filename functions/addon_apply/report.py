@@ -7,6 +7,7 @@ from datetime import datetime
 
 from shared import metrics
 from shared.effects import Results
+from shared.kube import dig
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import Verdict
 from shared.workload import inventory
@@ -86,7 +87,7 @@ def _tell(verdict: Verdict, outcome: Outcome) -> None:
     if outcome.held:
         taken = "; ".join(f"{entry}: {held}" for entry, held in outcome.held[:5])
         verdict.notices.append(Notice("FieldConflicts", f"fields that other managers held: {taken}"))
-    if outcome.drift:
+    if outcome.drift and outcome.listed_drift != dig(verdict.obj, "status.drift"):
         told = "; ".join(str(drift) for drift in outcome.drift[:5])
         more = f"; and {len(outcome.drift) - 5} more" if len(outcome.drift) > 5 else ""
         verdict.notices.append(Notice("DriftFound", f"changed in the workload cluster: {told}{more}", "Warning"))

@@ -45,7 +45,7 @@ def applied(verdict: Verdict, case: Release, decision: Decision, results: Result
     fields: dict[str, object] = {
         "digest": goal.digest,
         "kubernetesVersion": goal.told or None,
-        "drift": [str(drift) for drift in outcome.drift[:20]] if case.only_report and outcome.drift else None,
+        "drift": outcome.listed_drift if case.only_report and outcome.drift else None,
     }
     remembered = next((value for value in results.values if isinstance(value, history.Remembered)), None)
     if remembered is not None:

@@ -39,7 +39,7 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
         verdict.false(CLEANED_UP, "WorkloadUnreachable", told, tell="Warning")
         notices = tuple(verdict.notices)
         return Decision(status=verdict.status(), notices=notices, requeue=UNREACHABLE_RETRY, message=told)
-    verdict.false(CLEANED_UP, "CleanupOngoing", told, tell="Normal")
+    verdict.false(CLEANED_UP, "CleanupOngoing", told, tell="Normal", progress=True)
     removal: tuple[Effect, ...] = ()
     if found is not None and observed.workload is not None and found.removable:
         removal = (Remove(observed.workload, found),)

@@ -40,7 +40,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     state = State(provider, now)
     forced = dig(provider, FORCE) == "true"
     if not forced and (reason := _in_use(observed)):
-        state.true(DELETING, reason[0], reason[1], tell="Normal")
+        state.true(DELETING, reason[0], reason[1], tell="Normal", progress=True)
         return Decision(status=state.status(), notices=tuple(state.notices), requeue=IN_USE_RETRY, message=reason[1])
     if observed.entries:
         plan = _plan(observed, now, forced=forced)
@@ -104,7 +104,7 @@ def _kinds_first(observed: Observed, state: State, decision: Decision, results: 
     if isinstance(results.error, Incomplete):
         results.error = None
         message = f"its kinds go first, with their objects: {_counts(observed)}; finalizers may hold these"
-        state.true(DELETING, "CustomResourcesGoing", message, tell="Normal")
+        state.true(DELETING, "CustomResourcesGoing", message, tell="Normal", progress=True)
         return Decision(status=state.status(), notices=tuple(state.notices), requeue=PARTIAL_RETRY, message=message)
     if results.error is not None:
         return decision

@@ -25,7 +25,7 @@ def rules(triggers: Triggers) -> list[Object]:
         wanted.append(Rule(watch.resource.group, (watch.resource.plural,), verbs))
     wanted += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in triggers.primaries]
     if triggers.primaries:
-        wanted.append(Rule("", ("events",), ("create",)))
+        wanted.append(Rule("", ("events",), ("create", "get", "patch")))
     return merged(wanted)
 
 

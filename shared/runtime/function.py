@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeGuard, TypeVar
 
+from ..api.conditions import get_condition
 from ..clients import Clients
 from ..effects import Effect, Patch, Results, changes, latest, perform
 from ..event import Event
@@ -155,6 +156,7 @@ class Function(Generic[O]):
         decision = _without(self.withheld(observed), decision)
         if primary is None or _gone(primary, results):
             return self._answer(decision)
+        decision = replace(decision, notices=news(decision, primary))
         answer = self._told(clients, resource, latest(primary, results), decision)
         waits.observe(self.name, primary, decision.status, now)
         return answer
@@ -175,8 +177,23 @@ class Function(Generic[O]):
     ) -> None:
         if decision.status and changes(primary.get("status") or {}, decision.status):
             Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
-            for notice in decision.notices:
-                record(clients, primary, notice)
+        for notice in decision.notices:
+            record(clients, primary, notice)
+
+
+def news(decision: Decision, primary: Mapping[str, Any]) -> tuple[Notice, ...]:
+    """The decision's events without those whose condition stays, word for word, as `primary` says already.
+
+    Compared as they are written: values may have been withheld since the decision was made.
+    """
+    before, after = dig(primary, "status.conditions", []), dig(decision.status, "conditions", [])
+
+    def unchanged(notice: Notice) -> bool:
+        told = [get_condition(conditions, notice.condition) for conditions in (before, after)]
+        old, new = ([(one or {}).get(name) for name in ("status", "reason", "message")] for one in told)
+        return bool(notice.condition) and told[1] is not None and old == new
+
+    return tuple(notice for notice in decision.notices if not unchanged(notice))
 
 
 def _is_refusal(error: Exception | None) -> TypeGuard[ApiError]:

@@ -16,7 +16,8 @@ PAUSED = "Paused"
 class Draft:
     """Starts from what `obj` says now; in metav1's shape, where a condition names the generation that it is of.
 
-    `tell` is the type of the event that says so once: not again while status and reason stay the same.
+    `tell` is the type of the event that says the same: once, until status, reason or message are others. With
+    `progress` the message changes as things go on, and is no news as long as status and reason stay.
     """
 
     obj: Object
@@ -27,19 +28,28 @@ class Draft:
     def __post_init__(self) -> None:
         self.conditions = list(dig(self.obj, "status.conditions", []))
 
-    def true(self, type_: str, reason: str = "", message: str = "", *, tell: str = "") -> None:
-        self.condition(type_, "True", reason, message, tell=tell)
+    def true(self, type_: str, reason: str = "", message: str = "", *, tell: str = "", progress: bool = False) -> None:
+        self.condition(type_, "True", reason, message, tell=tell, progress=progress)
 
-    def false(self, type_: str, reason: str, message: str, *, tell: str = "") -> None:
-        self.condition(type_, "False", reason, message, tell=tell)
+    def false(self, type_: str, reason: str, message: str, *, tell: str = "", progress: bool = False) -> None:
+        self.condition(type_, "False", reason, message, tell=tell, progress=progress)
 
     def condition(
-        self, type_: str, status: str, reason: str, message: str = "", *, severity: str | None = None, tell: str = ""
+        self,
+        type_: str,
+        status: str,
+        reason: str,
+        message: str = "",
+        *,
+        severity: str | None = None,
+        tell: str = "",
+        progress: bool = False,
     ) -> None:
         message = shortened(message)
         before = get_condition(dig(self.obj, "status.conditions", []), type_) or {}
-        if tell and (before.get("status"), before.get("reason")) != (status, reason):
-            self.notices.append(Notice(reason, message or reason, tell))
+        same = (before.get("status"), before.get("reason") or "") == (status, reason)
+        if tell and not (same and (progress or (before.get("message") or "") == message)):
+            self.notices.append(Notice(reason, message or reason, tell, type_))
         self.conditions = set_condition(
             self.conditions,
             type_,
@@ -79,8 +89,10 @@ class Draft:
 class Verdict(Draft):
     """In Cluster API's v1beta1 shape: with severities, without generations, `Ready` telling of all others."""
 
-    def false(self, type_: str, reason: str, message: str, severity: str = "Info", *, tell: str = "") -> None:
-        self.condition(type_, "False", reason, message, severity=severity, tell=tell)
+    def false(
+        self, type_: str, reason: str, message: str, severity: str = "Info", *, tell: str = "", progress: bool = False
+    ) -> None:
+        self.condition(type_, "False", reason, message, severity=severity, tell=tell, progress=progress)
 
     @property
     def generation(self) -> None:

@@ -60,6 +60,11 @@ class Outcome:
         return [entry for entry in self.entries if entry.error and entry.status != KEPT]
 
     @property
+    def listed_drift(self) -> list[str]:
+        """As a status lists it."""
+        return [str(drift) for drift in self.drift[:20]]
+
+    @property
     def taken(self) -> list[str]:
         """Objects that were there before and nobody's by their marks, with who wrote them."""
         return [f"{entry} ({held.manager})" for entry, held in self.held if not held.field]

@@ -106,3 +106,16 @@ def test_what_stays_on_purpose_is_told(world: World) -> None:
     assert f"ConfigMap {world.namespace}/marked" in told
     assert f"ConfigMap {world.namespace}/theirs" in told
     assert f"ConfigMap {world.namespace}/a" not in told
+
+
+@pytest.mark.parametrize(("drift", "times"), [("repair", 2), ("report", 1)])
+def test_drift_is_told_though_the_status_stays(world: World, drift: str, times: int) -> None:
+    """Each repair is news; a difference that is only reported is none while it stays."""
+    world.secret()
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]), policy={"drift": drift})
+    world.settle()
+    for _ in range(2):
+        world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"k": "changed"}})
+        world.resync()
+    told = events(world)["DriftFound"]
+    assert (told["count"], told["type"]) == (times, "Warning")

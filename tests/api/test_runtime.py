@@ -29,9 +29,9 @@ class Fails:
         raise self.error
 
 
-def function(*effects: Any, status: Object | None = None) -> Function[None]:
+def function(*effects: Any, status: Object | None = None, notices: tuple[Notice, ...] = ()) -> Function[None]:
     def decide(_observed: None, _now: datetime) -> Decision:
-        return Decision(tuple(effects), status or {"ready": True})
+        return Decision(tuple(effects), status or {"ready": True}, notices)
 
     return Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
 
@@ -74,6 +74,39 @@ def test_an_unchanged_status_is_not_written(clients: Clients, management: Client
     assert first["status"]["ready"] is True
     assert function().handle(clients, event).status == 204
     assert management.get(KIND_CLUSTER, key)["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+def recorded(client: Client, namespace: str) -> list[tuple[str, int]]:
+    """Message and count of each event, the oldest first."""
+    return [(event["message"], event["count"]) for event in client.list(EVENTS, namespace)]
+
+
+def test_an_event_is_recorded_though_the_status_stays(clients: Clients, management: Client, primary: Object) -> None:
+    namespace, event = primary["metadata"]["namespace"], change_event(primary, "update", source="/test")
+    for _ in range(2):
+        assert function().handle(clients, event).status == 204
+    assert function(notices=(Notice("Drift", "it was changed"),)).handle(clients, event).status == 204
+    assert recorded(management, namespace) == [("it was changed", 1)]
+
+
+def test_an_event_that_comes_again_is_counted(clients: Clients, management: Client, primary: Object) -> None:
+    namespace, event = primary["metadata"]["namespace"], change_event(primary, "update", source="/test")
+    for _ in range(3):
+        function(notices=(Notice("Drift", "it was changed"), Notice("Drift", "changed again"))).handle(clients, event)
+    assert sorted(recorded(management, namespace)) == [("changed again", 3), ("it was changed", 3)]
+
+
+@pytest.mark.parametrize("name", ["x" * 253, f"{'x' * 235}.{'y' * 17}"])
+def test_objects_of_any_name_have_events(clients: Clients, management: Client, namespace: str, name: str) -> None:
+    body = {
+        "apiVersion": KIND_CLUSTER.api_version,
+        "kind": "KINDCluster",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"clusterName": "p"},
+    }
+    event = change_event(management.create(KIND_CLUSTER, body), "update", source="/test")
+    assert function(notices=(Notice("Seen", "there"),)).handle(clients, event).status == 204
+    assert recorded(management, namespace) == [("there", 1)]
 
 
 def test_effects_on_the_same_object_follow_each_other(clients: Clients, management: Client, primary: Object) -> None:

@@ -175,7 +175,7 @@ def test_rights_of_a_function() -> None:
         "f", (Watch(CLUSTER), Watch(SECRET, reference=True)), rules=(Rule("", ("secrets",), ("create",)),)
     )
     assert rbac.rules(triggers) == [
-        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "create", "patch"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
         {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters/status"], "verbs": ["patch"]},
