@@ -16,19 +16,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from .client import Client
 from .credentials import Credentials
-from .resources import dig
+from .loading_rules import Kubeconfig, KubeconfigError, default_files, load, named, parse
+
+__all__ = ["KubeconfigError", "from_kubeconfig", "inline", "management", "opened", "workload"]
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_LIVES = 60.0
 """Seconds until a service account's token is read again; the kubelet rotates it."""
-
-
-class KubeconfigError(Exception):
-    """A kubeconfig that cannot be used; the message says what is wrong with it and never quotes its content."""
 
 
 _FORBIDDEN_USER = {
@@ -46,18 +42,22 @@ def management() -> Client:
 
     Raises `KubeconfigError`.
     """
-    named = os.environ.get("KUBECONFIG")
-    if not named and os.environ.get("KUBERNETES_SERVICE_HOST"):
+    if not os.environ.get("KUBECONFIG") and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return Client(_in_cluster())
-    return from_kubeconfig(named or str(Path.home() / ".kube" / "config"))
+    return opened(load(default_files()))
 
 
 def from_kubeconfig(path: str) -> Client:
     """A client for a kubeconfig file of the user's own. Raises `KubeconfigError`."""
+    return opened(load([Path(path)]))
+
+
+def opened(kubeconfig: Kubeconfig) -> Client:
+    """A client for the context in use of the user's own kubeconfig. Raises `KubeconfigError`."""
     try:
-        credentials = inline(Path(path).read_bytes())
-    except (OSError, KubeconfigError):
-        credentials = _by_library(path)
+        credentials = _inline(kubeconfig.document, kubeconfig.context)
+    except KubeconfigError:
+        credentials = _by_library(kubeconfig)
     return _client(credentials)
 
 
@@ -74,15 +74,14 @@ def inline(kubeconfig: bytes) -> Credentials:
 
     Raises `KubeconfigError`.
     """
-    try:
-        document = yaml.safe_load(kubeconfig)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise KubeconfigError("kubeconfig is not valid YAML") from error
-    if not isinstance(document, dict):
-        raise KubeconfigError("kubeconfig is not a mapping")
-    context = _named(document, "contexts", document.get("current-context"), "context")
-    cluster = _named(document, "clusters", context.get("cluster"), "cluster")
-    user = _named(document, "users", context.get("user"), "user")
+    document = parse(kubeconfig)
+    return _inline(document, document.get("current-context"))
+
+
+def _inline(document: Mapping[str, Any], used: Any) -> Credentials:
+    context = named(document, "contexts", used, "context")
+    cluster = named(document, "clusters", context.get("cluster"), "cluster")
+    user = named(document, "users", context.get("user"), "user")
     server = str(cluster.get("server", ""))
     if not server.startswith(("https://", "http://")):
         raise KubeconfigError(f"kubeconfig cluster {context.get('cluster')!r} has no http(s) server")
@@ -108,15 +107,6 @@ def _client(credentials: Credentials, *, attempts: int = 3, cluster: str = "mana
         return Client(credentials, attempts=attempts, cluster=cluster)
     except (ssl.SSLError, ValueError) as error:
         raise KubeconfigError(f"kubeconfig holds certificates or keys that cannot be used: {error}") from error
-
-
-def _named(document: Mapping[str, Any], section: str, name: Any, field: str) -> Mapping[str, Any]:
-    for entry in document.get(section) or []:
-        if isinstance(entry, dict) and entry.get("name") == name:
-            value = dig(entry, (field,))
-            if isinstance(value, dict):
-                return value
-    raise KubeconfigError(f"kubeconfig has no {field} named {name!r}")
 
 
 def _data(section: Mapping[str, Any], field: str) -> bytes:
@@ -147,16 +137,16 @@ def _rotated(file: Path) -> Callable[[], str]:
     return present
 
 
-def _by_library(path: str) -> Credentials:
-    """Whatever else a kubeconfig of the user's may hold: files, exec plugins, auth providers, several paths."""
+def _by_library(kubeconfig: Kubeconfig) -> Credentials:
+    """Whatever else a kubeconfig of the user's may hold: files, exec plugins, auth providers."""
     from kubernetes.client import Configuration
-    from kubernetes.config import ConfigException, load_kube_config
+    from kubernetes.config import ConfigException, load_kube_config_from_dict
 
     configuration = Configuration()
     try:
-        load_kube_config(config_file=path, client_configuration=configuration)
+        load_kube_config_from_dict(kubeconfig.document, context=kubeconfig.context, client_configuration=configuration)
     except ConfigException as error:
-        raise KubeconfigError(f"{path}: {error}") from error
+        raise KubeconfigError(f"{kubeconfig}: {error}") from error
 
     def token() -> str:
         # Asking goes through the library's hook, which refreshes what has expired.

@@ -13,6 +13,7 @@ import yaml
 from shared.certificates import Authority
 from shared.kube import connect
 from shared.kube.connect import KubeconfigError, inline
+from shared.kube.loading_rules import load
 
 CA = Authority.generate("test")
 CLIENT = CA.issue("admin", ["system:masters"])
@@ -99,7 +100,7 @@ def test_the_users_own_kubeconfig_may_run_a_plugin(tmp_path: Path) -> None:
     execute = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
     file = tmp_path / "config"
     file.write_bytes(kubeconfig({"exec": execute}, **{"certificate-authority": str(ca)}))
-    credentials = connect._by_library(str(file))
+    credentials = connect._by_library(load([file]))
     assert credentials.token is not None
     assert credentials.token() == "minted"
     assert credentials.authority == CA.cert_pem
