@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from events.capture import Recording
     from shared.kube import Client
 
+_FIRST_LISTS = 60.0
+"""Seconds: how long the first list of every kind is waited for, before the user is told that changes are recorded."""
 LONGEST_WAIT = 31.0
 """Seconds: waits up to this are part of the way somewhere, a longer one is for what a person has to mend."""
 
@@ -39,6 +41,7 @@ def capture(
             folder, connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig))), catalog.triggers()
         )
         recording.start()
+        recording.wait_synced(_FIRST_LISTS)
         out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
         until_signal(seconds)
         result = recording.stop()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -29,6 +28,7 @@ from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
 from shared.runtime import Answer
 from tests.support.accounts import as_account
 from tests.support.releases import write_release
+from tests.support.until import until
 from tests.support.world import ADDON, World
 
 EVENT = Resource("", "v1", "Event", "events")
@@ -401,14 +401,15 @@ def reader(cloud: Cloud, plane: Path) -> bytes:
 
 def await_reader(client: Client) -> None:
     """The authorizer learns of roles a moment later."""
-    deadline = time.monotonic() + 20
-    while True:
+
+    def may_read() -> bool:
         try:
             list(client.list(SERVICE))
-            return
         except ApiError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+            return False
+        return True
+
+    until(may_read, "the rights")
 
 
 def test_with_the_rights_of_the_generated_role(going: World, cloud: Cloud, kubeconfig: Path) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from shared.kube.crds import CRD
 from shared.releases.origin import of_stack
 from shared.runtime import Answer
 from tests.support.releases import archive, config_map, write_release
+from tests.support.until import until
 from tests.support.world import ADDON, World
 
 EVENT = Resource("", "v1", "Event", "events")
@@ -364,11 +364,8 @@ def test_crd_and_its_object_in_one_chart(world: World) -> None:
     assert world.client.get(widgets, Key(metadata["namespace"], "w"))
     world.cluster(write_release(world.releases, "v2", [world.map("a")]))
     world.settle()
-    for _ in range(50):  # the server ends a CRD's objects first, in its own time
-        if world.client.find(CRD, Key("", f"widgets.{group}")) is None:
-            break
-        time.sleep(0.1)
-    assert world.client.find(CRD, Key("", f"widgets.{group}")) is None
+    # The server ends a CRD's objects first, in its own time.
+    until(lambda: world.client.find(CRD, Key("", f"widgets.{group}")) is None, "the CRD gone")
 
 
 def test_namespace_that_the_chart_takes_for_granted(world: World) -> None:

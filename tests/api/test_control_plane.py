@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -282,15 +281,14 @@ def test_stop_order(directory: Path, run: Callable[..., Status]) -> None:
         watch.sendall(f"GET {NAMESPACES}?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert watch.recv(100).startswith(b"HTTP/1.1 200")
         stopping = threading.Thread(target=stop, args=(instance,))
-        began = time.monotonic()
         stopping.start()
         while member(running, "kube-apiserver").alive():
             assert member(running, "etcd").alive()
-        stopping.join(3)
+        stopping.join(60)
         assert not stopping.is_alive()
-        assert time.monotonic() - began < 6
     assert not processes_of(directory)
     said = (instance / "logs" / "keeper.log").read_text()
+    assert "ignores SIGTERM" not in said, "the API server waited for the watch until it was killed"
     assert said.index("told to stop") < said.index("kube-apiserver has ended") < said.index("etcd has ended")
 
 
@@ -318,8 +316,8 @@ def script(path: Path, text: str) -> Path:
         ("kube-apiserver", 'exec {real} "$@" --no-such-flag', "unknown flag: --no-such-flag"),
         ("etcd", 'exec {real} "$@" --no-such-flag', "no-such-flag"),
         ("etcd", "exit 3", "ended by itself with status 3"),
-        ("kube-apiserver", "exec sleep 600", "was not ready within 1 s"),
-        ("kube-apiserver", "sleep 600", "was not ready within 1 s"),
+        ("kube-apiserver", "exec sleep 600", "was not ready within "),
+        ("kube-apiserver", "sleep 600", "was not ready within "),
     ],
 )
 def test_failed_start(
@@ -334,7 +332,7 @@ def test_failed_start(
     instance = directory / "a"
     fake = script(directory / "fake", text.format(real=servers[broken]))
     with pytest.raises(ControlPlaneError, match=reason) as caught:
-        run(instance, binaries={**servers, broken: fake}, timeout=1)
+        run(instance, binaries={**servers, broken: fake}, timeout=1 if "sleep" in text else 60)
     assert str(instance) in str(caught.value)
     assert str(instance / "logs" / f"{broken}.log") in str(caught.value)
     assert status(instance).phase == "failed"
@@ -429,7 +427,7 @@ def test_kill_with_controllers(victim: str, directory: Path, run: Callable[..., 
     ("broken", "text", "reason"),
     [
         ("kwok", "exit 3", "kwok ended by itself with status 3"),
-        ("kube-controller-manager", "exec sleep 600", "kube-controller-manager was not ready within 8 s"),
+        ("kube-controller-manager", "exec sleep 600", "kube-controller-manager was not ready within 30 s"),
     ],
 )
 def test_controller_that_does_not_start(
@@ -437,5 +435,5 @@ def test_controller_that_does_not_start(
 ) -> None:
     fake = script(directory / "fake", text)
     with pytest.raises(ControlPlaneError, match=reason):
-        run(directory / "a", binaries={**servers, broken: fake}, controllers=True, timeout=8)
+        run(directory / "a", binaries={**servers, broken: fake}, controllers=True, timeout=30)
     until(lambda: not processes_of(directory))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER
 from shared.event import change_event
 from shared.kube import Client, Key, Object
+from tests.support.until import until
 
 HTTP = urllib3.PoolManager(retries=urllib3.Retry(0, read=0))
 
@@ -196,21 +196,17 @@ def test_server_ends_with_its_parent(tmp_path: Path) -> None:
     program = (
         "import os, sys, time; from pathlib import Path; from infra.local.functions_server import FunctionsServer\n"
         "s = FunctionsServer(os.environ, Path(sys.argv[1])); s.start()\n"
-        "print(s.process.pid, flush=True); time.sleep(60)"
+        "print(s.process.pid, s.url, flush=True); time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log")], stdout=subprocess.PIPE)
     assert parent.stdout is not None
-    child = int(parent.stdout.readline())
+    child, url = parent.stdout.readline().decode().split()
     try:
-        time.sleep(1.5)
+        assert HTTP.request("GET", url, timeout=60.0).status, "the worker answers"
         parent.kill()
         parent.wait()
-        for _ in range(100):
-            if not Path(f"/proc/{child}").exists():
-                return
-            time.sleep(0.1)
-        pytest.fail("functions-framework outlived its parent")
+        until(lambda: not Path(f"/proc/{child}").exists(), "the end of functions-framework")
     finally:
         parent.stdout.close()
         if Path(f"/proc/{child}").exists():
-            os.killpg(child, signal.SIGKILL)
+            os.killpg(int(child), signal.SIGKILL)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -58,17 +57,20 @@ def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
         again = run("up", "--dir", folder)
         assert again.returncode == 1
         assert "already" in again.stderr
-        recording = subprocess.Popen([*CLI, "capture", str(tmp_path / "capture"), "--dir", str(folder)])
-        time.sleep(2)
+        capture = [*CLI, "capture", str(tmp_path / "capture"), "--dir", str(folder)]
+        recording = subprocess.Popen(capture, stdout=subprocess.PIPE, text=True)
+        assert recording.stdout is not None
+        assert any("ends it" in line for line in recording.stdout), "it ended before it recorded"
         manifest = tmp_path / "cluster.yaml"
         manifest.write_text(
             "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: c, namespace: default}\n"
             "spec: {clusterNetwork: {serviceDomain: cluster.local}}\n"
         )
         subprocess.run([kubectl, "--kubeconfig", state["kubeconfig"], "apply", "-f", manifest], check=True)
-        time.sleep(2)
+        until(lambda: list((tmp_path / "capture/events").glob("*-cluster-add-default-c.json")), "the Cluster's event")
         recording.send_signal(signal.SIGINT)
-        assert recording.wait(20) == 0
+        recording.communicate(timeout=60)
+        assert recording.returncode == 0
         inputs = list(yaml.safe_load_all((tmp_path / "capture" / "inputs.yaml").read_text()))
         assert [(doc["kind"], doc["metadata"]["name"]) for doc in inputs] == [("Cluster", "c")]
         replayed = run("replay", tmp_path / "capture", "--dir", folder, "--double", "--shuffle", "7")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
-import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,22 +24,46 @@ from infra.control_plane.binaries import locate
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
 from shared.event import Event
-from shared.kube import Client, Key, dig
+from shared.kube import Client, Key, Resource, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.objects import create_local_cluster
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
+_OPEN_WATCH = re.compile(
+    r'apiserver_longrunning_requests\{.*,group="(.*?)",resource="(.*?)",.*,verb="WATCH",.*\} (\d+)',
+)
 
-def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subprocess.Popen[bytes]:
-    """Knative's adapter for what the functions declare, in one of its two modes."""
-    watched = {
+
+def selectors(*, reference: bool) -> dict[Resource, str]:
+    """What the adapter has to watch in one of its two modes."""
+    return {
         watch.resource: watch.selector
         for triggers in catalog.triggers().values()
         for watch in triggers.watches
         if watch.reference == reference
     }
+
+
+def watches(client: Client) -> Counter[tuple[str, str]]:
+    """How many watches of each group and resource are open, as the API server itself counts them."""
+    found: Counter[tuple[str, str]] = Counter()
+    for line in client.text("/metrics").splitlines():
+        if match := _OPEN_WATCH.match(line):
+            found[match[1], match[2]] += int(match[3])
+    return found
+
+
+def watched_since(client: Client, before: Counter[tuple[str, str]]) -> bool:
+    """True once both adapters watch. They say so nowhere, and send nothing of what was there before."""
+    wanted = Counter((r.group, r.plural) for mode in (False, True) for r in selectors(reference=mode))
+    return watches(client) >= before + wanted
+
+
+def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subprocess.Popen[bytes]:
+    """Knative's adapter for what the functions declare, in one of its two modes."""
+    watched = selectors(reference=reference)
     resources = [
         {"gvr": {"Group": r.group, "Version": r.version, "Resource": r.plural}} | ({"selector": s} if s else {})
         for r, s in watched.items()
@@ -61,7 +86,11 @@ def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subpr
 
 @pytest.fixture
 def seen(
-    kubeconfig: Path, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    management: Client,
+    kubeconfig: Path,
+    object_store: ObjectStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[list[tuple[str, Event, Answer]]]:
     """Functions, ingress and both adapters run; what was delivered is in the list."""
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
@@ -78,11 +107,12 @@ def seen(
     )
     ingress = Ingress(dispatcher.submit, port=0)
     ingress.start()
+    before = watches(management)
     adapters = [
         adapter(kubeconfig, ingress.url, tmp_path / f"adapter-{reference}.log", reference=reference)
         for reference in (False, True)
     ]
-    time.sleep(3)  # the adapter says nowhere that its watches are open, and sends nothing of what was there before
+    until(lambda: watched_since(management, before), "the adapters' watches")
     try:
         yield delivered
     finally:

@@ -31,7 +31,7 @@ from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD
 from shared.storage import ObjectStore
-from tests.knative.test_adapter import adapter
+from tests.knative.test_adapter import adapter, watched_since, watches
 from tests.support.objects import create_local_cluster
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
@@ -203,13 +203,14 @@ def test_the_whole_job_through_the_broker(
         start(stack, "filter", folder, tmp_path / "filter.log", **more)
         for url in (f"http://127.0.0.1:{DISPATCHER}", ingress, filters):
             until(answering(url), f"{url} answers", told=logged(tmp_path / "dispatcher.log"))
+        before = watches(client)
         for reference in (False, True):
             process = adapter(
                 control_plane.kubeconfig(folder), sink, tmp_path / f"adapter-{reference}.log", reference=reference
             )
             stack.callback(process.wait)
             stack.callback(process.kill)
-        time.sleep(3)
+        until(lambda: watched_since(client, before), "the adapters' watches")
 
         key, addon_key = Key("default", "demo"), Key("default", "cluster-addon-demo")
         first = write_release(tmp_path / "releases", "v1", [config_map("a"), config_map("b")])

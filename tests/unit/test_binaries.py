@@ -17,6 +17,7 @@ import pytest
 
 from infra.control_plane import binaries, modules, once
 from infra.control_plane.binaries import Archive, BinaryNotFound, locate
+from tests.support.until import logged, until
 
 SCRIPT = b"#!/bin/sh\necho archived\n"
 PINNED = binaries.ARCHIVES
@@ -26,7 +27,7 @@ while [ "$1" != -o ]; do shift; done
 echo "go: downloading example.com/module v1" >&2
 echo "example.com/package" >&2
 echo built >> "$(dirname "$0")/calls"
-sleep "${FAKE_GO_SECONDS:-0}"
+while [ -n "$FAKE_GO_WAITS_FOR" ] && [ ! -e "$FAKE_GO_WAITS_FOR" ]; do sleep 0.02; done
 [ -z "$FAKE_GO_FAILS" ] || { echo "undefined: everything" >&2; exit 1; }
 echo "$3" > "$2"
 """
@@ -272,24 +273,39 @@ def test_runs_that_start_together(served: tuple[Path, str], tmp_path: Path) -> N
     assert (tmp_path / "requests").read_text() == "/v9.tar.gz\n"
 
 
-def test_builds_that_start_together(go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes, not threads: one builds, the others wait and say so."""
-    monkeypatch.setenv("FAKE_GO_SECONDS", "1")
-    get = "locate(['helm'], progress=print, archives=())['helm']"
-    code = f"from infra.control_plane.binaries import locate; print({get})"
-    runs = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    outputs = [run.communicate(timeout=30)[0] for run in runs]
-    assert [run.returncode for run in runs] == [0, 0, 0]
+def test_builds_that_start_together(go: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes, not threads: one builds, which takes until the others say that they wait."""
+    may_end, log = tmp_path / "may-end", tmp_path / "log"
+    monkeypatch.setenv("FAKE_GO_WAITS_FOR", str(may_end))
+    code = (
+        "from functools import partial; from infra.control_plane.binaries import locate\n"
+        "print(locate(['helm'], progress=partial(print, flush=True), archives=())['helm'])"
+    )
+    with log.open("ab") as output:
+        runs = [subprocess.Popen([sys.executable, "-c", code], stdout=output) for _ in range(3)]
+    waiting = "waiting for another run that builds helm"
+    until(lambda: log.read_text().count(waiting) == 2, "two that wait", told=logged(log))
+    may_end.touch()
+    assert [run.wait(60) for run in runs] == [0, 0, 0]
     assert go.read_text() == "built\n"
-    assert sum("waiting for another run that builds helm" in output for output in outputs) == 2
+    assert log.read_text().count(waiting) == 2
     assert left(cache) == ["helm"]
 
 
-def test_build_reports(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_GO_SECONDS", "0.5")
-    monkeypatch.setattr(binaries, "REPORT_EVERY", 0.2)
-    locate(["ingress"], progress=lines)
-    assert "1 packages compiled, now example.com/package" in lines.text
+def test_build_reports(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build goes on until its first report is there."""
+    report, may_end = "1 packages compiled, now example.com/package", tmp_path / "may-end"
+    monkeypatch.setenv("FAKE_GO_WAITS_FOR", str(may_end))
+    monkeypatch.setattr(binaries, "REPORT_EVERY", 0.05)
+    lines: list[str] = []
+
+    def progress(line: str) -> None:
+        lines.append(line)
+        if report in line:
+            may_end.touch()
+
+    locate(["ingress"], progress=progress)
+    assert any(report in line for line in lines)
 
 
 def test_failed_build(go: Path, cache: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,7 @@
-"""YAML means what sigs.k8s.io/yaml takes it for, and hostile documents end in an error soon."""
+"""YAML means what sigs.k8s.io/yaml takes it for, and hostile documents end in an error at a limit."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -88,10 +87,8 @@ def merging(merged: list[str]) -> str:
     ],
 )
 def test_refused(text: str, words: str) -> None:
-    started = time.monotonic()
     with pytest.raises(yamls.YAMLError, match=words):
         yamls.load(text)
-    assert time.monotonic() - started < 5
 
 
 def test_the_limit_is_of_all_documents() -> None:

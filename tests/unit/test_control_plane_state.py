@@ -104,12 +104,12 @@ def test_stop_spares_whoever_has_the_pid_now(tmp_path: Path) -> None:
 
 
 def test_stop_kills_what_the_keeper_left(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "5"]) as left:
+    with subprocess.Popen(["sleep", "600"]) as left:
         process = Process.of(left.pid)
         assert process
         State("ready", keeper=stranger(), servers={"etcd": process}).write(tmp_path / "state.json")
         control_plane.stop(tmp_path)
-        assert left.wait(1) == -signal.SIGTERM
+        assert left.wait(60) == -signal.SIGTERM
 
 
 def test_stop_escalates(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_stop_escalates(tmp_path: Path) -> None:
         stubborn.stdout.readline()
         State("ready", keeper=Process.of(stubborn.pid)).write(tmp_path / "state.json")
         control_plane.stop(tmp_path, timeout=0.2)
-        assert stubborn.wait(1) == -signal.SIGKILL
+        assert stubborn.wait(60) == -signal.SIGKILL
 
 
 def test_a_zombie_is_not_alive() -> None:
@@ -134,7 +134,7 @@ def test_spawned_dies_with_its_parent(tmp_path: Path) -> None:
         "print(child.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     output = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "log"], stdout=subprocess.PIPE, check=False, timeout=10
+        [sys.executable, "-c", code, tmp_path / "log"], stdout=subprocess.PIPE, check=False, timeout=60
     ).stdout
     for _ in range(200):
         if not Process.of(int(output)):
@@ -178,7 +178,7 @@ def test_a_held_port_can_be_shared_with_a_server_and_taken_again() -> None:
         server.bind(address)
         server.listen()
         for _ in range(20):  # none is lost to the socket that does not listen
-            with socket.create_connection(address, timeout=1), server.accept()[0]:
+            with socket.create_connection(address, timeout=60), server.accept()[0]:
                 pass
         with ports.hold(address[1]) as second:
             assert second.getsockname() != address
@@ -204,7 +204,7 @@ def test_second_keeper_refuses(tmp_path: Path) -> None:
     ]
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert refused.returncode == LOCKED
     assert str(tmp_path) in refused.stderr
     assert control_plane.status(tmp_path).phase == "absent"

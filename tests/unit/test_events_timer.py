@@ -28,7 +28,7 @@ def test_again_and_again_also_after_a_failure() -> None:
     timer = Timer(submit, every=0.01)
     timer.start()
     try:
-        events = [taken.get(timeout=10) for _ in range(3)]
+        events = [taken.get(timeout=60) for _ in range(3)]
     finally:
         timer.stop()
     assert {(event.type, event.data["everything"]) for event in events} == {(PING, True)}
@@ -50,7 +50,7 @@ def test_functions_that_a_timer_starts_hear_of_it() -> None:
     forwarder = _forwarder(deliver, timer=0.01)
     forwarder.start()
     try:
-        function, event = called.get(timeout=10)
+        function, event = called.get(timeout=60)
     finally:
         forwarder.stop()
     assert (function, TRIGGERS.key(event) is not None) == ("release_prune", True)

@@ -41,7 +41,8 @@ def _functions(url: str) -> None:
 
 
 def _shorter(seconds: Any) -> Any:
-    return tuple(map(_shorter, seconds)) if isinstance(seconds, tuple) else seconds / 100
+    """A connection is made at once or not at all: only the wait for the answer is shortened."""
+    return (seconds[0], _shorter(seconds[1])) if isinstance(seconds, tuple) else seconds / 100
 
 
 @pytest.mark.parametrize("ask", [_kubernetes, _releases, _storage, _functions])
@@ -55,4 +56,4 @@ def test_14_calls_have_timeouts(ask: Callable[[str], None], monkeypatch: pytest.
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
     with ThreadPoolExecutor(1) as pool, socket.create_server(("127.0.0.1", 0)) as silent:
-        pool.submit(ask, f"http://127.0.0.1:{silent.getsockname()[1]}").result(timeout=30)
+        pool.submit(ask, f"http://127.0.0.1:{silent.getsockname()[1]}").result(timeout=60)

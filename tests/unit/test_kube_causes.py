@@ -15,7 +15,9 @@ from shared.kube import Client, Unavailable
 from shared.kube.causes import cause
 from shared.kube.credentials import Credentials
 
-SILENT = (0.5, 0.3)
+LONG = 60.0
+SHORT = 0.3
+"""Seconds: how long an answer is waited for that comes, and for one that never does."""
 
 
 @contextmanager
@@ -36,7 +38,7 @@ def server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(5)
+    thread.join(LONG)
 
 
 def hang_up(connection: socket.socket) -> None:
@@ -50,7 +52,6 @@ def break_off(connection: socket.socket) -> None:
 
 def say_nothing(connection: socket.socket) -> None:
     connection.recv(65536)
-    connection.settimeout(5)
     connection.recv(65536)  # until the client gives up
 
 
@@ -59,8 +60,8 @@ def speak_no_tls(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
 
 
-def message(host: str) -> str:
-    client = Client(Credentials(host), timeout=SILENT, attempts=1)
+def message(host: str, read: float = LONG) -> str:
+    client = Client(Credentials(host), timeout=(LONG, read), attempts=1)
     with closing(client), pytest.raises(Unavailable) as caught:
         client.request("GET", "/api")
     assert not any(word in str(caught.value) for word in ("Pool", "object at", "urllib3", "Errno"))
@@ -78,7 +79,8 @@ def message(host: str) -> str:
 )
 def test_no_answer(answer: Callable[[socket.socket], None], scheme: str, words: str) -> None:
     with server(answer) as address:
-        assert message(f"{scheme}://{address}").startswith(f"{scheme}://{address} does not answer: {words}")
+        read = SHORT if answer is say_nothing else LONG
+        assert message(f"{scheme}://{address}", read).startswith(f"{scheme}://{address} does not answer: {words}")
 
 
 def test_nobody_there() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -175,11 +174,10 @@ def _zeros(size: int, given: list[int]) -> Iterator[bytes]:
 
 
 def test_endless_file_is_refused_early() -> None:
-    given, began = [0], time.monotonic()
+    given = [0]
     with pytest.raises(SourceError, match="too large"):
         list(receive([File("zeros", _zeros(10 * 1024 * MIB, given))], Limits(file=8 * MIB)))
     assert given[0] <= 9 * MIB
-    assert time.monotonic() - began < 2
 
 
 def test_announced_size_is_refused_before_the_first_byte() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from infra.object_store import HOST, listen, start, wait_ready
+from tests.support.until import until
 
 
 def test_stop_ends_the_process() -> None:
@@ -25,10 +25,7 @@ def test_ends_with_the_process_that_started_it() -> None:
     code = "import infra.object_store as o, os; s = o.start(); print(s.process.pid, flush=True); os._exit(1)"
     parent = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
     child = int(parent.stdout)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and _runs(child):
-        time.sleep(0.05)
-    assert not _runs(child)
+    until(lambda: not _runs(child), "the end of the server")
 
 
 def test_port_on_the_command_line() -> None:
