@@ -1,17 +1,21 @@
-"""Conditions in CEL, the Common Expression Language: one expression over named objects, true or false."""
+"""Conditions in CEL, the Common Expression Language: one expression over named objects, true or false.
+
+Expressions come from releases, and an evaluation can neither be interrupted nor shared with other threads. So they run
+in a worker process with limits.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
+
+from . import sandbox
+from .sandbox import LimitExceeded, Limits
 
 MAX_LENGTH = 8192
 """Characters of one expression."""
 
-
-_LOCAL = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
-"""Variables that a macro binds itself, `x` in `list.exists(x, ...)`; the library names them with the others."""
+LIMITS = Limits(cpu=1, wall=10.0, memory=128)
 
 
 class ExpressionError(ValueError):
@@ -24,31 +28,21 @@ class NotYet(Exception):
 
 def variables(expression: str) -> list[str]:
     """The names that an expression needs bound. Raises `ExpressionError` for one that does not compile."""
-    import cel
-
-    if len(expression) > MAX_LENGTH:
-        raise ExpressionError(f"an expression of {len(expression)} characters, {MAX_LENGTH} are allowed")
-    try:
-        named = set(cel.compile(expression).variables())
-    except ValueError as error:
-        raise ExpressionError(" ".join(str(error).split())) from error
-    return sorted(named - set(_LOCAL.findall(expression)))
+    names: list[str] = _call("variables", expression)
+    return names
 
 
 def evaluate(expression: str, objects: Mapping[str, Any]) -> bool:
     """The truth of an expression. Raises `ExpressionError`, or `NotYet` for a field or list item that is missing."""
-    import cel
+    return bool(_call("evaluate", expression, dict(objects)))
 
-    unbound = [name for name in variables(expression) if name not in objects]
-    if unbound:
-        bound = ", ".join(objects) or "none"
-        raise ExpressionError(f"{expression!r} uses {', '.join(unbound)}; the objects listed for it are: {bound}")
+
+def _call(function: str, expression: str, *more: Any) -> Any:
+    if len(expression) > MAX_LENGTH:
+        raise ExpressionError(f"an expression of {len(expression)} characters, {MAX_LENGTH} are allowed")
     try:
-        result = cel.evaluate(expression, dict(objects))
-    except (KeyError, IndexError) as error:
-        raise NotYet(f"{expression!r}: nothing at {error}") from error
-    except Exception as error:  # types that do not fit, unknown functions, division by zero
-        raise ExpressionError(f"{expression!r}: {' '.join(str(error).split())}") from error
-    if not isinstance(result, bool):
-        raise ExpressionError(f"{expression!r} gives {type(result).__name__}, true or false is needed")
-    return result
+        return sandbox.call(
+            f"shared.cel_library:{function}", expression, *more, limits=LIMITS, raises=(ExpressionError, NotYet)
+        )
+    except LimitExceeded as error:
+        raise ExpressionError(f"{expression!r} {error}, and was ended") from error

@@ -8,10 +8,12 @@ from typing import Any
 
 from ..kube.resources import Object
 from .archive import folder, inspect, pack
-from .engine import NAMESPACE, RELEASE_NAME, Manifest, needs_cluster_facts, render
+from .engine import NAMESPACE, RELEASE_NAME, needs_cluster_facts, render, uses_lookup
 from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
-from .manifests import Identity, Wave, hooks_of, identity, parse, waves
+from .lookup import LiveCluster
+from .manifests import Identity, Manifest, Wave, hooks_of, identity, waves
 from .program import find_helm, provide_helm
+from .sandboxed import parse
 from .values import render_values
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "ChartError",
     "HelmMissing",
     "Identity",
+    "LiveCluster",
     "Manifest",
     "ManifestError",
     "RenderError",
@@ -39,6 +42,7 @@ __all__ = [
     "render",
     "render_addon",
     "render_values",
+    "uses_lookup",
     "waves",
 ]
 
@@ -55,11 +59,15 @@ def render_addon(
     kube_version: str | None,
     api_versions: Sequence[str] = (),
     helm: Callable[[], Path] | None = None,
+    live: LiveCluster | None = None,
 ) -> list[Object]:
     """The objects of an addon chart for the cluster in `context`.
 
-    Without a template the chart's defaults hold. Raises ChartError.
+    Without a template the chart's defaults hold; without a live cluster, lookups find nothing. Raises ChartError, and
+    ApiError where the live cluster does not answer.
     """
     values = {} if values_template is None else render_values(values_template, context, name=values_name)
-    manifests = render(chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm)
-    return parse(manifests, default_namespace=NAMESPACE)
+    manifests = render(
+        chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm, live=live
+    )
+    return parse(manifests, default_namespace=NAMESPACE, name=chart_name)

@@ -1,7 +1,8 @@
 """Renders a chart with the official Helm engine, in whichever form the chart needs.
 
-The engine inside this process is fast but believes in one fixed Kubernetes version and API list. Charts
-that ask about the cluster go through the helm program, which can be told both. What comes out is the same.
+The engine as a library is fast but believes in one fixed Kubernetes version and API list, and sees no cluster. Charts
+that ask about the cluster go through the helm program, which can be told both, and which looks up objects in the
+cluster that it is given. What comes out is the same.
 """
 
 from __future__ import annotations
@@ -9,28 +10,28 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from .. import sandbox
+from ..sandbox import LimitExceeded, Limits
+from . import sandboxed
 from .archive import inspect
 from .errors import HelmMissing, RenderError
 from .integers import guarded
+from .lookup import LiveCluster, LookupServer
+from .manifests import Manifest
 from .program import find_helm
 
 RELEASE_NAME: Final = "cluster-addon"
 NAMESPACE: Final = "kube-system"
-TIMEOUT: Final = 60.0
-"""Seconds that one run of the helm program may take."""
-
-
-class Manifest(NamedTuple):
-    """YAML text of any number of objects, and the chart's file that it comes from."""
-
-    source: str
-    text: str
+LIMITS: Final = Limits(cpu=20, wall=60.0, memory=512)
+"""Of one run of the helm program."""
+MOST_BYTES: Final = 64 * 2**20
+"""Of everything that the helm program renders."""
 
 
 def render(
@@ -43,21 +44,25 @@ def render(
     kube_version: str | None = None,
     api_versions: Sequence[str] = (),
     helm: Callable[[], Path] | None = None,
+    live: LiveCluster | None = None,
 ) -> list[Manifest]:
     """The chart's manifests: those of its `crds/` directories first, notes and empty files left out.
 
     `name` stands for the archive in messages. `kube_version` (`v1.36.3`) and `api_versions` (`apps/v1`,
     `apps/v1/Deployment`) count only for charts that ask for them; None means the engine's own version.
     `helm` gives the program for these, `find_helm` by default. Integers of the values print as integers.
+    `live` answers `lookup`, with its own version and API list; without it lookups find nothing.
 
-    Raises ArchiveError, RenderError with Helm's own words, HelmMissing.
+    Raises ArchiveError, RenderError with Helm's own words, HelmMissing, and `ApiError` where the live cluster does not
+    answer.
     """
     members = inspect(chart, name)
     if not members:
         raise RenderError(f"{name}: the archive is empty")
     prepared = guarded(chart, members)
     if not needs_cluster_facts(members) and not _has_remote_schema(members):
-        return _in_process(prepared, values, name, release_name, namespace)
+        texts = sandboxed.call("render", prepared, dict(values), name, release_name, namespace, name=name)
+        return [Manifest(*text) for text in texts]
     try:
         program = (helm or find_helm)()
     except HelmMissing as error:
@@ -71,11 +76,12 @@ def render(
         arguments += ["--api-versions", version]
     if _has_remote_schema(members):
         arguments += ["--skip-schema-validation"]
-    return _by_program(program, prepared, values, name, arguments)
+    return _by_program(program, prepared, values, name, arguments, live if uses_lookup(members) else None)
 
 
 _NOT_TEMPLATES: Final = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")
-_ASKS: Final = re.compile(rb"""\bCapabilities\b|\blookup\s+["'`$(.]""")
+_LOOKS_UP: Final = re.compile(rb"""\blookup\s+["'`$(.]""")
+_ASKS: Final = re.compile(rb"\bCapabilities\b|" + _LOOKS_UP.pattern)
 _CONSTRAINT: Final = re.compile(rb"""^["']?kubeVersion["']?\s*:""", re.MULTILINE)
 _INSIDE: Final = re.compile("#")
 _BUILT_IN: Final = {
@@ -100,6 +106,11 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
     )
 
 
+def uses_lookup(members: Mapping[str, bytes]) -> bool:
+    """Whether a chart, or a subchart, may look up objects of the cluster; a mention counts."""
+    return any(_LOOKS_UP.search(content) for path, content in members.items() if not _NOT_TEMPLATES.search(path))
+
+
 def _has_remote_schema(members: Mapping[str, bytes]) -> bool:
     """Whether validating the values would fetch or open another schema; such a one is not used at all."""
     return any(_refers(content) for path, content in members.items() if _is(path, "values.schema.json"))
@@ -120,56 +131,61 @@ def _is(path: str, file_name: str) -> bool:
     return path.rpartition("/")[2] == file_name
 
 
-def _in_process(
-    chart: bytes, values: Mapping[str, Any], name: str, release_name: str, namespace: str
-) -> list[Manifest]:
-    # Not before it is needed: what the library starts when it is loaded does not survive the fork of a server.
-    from helm_python import Chart, HelmError
-
-    try:
-        # Loaded afresh each time: rendering removes disabled subcharts from a loaded chart for good. That is
-        # also why the CRDs are read last.
-        with Chart.load_archive(chart) as loaded:
-            rendered = loaded.render(dict(values), name=release_name, namespace=namespace)
-            crds = loaded.crds
-    except HelmError as error:
-        raise RenderError(f"{name}: {_one_line(str(error))}") from error
-    manifests = [Manifest(crd["filename"], crd["data"]) for crd in crds]
-    manifests += [Manifest(path, text) for path, text in sorted(rendered.items()) if not _is(path, "NOTES.txt")]
-    return [manifest for manifest in manifests if manifest.text.strip()]
-
-
-_SOURCE: Final = re.compile(r"^---\n# Source: (.+)\n", re.MULTILINE)
-
-
 def _by_program(
-    program: Path, chart: bytes, values: Mapping[str, Any], name: str, arguments: Sequence[str]
+    program: Path,
+    chart: bytes,
+    values: Mapping[str, Any],
+    name: str,
+    arguments: Sequence[str],
+    live: LiveCluster | None,
 ) -> list[Manifest]:
-    with tempfile.TemporaryDirectory(prefix="helm-") as directory:
-        archive = Path(directory, "chart.tgz")
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="helm-")))
+        archive, output = directory / "chart.tgz", directory / "output"
         archive.write_bytes(chart)
         command = [str(program), "template", *arguments[:1], str(archive), *arguments[1:]]
-        command += ["--include-crds", "--skip-tests", "--values", "-"]
+        command += ["--include-crds", "--skip-tests", "--values", "-", "--output-dir", str(output)]
+        kubeconfig = os.devnull
+        server = None
+        if live is not None:
+            # With an output directory the program has rendered everything before it would compare anything with the
+            # cluster, and nothing is left to compare: objects of kinds that are not there yet do no harm.
+            server = stack.enter_context(LookupServer(live))
+            kubeconfig = str(server.write_kubeconfig(directory))
+            command += ["--dry-run=server", "--disable-openapi-validation"]
+        environment = {"HOME": str(directory), "HELM_CACHE_HOME": str(directory), "KUBECONFIG": kubeconfig}
         try:
-            done = subprocess.run(
-                command,
-                input=json.dumps(dict(values)),
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT,
-                cwd=directory,
-                env={"HOME": directory, "HELM_CACHE_HOME": directory, "KUBECONFIG": os.devnull},
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise RenderError(f"{name}: helm took longer than {TIMEOUT:.0f} s") from error
+            done = sandbox.run(command, input=json.dumps(dict(values)), cwd=directory, env=environment, limits=LIMITS)
+        except LimitExceeded as error:
+            raise RenderError(f"{name}: helm {error}, and was ended") from error
         except OSError as error:
             raise HelmMissing(f"{name}: cannot run {program}: {error}") from error
-    if done.returncode != 0:
-        raise RenderError(f"{name}: {_one_line(done.stderr)}")
-    _, *parts = _SOURCE.split("\n" + done.stdout)
-    return [Manifest(source, text) for source, text in zip(parts[::2], parts[1::2], strict=True)]
+        if server is not None and server.failure is not None:
+            raise server.failure
+        if done.returncode != 0:
+            raise RenderError(f"{name}: {_one_line(done.stderr)}")
+        return sorted(_written(output, name), key=lambda manifest: (not _in_crds(manifest.source), manifest.source))
+
+
+def _written(output: Path, name: str) -> Iterator[Manifest]:
+    left = MOST_BYTES
+    for path in output.rglob("*") if output.is_dir() else ():
+        if path.is_symlink() or not path.is_file():
+            continue
+        left -= path.stat().st_size
+        if left < 0:
+            raise RenderError(f"{name}: renders to more than {MOST_BYTES} bytes")
+        source = path.relative_to(output).as_posix()
+        text = path.read_text().removeprefix(f"---\n# Source: {source}\n")
+        if text.strip():
+            yield Manifest(source, text)
+
+
+def _in_crds(source: str) -> bool:
+    return "/crds/" in source
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.removeprefix("Error: ").split())
+    """Helm's error, without the warnings before it."""
+    before, mark, error = message.rpartition("Error: ")
+    return " ".join((error if mark and (not before or before.endswith("\n")) else message).split())

@@ -7,8 +7,14 @@ from typing import Any, Final, NamedTuple
 
 from ..kube.resources import Object, dig, split_api_version
 from . import yamls
-from .engine import Manifest
 from .errors import ManifestError
+
+
+class Manifest(NamedTuple):
+    """YAML text of any number of objects, and the chart's file that it comes from."""
+
+    source: str
+    text: str
 
 
 class Identity(NamedTuple):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from . import integers, yamls
+from . import integers, sandboxed, yamls
 from .archive import pack
 from .errors import ValuesError
 
 _TEMPLATE: Final = "values/templates/_template"
-_OUTPUT: Final = "values/templates/output"
+OUTPUT: Final = "values/templates/output"
 _EXACT: Final = 2**53
 
 
@@ -26,38 +26,38 @@ def render_values(template: str, context: Mapping[str, Any], *, name: str) -> di
     nulls print as nothing. If the result is a mapping with a text under `values`, then that text is the
     values document. Raises ValuesError, which names the file `name` and the template's line.
     """
-    from helm_python import Chart, HelmError  # like the engine, not before the fork of a server
-
-    try:
-        with Chart.load_archive(_chart(template)) as chart:
-            text = chart.render(_exact(dict(context)))[_OUTPUT]
-    except HelmError as error:
-        raise ValuesError(_explained(str(error), name)) from error
-    values = _mapping(text, name)
-    if isinstance(inner := values.get("values"), str):
-        return _mapping(inner, f"{name}, under 'values'")
+    values: dict[str, Any] = sandboxed.call("values", template, exact(dict(context)), name, name=name)
     return values
 
 
-def _chart(template: str) -> bytes:
+def as_chart(template: str) -> bytes:
+    """A chart whose file `OUTPUT` is what the template gives."""
     files = {
         "values/Chart.yaml": "apiVersion: v2\nname: values\nversion: 0.0.0\n",
         "values/templates/integers/integers": integers.template(start=0),
         _TEMPLATE: template,
-        _OUTPUT: f'{{{{ include "{_TEMPLATE}" .Values }}}}',
+        OUTPUT: f'{{{{ include "{_TEMPLATE}" .Values }}}}',
     }
     return pack({path: text.encode() for path, text in files.items()})
 
 
-def _exact(value: Any) -> Any:
+def exact(value: Any) -> Any:
     """The value with integers that a JSON float cannot hold as text, which prints the same."""
     if isinstance(value, Mapping):
-        return {key: _exact(item) for key, item in value.items()}
+        return {key: exact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_exact(item) for item in value]
+        return [exact(item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:
         return str(value)
     return value
+
+
+def read(text: str, name: str) -> dict[str, Any]:
+    """The values of a rendered template. Raises ValuesError."""
+    values = _mapping(text, name)
+    if isinstance(inner := values.get("values"), str):
+        return _mapping(inner, f"{name}, under 'values'")
+    return values
 
 
 def _mapping(text: str, name: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _mapping(text: str, name: str) -> dict[str, Any]:
     return document
 
 
-def _explained(message: str, name: str) -> str:
+def explained(message: str, name: str) -> str:
     """Helm's message in terms of the published file instead of the chart around it."""
     lines = [line.strip() for line in message.replace(_TEMPLATE, name).splitlines()]
-    return f"{name}: " + " ".join([line for line in lines if _OUTPUT not in line] or lines)
+    return f"{name}: " + " ".join([line for line in lines if OUTPUT not in line] or lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from . import cold, fleet, forwarding, journey, noop, peers, providers, render, rollout
+from . import cold, fleet, forwarding, journey, noop, peers, providers, render, rendering, rollout
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cold": cold.run,
@@ -17,6 +17,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "peers": peers.run,
     "providers": providers.run,
     "render": render.run,
+    "charts": rendering.run,
 }
 
 

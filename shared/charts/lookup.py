@@ -1,0 +1,217 @@
+"""Answers what charts look up with objects of a live cluster.
+
+The helm program asks a Kubernetes API server, so it is given one: a small server on the loopback interface that speaks
+for the live cluster while one chart is rendered. It reads and nothing else, with the connection that is there already,
+so that no credentials leave this process; what the cluster serves is known and costs it no request. A kind that is not
+served has no objects, which is how a chart's own CRDs are found before they are installed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from ..kube.client import Client
+from ..kube.errors import ApiError, NotFound, Unauthorized, Unavailable
+from ..kube.resources import Object, Resource
+
+MOST_LOOKUPS: Final = 500
+"""Of one rendering."""
+
+_VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+@dataclass(frozen=True)
+class LiveCluster:
+    """A cluster to look objects up in: its `version` (`v1.36.3`), and the kinds that it serves."""
+
+    client: Client
+    version: str
+    served: Mapping[tuple[str, str], Resource]
+
+
+class LookupServer:
+    """Serves one rendering, as a context manager. `failure` is set where the live cluster did not answer."""
+
+    def __init__(self, live: LiveCluster) -> None:
+        self._live = live
+        self._paths = _paths(live.served.values())
+        self._secret = secrets.token_urlsafe(32)
+        self._lock = Lock()
+        self._answers: dict[str, tuple[int, Object]] = {}
+        self.failure: ApiError | None = None
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = Thread(target=self._server.serve_forever, args=(0.05,), name="chart-lookups", daemon=True)
+
+    def __enter__(self) -> LookupServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def write_kubeconfig(self, directory: Path) -> Path:
+        """A file that leads here and nowhere else; only its owner can read it."""
+        # In the path, since clients send tokens over TLS only.
+        server = f"http://127.0.0.1:{self._server.server_address[1]}/{self._secret}"
+        name = "workload"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": server}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "users": [{"name": name, "user": {}}],
+        }
+        path = directory / "kubeconfig"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(config, file)
+        return path
+
+    def answer(self, path: str, *, aggregated: bool) -> tuple[int, Object]:
+        """HTTP status and body for a GET of `path`; `aggregated` discovery answers for all kinds at once."""
+        prefix, _, rest = path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(prefix.encode(), self._secret.encode()):
+            return _status(403, "Forbidden", "this server is for one rendering of one chart")
+        steps = [unquote(step) for step in rest.split("/") if step]
+        match steps:
+            case ["version"]:
+                major, _, minor = self._live.version.removeprefix("v").partition(".")
+                minor = minor.partition(".")[0]
+                return 200, {"major": major, "minor": minor, "gitVersion": self._live.version}
+            case ["api" | "apis" as root] if aggregated:
+                return 200, _groups([one for one in self._live.served.values() if bool(one.group) is (root == "apis")])
+            case ["api" | "apis", version] if _VERSION.fullmatch(version):
+                return 200, _kinds(self._live.served.values(), "", version)
+            case ["apis", group, version]:
+                return 200, _kinds(self._live.served.values(), group, version)
+            case ["api"]:  # what a list of a kind becomes that is not served, as an object of it becomes /api/NAME
+                return 200, {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []}
+            case ["api", version, *more] if more:
+                return self._object(("", version), more)
+            case ["apis", group, version, *more] if more:
+                return self._object((group, version), more)
+        return _status(404, "NotFound", f"/{rest} is not served")
+
+    def _object(self, api: tuple[str, str], steps: list[str]) -> tuple[int, Object]:
+        namespace = ""
+        if steps[0] == "namespaces" and len(steps) > 2:
+            namespace, steps = steps[1], steps[2:]
+        resource = self._paths.get((*api, steps[0]))
+        if resource is None or len(steps) > 2:
+            return _status(404, "NotFound", "not served")
+        name = steps[1] if len(steps) == 2 else ""
+        try:
+            path = resource.path(namespace, name)
+        except NotFound as error:
+            return _status(404, "NotFound", error.detail)
+        with self._lock:  # the same question has the same answer throughout one rendering
+            if path not in self._answers:
+                if len(self._answers) == MOST_LOOKUPS:
+                    return _status(400, "BadRequest", f"the chart looks up more than {MOST_LOOKUPS} objects")
+                self._answers[path] = self._read(path, f"{resource.kind} {'/'.join(filter(None, (namespace, name)))}")
+            return self._answers[path]
+
+    def _read(self, path: str, subject: str) -> tuple[int, Object]:
+        try:
+            return 200, self._live.client.request("GET", path, subject=f"{subject}, which a chart looks up")
+        except NotFound as error:
+            return _status(404, "NotFound", error.detail)
+        except (Unavailable, Unauthorized) as error:
+            self.failure = error
+            return _status(500, "InternalError", "the cluster does not answer")
+        except ApiError as error:
+            return _status(error.status or 500, error.reason or "Forbidden", error.detail)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        answer = self.answer
+
+        class Handler(BaseHTTPRequestHandler):
+            """Anything but a GET is a 501 of the base class."""
+
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self) -> None:
+                aggregated = "apidiscovery.k8s.io" in self.headers.get("Accept", "")
+                status, body = answer(urlsplit(self.path).path, aggregated=aggregated)
+                data = json.dumps(body, separators=(",", ":")).encode()
+                self.send_response(status)
+                is_aggregated = body.get("kind") == "APIGroupDiscoveryList"
+                self.send_header("Content-Type", _AGGREGATED if is_aggregated else "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Keeps what is looked up out of the log."""
+
+        return Handler
+
+
+def _paths(served: Any) -> dict[tuple[str, str, str], Resource]:
+    return {(one.group, one.version, one.plural): one for one in served}
+
+
+def _groups(served: list[Resource]) -> Object:
+    groups: dict[str, dict[str, list[Object]]] = {}
+    for one in served:
+        kind = {"group": one.group, "version": one.version, "kind": one.kind}
+        scope = "Namespaced" if one.namespaced else "Cluster"
+        entry = {"resource": one.plural, "responseKind": kind, "scope": scope, "verbs": ["get", "list"]}
+        groups.setdefault(one.group, {}).setdefault(one.version, []).append(entry)
+    return {
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "kind": "APIGroupDiscoveryList",
+        "metadata": {},
+        "items": [
+            {
+                "metadata": {"name": group},
+                "versions": [
+                    {"version": version, "resources": resources, "freshness": "Current"}
+                    for version, resources in versions.items()
+                ],
+            }
+            for group, versions in groups.items()
+        ],
+    }
+
+
+def _kinds(served: Any, group: str, version: str) -> Object:
+    resources = [
+        {"name": one.plural, "kind": one.kind, "namespaced": one.namespaced, "verbs": ["get", "list"]}
+        for one in served
+        if (one.group, one.version) == (group, version)
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "APIResourceList",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": resources,
+        "items": [],  # as a list of objects, which it is taken for where the kind is not served
+    }
+
+
+def _status(code: int, reason: str, message: str) -> tuple[int, Object]:
+    return code, {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "reason": reason,
+        "message": message,
+        "code": code,
+    }

@@ -1,0 +1,48 @@
+"""The Helm engine as a library, for the worker process: what renders here may loop or grow without end.
+
+Only `shared.sandbox` loads this module, so that no function's process ever holds the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from helm_python import Chart, HelmError
+
+from . import manifests
+from .errors import RenderError, ValuesError
+from .manifests import Manifest
+from .values import OUTPUT, as_chart, explained, read
+
+
+def render(
+    chart: bytes, values: Mapping[str, Any], name: str, release_name: str, namespace: str
+) -> list[tuple[str, str]]:
+    """Source and text of the chart's CRDs and rendered files, without notes and empty ones. Raises `RenderError`."""
+    try:
+        # Loaded afresh each time: rendering removes disabled subcharts from a loaded chart for good. That is
+        # also why the CRDs are read last.
+        with Chart.load_archive(chart) as loaded:
+            rendered = loaded.render(dict(values), name=release_name, namespace=namespace)
+            crds = loaded.crds
+    except HelmError as error:
+        raise RenderError(f"{name}: {' '.join(str(error).removeprefix('Error: ').split())}") from error
+    texts = [(crd["filename"], crd["data"]) for crd in crds]
+    texts += [(path, text) for path, text in sorted(rendered.items()) if path.rpartition("/")[2] != "NOTES.txt"]
+    return [(path, text) for path, text in texts if text.strip()]
+
+
+def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a values template gives. Raises `ValuesError`."""
+    try:
+        with Chart.load_archive(as_chart(template)) as loaded:
+            text = loaded.render(dict(context))[OUTPUT]
+    except HelmError as error:
+        raise ValuesError(explained(str(error), name)) from error
+    return read(text, name)
+
+
+def parse(texts: list[tuple[str, str]], default_namespace: str) -> list[dict[str, Any]]:
+    """Like `manifests.parse`; a text that takes long to read holds nobody up here. Raises `ManifestError`."""
+    return manifests.parse([Manifest(*text) for text in texts], default_namespace=default_namespace)

@@ -1,0 +1,101 @@
+"""The worker's side: takes one call after the other from the socket on file descriptor 0 until that is closed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import socket
+import struct
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from .limits import MIB, OUT_OF_MEMORY, Limits
+
+_LENGTH = struct.Struct("!Q")
+
+
+class _Memory:
+    """The limit moves up with each library that is loaded, and with nothing else."""
+
+    def __init__(self) -> None:
+        self.base = _data()
+        self._modules: set[str] = set()
+
+    def load(self, module: str) -> Any:
+        if module in self._modules:
+            return sys.modules[module]
+        _limit(resource.RLIMIT_DATA, resource.RLIM_INFINITY)
+        before = _data()
+        loaded = import_module(module)
+        self.base += _data() - before
+        self._modules.add(module)
+        return loaded
+
+
+def main() -> None:
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, MIB)
+    memory = _Memory()
+    with socket.socket(fileno=0) as connection:
+        while (header := _receive(connection, _LENGTH.size)) is not None:
+            request = _receive(connection, _LENGTH.unpack(header)[0])
+            if request is None:
+                return
+            try:
+                answer = _answer(memory, *pickle.loads(request))  # noqa: S301 - from the process that started this one
+            except MemoryError:
+                os._exit(OUT_OF_MEMORY)
+            _limit(resource.RLIMIT_CPU, resource.RLIM_INFINITY)
+            connection.sendall(_LENGTH.pack(len(answer)) + answer)
+
+
+def _answer(memory: _Memory, function: str, arguments: tuple[Any, ...], limits: Limits) -> bytes:
+    module, _, name = function.partition(":")
+    work = getattr(memory.load(module), name)
+    if memory.base:
+        _limit(resource.RLIMIT_DATA, memory.base + limits.memory * MIB)
+    _limit(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu)
+    answer: dict[str, Any]
+    try:
+        answer = {"result": work(*arguments)}
+    except MemoryError:
+        raise
+    except Exception as error:
+        answer = {"error": [type(error).__name__, str(error)]}
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+def _limit(which: int, value: int) -> None:
+    """Sets a soft limit; the hard one stays, so that it can be raised again."""
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY and (value == resource.RLIM_INFINITY or value > hard):
+        value = hard
+    resource.setrlimit(which, (value, hard))
+
+
+def _data() -> int:
+    """Bytes of private memory that this process has mapped; 0 where nothing tells, and then nothing limits it."""
+    try:
+        with open("/proc/self/statm") as statm:
+            return int(statm.read().split()[5]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _receive(connection: socket.socket, size: int) -> bytes | None:
+    """None once the other side is gone."""
+    data = bytearray()
+    while len(data) < size:
+        chunk = connection.recv(min(size - len(data), 1 << 20))
+        if not chunk:
+            return None
+        data += chunk
+    return bytes(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""What one piece of untrusted work may use."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`cpu` and `wall` in seconds, `memory` in MiB beyond what the process has when the work begins."""
+
+    cpu: int
+    wall: float
+    memory: int
+
+
+class LimitExceeded(Exception):
+    """The work was ended; the message is a clause that begins with a verb: `used more than 5 s of CPU time`."""
+
+
+def explain(returncode: int, limits: Limits, stderr: str = "") -> str:
+    """Says why a process that was limited ended, as a clause for `LimitExceeded`."""
+    if returncode == -signal.SIGXCPU:
+        return f"used more than {limits.cpu} s of CPU time"
+    fatal = next((line for line in stderr.splitlines() if line.startswith("fatal error: ")), "")
+    if fatal and "memory" not in fatal:
+        return f"crashed its process ({fatal.removeprefix('fatal error: ')})"
+    if fatal or returncode == OUT_OF_MEMORY:
+        return f"needed more than {limits.memory} MiB of memory"
+    return f"crashed its process (exit status {returncode}), most likely for want of memory ({limits.memory} MiB)"
+
+
+OUT_OF_MEMORY = 77
+"""Exit status of a worker whose Python code could not allocate memory."""

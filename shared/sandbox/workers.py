@@ -1,0 +1,184 @@
+"""The worker processes: started at need, kept warm, killed when they exceed a limit."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from threading import Condition
+from typing import Any
+
+from ..kube.errors import Unavailable
+from .limits import LimitExceeded, Limits, explain
+
+MOST_WORKERS = 2
+MOST_BYTES = 128 * 2**20
+"""Of one answer."""
+PATIENCE = 30.0
+"""Seconds that a call waits for a worker to become free."""
+
+_LENGTH = struct.Struct("!Q")
+_ROOT = str(Path(__file__).resolve().parents[2])
+
+
+def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[Exception]] = ()) -> Any:
+    """Calls `function` (`package.module:name`) in a worker and returns what it returns, as JSON carries it.
+
+    Exceptions of the types in `raises` are raised here with the same message; any other is a bug. Raises
+    `LimitExceeded`, or `Unavailable` where no worker becomes free.
+    """
+    with _POOL.worker() as worker:
+        answer = worker.ask(pickle.dumps((function, arguments, limits)), limits)
+    if "error" not in answer:
+        return answer["result"]
+    name, message = answer["error"]
+    known = {one.__name__: one for one in raises}
+    if name in known:
+        raise known[name](message)
+    raise RuntimeError(f"{function}: {name}: {message}")
+
+
+class _Worker:
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._errors = os.memfd_create("stderr") if hasattr(os, "memfd_create") else None
+        path = [_ROOT, *(os.path.abspath(entry) for entry in sys.path)]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-P", "-B", "-m", "shared.sandbox.child"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL if self._errors is None else self._errors,
+                cwd="/",
+                env={"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "GOMAXPROCS": "2", "PATH": os.defpath},
+                start_new_session=True,  # Ctrl-C in a terminal is for us
+            )
+        self._socket = ours
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, request: bytes, limits: Limits) -> dict[str, Any]:
+        deadline = time.monotonic() + limits.wall
+        try:
+            self._socket.settimeout(limits.wall)
+            self._socket.sendall(_LENGTH.pack(len(request)) + request)
+            [length] = _LENGTH.unpack(self._receive(_LENGTH.size, deadline))
+            if length > MOST_BYTES:
+                self.end()
+                raise LimitExceeded(f"gave more than {MOST_BYTES // 2**20} MiB")
+            answer: dict[str, Any] = json.loads(self._receive(length, deadline))
+            return answer
+        except TimeoutError:
+            self.end()
+            raise LimitExceeded(f"took longer than {limits.wall:g} s") from None
+        except (EOFError, ConnectionError):
+            said = self._said()
+            self.end()
+            raise LimitExceeded(explain(self._process.returncode, limits, said)) from None
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            chunk = self._socket.recv(min(size - len(data), 1 << 20))
+            if not chunk:
+                raise EOFError
+            data += chunk
+        return bytes(data)
+
+    def _said(self) -> str:
+        """What the worker wrote to its standard error before it ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        return os.pread(self._errors, 4096, 0).decode(errors="replace") if self._errors is not None else ""
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._socket.close()
+        if self._errors is not None:
+            os.close(self._errors)
+            self._errors = None
+
+
+class _Pool:
+    """At most `MOST_WORKERS` at a time, of which one is kept."""
+
+    def __init__(self) -> None:
+        self._free: list[_Worker] = []
+        self._busy = 0
+        self._changed = Condition()
+
+    def worker(self) -> _Lease:
+        return _Lease(self)
+
+    def take(self) -> _Worker:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._busy < MOST_WORKERS, PATIENCE):
+                raise Unavailable(f"no worker for charts and expressions was free for {PATIENCE:g} s", retry_after=5.0)
+            self._busy += 1
+            free = self._free.pop() if self._free else None
+        if free is not None and free.alive:
+            return free
+        try:
+            if free is not None:
+                free.end()
+            return _Worker()
+        except BaseException:
+            self.give_back(None)
+            raise
+
+    def give_back(self, worker: _Worker | None) -> None:
+        with self._changed:
+            self._busy -= 1
+            if worker is not None and not self._free:
+                self._free.append(worker)
+                worker = None
+            self._changed.notify()
+        if worker is not None:
+            worker.end()
+
+    def close(self) -> None:
+        with self._changed:
+            free, self._free = self._free, []
+        for worker in free:
+            worker.end()
+
+
+class _Lease:
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> _Worker:
+        self._worker = self._pool.take()
+        return self._worker
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # where the answer was not read to its end, the next one would begin with its rest
+            self._worker.end()
+        self._pool.give_back(self._worker if kind is None else None)
+
+
+_POOL = _Pool()
+
+
+def _forget() -> None:
+    """A forked process has workers of its own."""
+    global _POOL
+    _POOL = _Pool()
+
+
+os.register_at_fork(after_in_child=_forget)
+atexit.register(lambda: _POOL.close())

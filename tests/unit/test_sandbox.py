@@ -1,0 +1,153 @@
+"""Untrusted work is ended at its limits, and only that: the next call finds a worker again."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import cel, charts, sandbox
+from shared.charts import RenderError, ValuesError, engine, sandboxed
+from shared.sandbox import LimitExceeded, Limits
+from tests.support.releases import chart
+
+PLENTY = Limits(cpu=30, wall=60.0, memory=256)
+HERE = "tests.support.work"
+LOOP = '{{ define "f" }}' + "{{ range until 1000 }}" * 3 + "{{ end }}" * 4
+GROW = '{{ define "g" }}{{ $s := "x" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}{{ end }}'
+
+
+def endless() -> bytes:
+    loops = LOOP + '{{ range until 1000 }}{{ include "f" . }}{{ end }}'
+    return chart("c", {"t.yaml": loops})
+
+
+def test_results_and_known_errors_come_back() -> None:
+    assert sandbox.call(f"{HERE}:echo", {"a": [1, 2**60, "ä", None]}, limits=PLENTY) == {"a": [1, 2**60, "ä", None]}
+    with pytest.raises(ValueError, match=r"^on purpose$"):
+        sandbox.call(f"{HERE}:refuse", "on purpose", limits=PLENTY, raises=(ValueError,))
+    with pytest.raises(RuntimeError, match="ValueError: on purpose"):
+        sandbox.call(f"{HERE}:refuse", "on purpose", limits=PLENTY)
+
+
+@pytest.mark.parametrize(
+    ("function", "limits", "words"),
+    [
+        ("spin", Limits(1, 60.0, 64), "used more than 1 s of CPU time"),
+        ("doze", Limits(30, 0.3, 64), "took longer than 0.3 s"),
+        ("grow", Limits(30, 60.0, 64), "needed more than 64 MiB of memory"),
+        ("crash", Limits(30, 60.0, 64), "crashed its process"),
+    ],
+)
+def test_a_limit_ends_the_worker_and_the_next_call_has_a_new_one(function: str, limits: Limits, words: str) -> None:
+    before = sandbox.call(f"{HERE}:pid", limits=PLENTY)
+    with pytest.raises(LimitExceeded, match=words):
+        sandbox.call(f"{HERE}:{function}", limits=limits)
+    assert sandbox.call(f"{HERE}:pid", limits=PLENTY) != before
+    with pytest.raises(ProcessLookupError):
+        os.kill(before, 0)
+
+
+def test_limits_are_of_one_call_and_not_of_all_together() -> None:
+    limits = Limits(cpu=1, wall=60.0, memory=64)
+    pids = {sandbox.call(f"{HERE}:busy", 0.4, limits=limits) for _ in range(6)}
+    assert len(pids) == 1
+
+
+def test_workers_see_no_environment_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
+    with pytest.raises(LimitExceeded):  # so that the next worker starts now
+        sandbox.call(f"{HERE}:crash", limits=PLENTY)
+    seen = sandbox.call(f"{HERE}:environment", limits=PLENTY).keys() - {"LC_CTYPE"}  # which Python sets itself
+    assert seen == {"PYTHONPATH", "PATH", "GOMAXPROCS"}
+
+
+def test_a_worker_ends_with_its_parent() -> None:
+    script = (
+        "import os\nfrom shared import sandbox\n"
+        f"print(sandbox.call('{HERE}:pid', limits=sandbox.Limits(9, 9.0, 64)), flush=True)\nos._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    pid, deadline = int(done.stdout), time.monotonic() + 30
+    while _runs(pid):
+        assert time.monotonic() < deadline, "the worker outlived the process that started it"
+        time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_other_threads_go_on_while_an_expression_loops() -> None:
+    """What holds the interpreter lock, holds that of the worker."""
+    expression = "[1,2,3,4,5,6,7,8,9,0]" + ".map(a, [1,2,3,4,5,6,7,8,9,0]" * 12 + ")" * 12 + ".size() > 0"
+    ticks: list[float] = []
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(0.01):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    with pytest.raises(cel.ExpressionError, match=r"used more than 1 s of CPU time|memory"):
+        cel.evaluate(expression, {})
+    stop.set()
+    thread.join()
+    assert len(ticks) > 20, "no other thread ran while the expression was evaluated"
+
+
+def test_a_chart_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandboxed, "LIMITS", Limits(cpu=1, wall=60.0, memory=192))
+    with pytest.raises(RenderError, match=r"c\.tgz: rendering used more than 1 s of CPU time"):
+        charts.render(endless(), {}, name="c.tgz")
+    with pytest.raises(RenderError, match=r"v\.yaml: rendering used more than 1 s"):
+        charts.render_values(LOOP + '{{ range until 1000 }}{{ include "f" . }}{{ end }}', {}, name="v.yaml")
+    assert charts.render(chart("c", {"t.yaml": "a: 1"}), {}, name="c.tgz")[0].text == "a: 1"
+
+
+def test_a_chart_that_grows_without_end_is_ended() -> None:
+    data = chart("c", {"t.yaml": GROW + '{{ include "g" . }}'})
+    with pytest.raises(RenderError, match=r"c\.tgz: rendering needed more than 192 MiB of memory"):
+        charts.render(data, {}, name="c.tgz")
+
+
+def test_the_helm_program_is_ended_too(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LIMITS", Limits(cpu=1, wall=60.0, memory=512))
+    asks: dict[str, Any] = {"helm": lambda: helm}
+    loops = LOOP + '{{ .Capabilities.KubeVersion }}{{ range until 1000 }}{{ include "f" . }}{{ end }}'
+    with pytest.raises(RenderError, match=r"c\.tgz: helm used more than 1 s of CPU time"):
+        charts.render(chart("c", {"t.yaml": loops}), {}, name="c.tgz", **asks)
+    grows = GROW + '{{ .Capabilities.KubeVersion }}{{ include "g" . }}'
+    with pytest.raises(RenderError, match=r"c\.tgz: helm needed more than 512 MiB of memory"):
+        charts.render(chart("c", {"t.yaml": grows}), {}, name="c.tgz", **asks)
+
+
+def test_nothing_is_started_before_the_first_chart() -> None:
+    script = (
+        "import resource\nimport functions.addon_apply.main, shared.charts, shared.cel\n"
+        "from shared.sandbox import workers\nprint(len(workers._POOL._free))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["0"]
+
+
+def test_values_that_fail_name_their_file() -> None:
+    with pytest.raises(ValuesError, match=r"v\.yaml"):
+        charts.render_values("{{ nope }}", {}, name="v.yaml")
+
+
+def test_our_own_limits_stay_as_they_are() -> None:
+    before = resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_DATA)
+    sandbox.call(f"{HERE}:pid", limits=PLENTY)
+    assert (resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_DATA)) == before
