@@ -14,7 +14,7 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Delete
-from shared.kube import deleting, dig
+from shared.kube import ApiError, deleting, dig
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
@@ -111,6 +111,8 @@ def _bring_to(verdict: Verdict, case: Release) -> Decision:
         # Nothing is applied or pruned: the last good state stays.
         verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", str(error), "Error", tell="Warning")
         return waiting(verdict, BROKEN_RETRY, f"{case.name}: {error}")
+    except ApiError as error:
+        return guards.not_reached(verdict, Unreachable(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:
         verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error", tell="Warning")
         decision = waiting(verdict, PARTIAL_RETRY, str(error))

@@ -12,6 +12,7 @@ from shared.addons.assets import Assets, load
 from shared.addons.content import Facts, asks
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
+from shared.charts import LiveCluster
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
 from shared.releases.missing import MissingAssets
@@ -135,7 +136,7 @@ def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
     if isinstance(version, Unreachable):
         return version
     served = {name for api_version, kind in reached.served for name in (api_version, f"{api_version}/{kind}")}
-    return Facts(version, tuple(sorted(served)))
+    return Facts(version, tuple(sorted(served)), LiveCluster(reached.workload.client, version, reached.served))
 
 
 def _version(reached: Reached) -> str | Unreachable:

@@ -18,10 +18,13 @@ OVERWRITE = "overwrite.yaml"
 
 @dataclass(frozen=True)
 class Facts:
-    """What a chart may ask about: the `version` (`v1.36.3`) and what is served (`apps/v1`, `apps/v1/Deployment`)."""
+    """What a chart may ask about: the `version` (`v1.36.3`), what is served (`apps/v1`, `apps/v1/Deployment`), and the
+    cluster to look objects up in; without one, lookups find nothing.
+    """
 
     version: str
     api_versions: tuple[str, ...] = ()
+    live: charts.LiveCluster | None = None
 
 
 def asks(assets: Assets) -> bool:
@@ -74,4 +77,5 @@ def _render(
         values_name=values_name,
         kube_version=facts.version,
         api_versions=facts.api_versions,
+        live=facts.live,
     )

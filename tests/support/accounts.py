@@ -31,13 +31,37 @@ def as_account(admin: Client, kubeconfig: Path, manifest: str, may: tuple[str, s
             if obj["kind"] in _RESOURCES:
                 admin.apply(_RESOURCES[obj["kind"]], obj, manager="user")
             name = obj["metadata"]["name"] if obj["kind"] == "ServiceAccount" else name
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/capi-functions/serviceaccounts/{name}/token"
-    token: str = admin.request("POST", path, body=request)["status"]["token"]
-    server = inline(kubeconfig.read_bytes())
-    client = Client(Credentials(server.host, server.authority, token=lambda: token))
+    client = _client(admin, kubeconfig, "capi-functions", name)
     _await(client, *may)
     return Clients(client)
+
+
+def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plural: str, verb: str) -> Client:
+    """A client of a new ServiceAccount in `namespace` with this one right in the whole cluster."""
+    metadata = {"name": f"{namespace}-one-right"}
+    rules = [{"apiGroups": [group], "resources": [plural], "verbs": [verb]}]
+    subject = {"kind": "ServiceAccount", "namespace": namespace, **metadata}
+    role = {"apiGroup": _RBAC[0], "kind": "ClusterRole", **metadata}
+    for kind, content in (
+        ("ServiceAccount", {}),
+        ("ClusterRole", {"rules": rules}),
+        ("ClusterRoleBinding", {"roleRef": role, "subjects": [subject]}),
+    ):
+        resource = _RESOURCES[kind]
+        place = {"namespace": namespace} if resource.namespaced else {}
+        body = {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata | place, **content}
+        admin.apply(resource, body, manager="user")
+    client = _client(admin, kubeconfig, namespace, metadata["name"])
+    _await(client, group, plural, verb)
+    return client
+
+
+def _client(admin: Client, kubeconfig: Path, namespace: str, account: str) -> Client:
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    token: str = admin.request("POST", path, body=request)["status"]["token"]
+    server = inline(kubeconfig.read_bytes())
+    return Client(Credentials(server.host, server.authority, token=lambda: token))
 
 
 def _await(client: Client, group: str, plural: str, verb: str) -> None:

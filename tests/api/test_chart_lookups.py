@@ -1,0 +1,140 @@
+"""What charts look up: live answers, with reading rights only, also before the chart's own CRDs are there."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shared import charts
+from shared.api.resources import CLUSTER, SECRET
+from shared.charts import LiveCluster, RenderError
+from shared.charts.lookup import MOST_LOOKUPS
+from shared.kube import Client, Key, Unavailable, dig
+from shared.kube.credentials import Credentials
+from shared.kube.discovery import Discovery
+from tests.support.accounts import with_rights
+from tests.support.objects import secret as a_secret
+from tests.support.releases import archive, write_release
+from tests.support.world import World
+
+PASSWORD = """
+{{- $old := lookup "v1" "Secret" "%(namespace)s" "db" }}
+apiVersion: v1
+kind: Secret
+metadata: {name: db, namespace: "%(namespace)s"}
+data:
+  password: {{ if $old }}{{ $old.data.password }}{{ else }}{{ randAlphaNum 20 | b64enc }}{{ end }}
+"""
+
+
+def live(client: Client) -> LiveCluster:
+    version = client.request("GET", "/version")["gitVersion"]
+    return LiveCluster(client, version, Discovery(client).served())
+
+
+def rendered(templates: dict[str, str], cluster: LiveCluster | None, helm: Path) -> list[dict[str, Any]]:
+    files = {"c/Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n"}
+    data = archive(files | {f"c/{path}": text for path, text in templates.items()})
+    return charts.render_addon(
+        data, None, {}, chart_name="c.tgz", kube_version="v1.36.3", helm=lambda: helm, live=cluster
+    )
+
+
+def shown(expression: str, cluster: LiveCluster | None, helm: Path) -> Any:
+    template = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{x: {{{{ {expression} | toJson }}}}}}\n"
+    [obj] = rendered({"templates/a.yaml": template}, cluster, helm)
+    return obj["data"]["x"]
+
+
+def test_lookups_have_the_answers_of_the_cluster(management: Client, namespace: str, helm: Path) -> None:
+    management.apply(SECRET, a_secret("s", namespace, value=b"x"), manager="user")
+    cluster = live(management)
+    found = shown(f'lookup "v1" "Secret" "{namespace}" "s"', cluster, helm)
+    assert found["metadata"]["name"] == "s"
+    listed = shown(f'(lookup "v1" "Secret" "{namespace}" "").items', cluster, helm)
+    assert [one["metadata"]["name"] for one in listed] == ["s"]
+    assert shown(f'lookup "v1" "Namespace" "" "{namespace}"', cluster, helm)["metadata"]["name"] == namespace
+    assert shown(f'"s" | lookup "v1" "Secret" "{namespace}"', cluster, helm) == found
+    assert shown(f'lookup "v1" "Secret" "{namespace}" "none"', cluster, helm) == {}
+    has = '.Capabilities.APIVersions.Has "{}"'
+    facts = f'list (lookup "v1" "Secret" "x" "") .Capabilities.KubeVersion.Version ({has}) ({has})'
+    _, *told = shown(facts.format("apps/v1/Deployment", "toys.example.com/v1"), cluster, helm)
+    assert told == [cluster.version, True, False]
+
+
+@pytest.mark.parametrize("kind", ['"toys.example.com/v1" "Widget"', '"v1" "Nope"', '"v9" "Nope"'])
+def test_a_kind_that_is_not_served_has_no_objects(kind: str, management: Client, namespace: str, helm: Path) -> None:
+    cluster = live(management)
+    assert shown(f'lookup {kind} "{namespace}" "x"', cluster, helm) == {}
+    assert shown(f'(lookup {kind} "{namespace}" "").items', cluster, helm) == []
+
+
+def test_without_a_cluster_lookups_find_nothing(helm: Path) -> None:
+    assert shown('lookup "v1" "Namespace" "" "default"', None, helm) == {}
+
+
+def test_objects_of_the_charts_own_kinds_render(management: Client, helm: Path) -> None:
+    crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: ws.toys.example.com}\n"
+    widget = (
+        '{{ $old := lookup "toys.example.com/v1" "Widget" "" "w" }}apiVersion: toys.example.com/v1\nkind: Widget\n'
+        "metadata: {name: w, annotations: {helm.sh/hook: pre-install}}\nspec: {known: {{ not (empty $old) }}}\n"
+    )
+    for place in ("crds", "templates"):
+        objects = rendered({f"{place}/crd.yaml": crd, "templates/w.yaml": widget}, live(management), helm)
+        assert [obj["kind"] for obj in objects] == ["CustomResourceDefinition", "Widget"]
+        assert objects[1]["spec"] == {"known": False}
+
+
+def test_reading_rights_are_enough_and_missing_ones_are_named(
+    management: Client, kubeconfig: Path, namespace: str, helm: Path
+) -> None:
+    management.apply(SECRET, a_secret("s", namespace, value=b"x"), manager="user")
+    reader = with_rights(management, kubeconfig, namespace, "", "secrets", "get")
+    assert shown(f'lookup "v1" "Secret" "{namespace}" "s"', live(reader), helm)["kind"] == "Secret"
+    with pytest.raises(RenderError, match=r"c\.tgz.*configmaps.*forbidden"):
+        shown(f'lookup "v1" "ConfigMap" "{namespace}" "s"', live(reader), helm)
+
+
+def test_a_cluster_that_goes_away_is_no_fault_of_the_chart(management: Client, helm: Path) -> None:
+    cluster = live(management)
+    nobody = Client(Credentials("http://127.0.0.1:9"), attempts=1)
+    with pytest.raises(Unavailable, match="does not answer"):
+        shown('lookup "v1" "Secret" "x" "y"', LiveCluster(nobody, cluster.version, cluster.served), helm)
+
+
+def test_lookups_are_counted(management: Client, helm: Path) -> None:
+    many = f'{{{{ range until {MOST_LOOKUPS + 1} }}}}{{{{ $_ := lookup "v1" "Secret" "x" (toString .) }}}}{{{{ end }}}}'
+    with pytest.raises(RenderError, match=f"looks up more than {MOST_LOOKUPS} objects"):
+        rendered({"templates/a.yaml": many}, live(management), helm)
+
+
+def test_nothing_is_left_of_the_way_to_the_cluster(
+    management: Client, helm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    shown('lookup "v1" "Secret" "x" "y"', live(management), helm)
+    assert os.listdir(tmp_path) == []
+    assert not [one for one in threading.enumerate() if one.name == "chart-lookups"]
+
+
+def test_a_password_stays_over_upgrades(world: World, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+    names = {"namespace": world.namespace}
+    world.cluster(write_release(world.releases, "v1", templates={"db.yaml": PASSWORD % names}))
+    world.secret()
+    assert world.settle().retry_after is None
+    first = world.client.get(SECRET, Key(world.namespace, "db"))["data"]["password"]
+    assert len(base64.b64decode(first)) == 20
+    more = yaml.safe_dump(world.map("a"))
+    tag = write_release(world.releases, "v2", templates={"db.yaml": PASSWORD % names, "a.yaml": more})
+    world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"spec": {"topology": {"classRef": {"name": tag}}}})
+    assert world.settle().retry_after is None
+    assert world.names() == ["a"]
+    assert dig(world.client.get(SECRET, Key(world.namespace, "db")), "data.password") == first
