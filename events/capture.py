@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from shared import yamls
 from shared.event import Event, EventError, from_json
 from shared.kube import Client, Key, NotFound, Object, key_of
 from shared.kube.resources import split_api_version
@@ -153,8 +154,8 @@ def _write(file: Path, objects: tuple[Object, ...]) -> None:
 
 def _objects_in(file: Path) -> tuple[Object, ...]:
     try:
-        documents: list[Any] = list(yaml.safe_load_all(file.read_text()))
-    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        documents: list[Any] = list(yamls.load_all(file.read_bytes()))
+    except yamls.YAMLError as error:
         raise EventError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
     return tuple(document for document in documents if document)
 

@@ -5,6 +5,7 @@ One `Clients` serves a process. What it keeps (connections, discovery) only save
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -41,6 +42,12 @@ class Workload:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.discovery = Discovery(client)
+
+    def within(self, seconds: float) -> Workload:
+        """The same cluster, with all requests over within so many seconds from now."""
+        view = copy.copy(self)
+        view.client = self.client.within(seconds)
+        return view
 
 
 class Clients:

@@ -38,7 +38,8 @@ SOURCE = "/provider_fetch"
 SOURCE_RETRY = 60.0
 BROKEN_RETRY = 600.0
 
-_FLIGHTS = Flights()
+_FLIGHTS = Flights("the download of components", most=3)
+"""A slow source takes no more than some of a process's threads."""
 
 
 class WrongAnnotation(ComponentsError):

@@ -20,8 +20,9 @@ from shared.storage import StorageError, StorageUnavailable
 
 from .triggers import WANTED
 
-_FLIGHTS = Flights()
-"""Within a process the second of two equal wishes finds the work done; across processes the store sees to that."""
+_FLIGHTS = Flights("the fetch of releases", most=3)
+"""Within a process the second of two equal wishes finds the work done; across processes the store sees to that. And a
+slow source takes no more than some of a process's threads."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:

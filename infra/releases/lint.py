@@ -10,7 +10,7 @@ from typing import Literal
 
 import yaml
 
-from shared import cel, charts
+from shared import cel, charts, yamls
 from shared.addons import content
 from shared.addons.assets import Assets, of_files
 from shared.addons.content import OVERWRITE, Facts
@@ -104,8 +104,8 @@ def _chart_version(members: Mapping[str, bytes]) -> str | None:
     """What the outermost Chart.yaml says; None without one."""
     path = next((path for path in members if path.count("/") == 1 and path.endswith("/Chart.yaml")), None)
     try:
-        document = yaml.safe_load(members[path]) if path else None
-    except (yaml.YAMLError, UnicodeError):
+        document = yamls.load(members[path]) if path else None
+    except yamls.YAMLError:
         return None
     return str(document.get("version")) if isinstance(document, dict) else None
 

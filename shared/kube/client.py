@@ -1,20 +1,24 @@
-"""A thin client for one API server: JSON in, JSON out, explicit time limits, one retry policy.
+"""A thin client for one API server: JSON in, JSON out, explicit limits in time and size, one retry policy.
 
 Requests and answers are plain dicts, since turning every answer into model objects costs more than the request itself.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from .causes import cause
 from .credentials import Credentials
-from .errors import ApiError, Conflict, Gone, NotFound, Unauthorized, Unavailable
+from .errors import ApiError, Conflict, Gone, NotFound, TooLarge, Unauthorized, Unavailable
+from .probation import LeftAlone, Probation
 from .resources import Key, Object, Resource
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -25,6 +29,21 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 _LONGEST = 600
 """Characters of a server's message that are passed on."""
+_PATIENCE = 60.0
+"""Seconds that a server may ask to be left alone for."""
+_VALUES = 1_000_000
+"""In one answer: two bytes of JSON can take a hundred in memory."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may cost: seconds until it is over, and bytes of its answer, or of one line of a watch."""
+
+    seconds: float
+    bytes: int
+
+
+LIMITS: Mapping[str, Limits] = {"management": Limits(30.0, 64 << 20), "workload": Limits(10.0, 8 << 20)}
 _BUSY = (429, 500, 502, 503, 504)
 _REFUSALS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
@@ -33,8 +52,9 @@ _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 class Client:
     """Talks to one API server; safe to share between threads.
 
-    `timeout` is (connect, read) in seconds for one attempt; `attempts` bounds the tries of one call; `cluster` is
-    what its requests are counted as, management or workload.
+    `timeout` is (connect, read) in seconds for one attempt, where read bounds the silence and `LIMITS` the whole;
+    `attempts` bounds the tries of one call. `cluster` is what its requests are counted as; a workload cluster's server
+    is not trusted: it has narrower limits, and is on probation until it answers.
     Every verb raises `ApiError` or one of its subclasses, with a message that names the object.
     """
 
@@ -46,17 +66,30 @@ class Client:
         attempts: int = 3,
         pool_size: int = 16,
         user_agent: str = "capi-functions",
-        cluster: str = "management",
+        cluster: Literal["management", "workload"] = "management",
     ) -> None:
         self._credentials = credentials
-        self._pool = credentials.pool(pool_size)
+        self._pool = credentials.pool(pool_size, trusted=cluster == "management")
         self._timeout = timeout
         self._attempts = attempts
         self._user_agent = user_agent
         self._cluster = cluster
+        self._limits = LIMITS[cluster]
+        self._probation = Probation() if cluster == "workload" else None
+        self._until = float("inf")
+        self._sent = [0]
         self.host: str = credentials.host.rstrip("/")
-        self.requests = 0
+
+    @property
+    def requests(self) -> int:
         """Requests sent so far, retries included: what the budgets in the benchmarks count."""
+        return self._sent[0]
+
+    def within(self, seconds: float) -> Client:
+        """The same client, with all its requests over within so many seconds from now."""
+        view = copy.copy(self)
+        view._until = min(self._until, time.monotonic() + seconds)
+        return view
 
     # -- verbs -------------------------------------------------------------------------------------------------
 
@@ -86,15 +119,26 @@ class Client:
         limit: int = 500,
         accept: str = "application/json",
     ) -> Iterator[Object]:
-        """The pages of a list as the server sent them, for callers that need its resourceVersion."""
+        """The pages of a list as the server sent them, for callers that need its resourceVersion.
+
+        A page that is too large is asked for again in smaller ones.
+        """
         query: dict[str, str] = {"limit": str(limit)}
         if selector:
             query["labelSelector"] = selector
+        subject = f"{resource.kind} list"
         while True:
-            page = self.request(
-                "GET", resource.path(namespace), query=query, accept=accept, subject=f"{resource.kind} list"
-            )
+            try:
+                page = self.request("GET", resource.path(namespace), query=query, accept=accept, subject=subject)
+            except TooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // 8)
+                query["limit"] = str(limit)
+                continue
             page["items"] = page.get("items") or []  # an empty list can come as null
+            if not _are_objects(page["items"]):
+                raise Unavailable(f"{subject}: answered with something that is no list: is this an API server?")
             for item in page["items"]:
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
@@ -178,19 +222,23 @@ class Client:
         if selector:
             query["labelSelector"] = selector
         path = resource.path(namespace)
-        response = self._send("GET", path, query, None, "", accept=accept, read_timeout=seconds + 15.0, stream=True)
+        subject = f"watch of {resource.kind}"
+        response = self._send("GET", path, query, None, "", accept=accept, silence=seconds + 15.0)
         try:
             if response.status != 200:
-                raise _error(response.status, response.data, response.headers, f"watch of {resource.kind}")
+                raise _error(response.status, self._body(response, subject), response.headers, subject)
             if opened is not None:
                 opened(response.shutdown)
             buffer = b""
-            for chunk in response.stream(65536, decode_content=True):
+            for chunk in response.stream(65536, decode_content=False):
                 *lines, buffer = (buffer + chunk).split(b"\n")
+                if len(buffer) > self._limits.bytes:
+                    raise TooLarge(f"{subject}: a line is longer than {self._limits.bytes} bytes")
                 for line in lines:
-                    event: Object = json.loads(line)
+                    event = _watch_event(line, subject)
                     if event["type"] == "ERROR":
-                        raise _error(event["object"].get("code", 500), line, {}, f"watch of {resource.kind}")
+                        code = event["object"].get("code")
+                        raise _error(code if isinstance(code, int) else 500, line, {}, subject)
                     yield event
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise Unavailable(f"watch of {resource.kind} at {self.host} broke: {cause(error)}") from error
@@ -215,37 +263,82 @@ class Client:
         A create is not repeated after the server may have seen it: 500s and lost answers are the caller's decision.
         """
         data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None
+        what = f"{method} {subject or path}"
         attempt = 0
         while True:
             attempt += 1
             try:
-                response = self._send(method, path, query, data, content_type, accept=accept)
-                payload = response.data
+                status, headers, payload = self._answer(method, path, query, data, content_type, accept, what)
+            except (LeftAlone, TooLarge):
+                raise
             except Unavailable:
                 if attempt >= self._attempts or method not in _IDEMPOTENT:
                     raise
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
-            if response.status < 300:
-                return _object(payload, f"{method} {subject or path}", written=method in ("POST", "PUT", "PATCH"))
-            error = _error(response.status, payload, response.headers, f"{method} {subject or path}")
+            if status < 300:
+                return _object(payload, what, written=method in ("POST", "PUT", "PATCH"))
+            error = _error(status, payload, headers, what)
             if (
                 not isinstance(error, Unavailable)
                 or attempt >= self._attempts
-                or not (method in _IDEMPOTENT or response.status == 429)
+                or not (method in _IDEMPOTENT or status == 429)
             ):
                 raise error
             time.sleep(min(error.retry_after or 0.0, 2.0) or random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311
 
     def text(self, path: str, *, timeout: float = 5.0) -> str:
         """One plain GET without retries, for probes such as `/readyz`."""
-        response = self._send("GET", path, None, None, "", read_timeout=timeout)
-        if response.status != 200:
-            raise _error(response.status, response.data, response.headers, f"GET {path}")
-        return str(response.data.decode(errors="replace"))
+        what = f"GET {path}"
+        status, headers, payload = self.within(timeout)._answer("GET", path, None, None, "", "application/json", what)
+        if status != 200:
+            raise _error(status, payload, headers, what)
+        return payload.decode(errors="replace")
 
     def close(self) -> None:
         self._pool.clear()
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        data: bytes | None,
+        content_type: str,
+        accept: str,
+        subject: str,
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of one attempt, all of it within the limits."""
+        from ..network import deadline
+
+        now = time.monotonic()
+        if now >= self._until:
+            if self._probation:
+                self._probation.overrun()
+            raise LeftAlone(f"{subject}: {self.host} took all the time that there was for it", retry_after=1.0)
+        with self._allowed(), deadline(min(self._until, now + self._limits.seconds)):
+            response = self._send(method, path, query, data, content_type, accept=accept)
+            return response.status, response.headers, self._body(response, subject)
+
+    def _allowed(self) -> AbstractContextManager[None]:
+        return self._probation.request(f"{self.host} is left alone") if self._probation else nullcontext()
+
+    def _body(self, response: Any, subject: str) -> bytes:
+        import urllib3
+
+        most, body = self._limits.bytes, b""
+        try:
+            # Nobody asked for an encoding. Only the read that comes to the end tells whether all has come.
+            while len(body) <= most and (part := response.read(most + 1 - len(body), decode_content=False)):
+                body = body + part if body else part
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            response.close()
+            raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error
+        if len(body) > most or sum(map(body.count, (b",", b"[", b"{"))) > _VALUES:
+            response.close()
+            response.release_conn()
+            raise TooLarge(f"{subject}: the answer is larger than {most >> 20} MiB or {_VALUES} values")
+        return body
 
     def _send(
         self,
@@ -255,10 +348,10 @@ class Client:
         data: bytes | None,
         content_type: str,
         *,
-        accept: str = "application/json",
-        read_timeout: float | None = None,
-        stream: bool = False,
+        accept: str,
+        silence: float | None = None,
     ) -> Any:
+        """Sends the request; the answer's body is still to be read."""
         import urllib3
 
         from .. import metrics
@@ -267,9 +360,9 @@ class Client:
         headers = {"Accept": accept, "User-Agent": self._user_agent}
         if data is not None:
             headers["Content-Type"] = content_type
-        if self._credentials.token is not None:
-            headers["Authorization"] = f"Bearer {self._credentials.token()}"
-        self.requests += 1
+        if token := self._credentials.bearer():
+            headers["Authorization"] = f"Bearer {token}"
+        self._sent[0] += 1
         metrics.REQUESTS.labels(self._cluster, method).inc()
         try:
             return self._pool.request(
@@ -277,8 +370,9 @@ class Client:
                 url,
                 body=data,
                 headers=headers,
-                timeout=urllib3.Timeout(connect=self._timeout[0], read=read_timeout or self._timeout[1]),
-                preload_content=not stream,
+                timeout=urllib3.Timeout(connect=self._timeout[0], read=silence or self._timeout[1]),
+                pool_timeout=self._timeout[0],
+                preload_content=False,
                 retries=False,
                 redirect=False,
             )
@@ -288,27 +382,42 @@ class Client:
 
 def _object(payload: bytes, subject: str, *, written: bool) -> Object:
     """The answer of a request that succeeded. Raises `Unavailable` where it is not an API server that answers."""
-    try:
-        answer = json.loads(payload) if payload else {}
-    except ValueError:
-        answer = None
+    answer = _json(payload) if payload else {}
     if not isinstance(answer, dict) or (written and not isinstance(answer.get("metadata"), dict)):
         raise Unavailable(f"{subject}: answered with something that is no Kubernetes object: is this an API server?")
     return answer
 
 
-def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str) -> ApiError:
+def _watch_event(line: bytes, subject: str) -> Object:
+    event = _json(line)
+    if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:
+        raise Unavailable(f"{subject}: answered with something that is no watch event: is this an API server?")
+    return event
+
+
+def _json(payload: bytes) -> Any:
     try:
-        body = json.loads(payload)
-        body = body.get("object", body) if isinstance(body, dict) else {}
-    except ValueError:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _are_objects(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, dict) for item in items)
+
+
+def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str) -> ApiError:
+    """Quotes a Status object only: what else answers may not be an API server, and not be meant for our readers."""
+    body = _json(payload)
+    body = body.get("object", body) if isinstance(body, dict) else {}
+    if not isinstance(body, dict) or body.get("kind") != "Status":
         body = {}
-    said = body.get("message") or payload[:200].decode(errors="replace").strip() or f"HTTP {status}"
-    detail = _bounded(str(said))
+    detail = _bounded(str(body.get("message") or f"HTTP {status}"))
     message = f"{subject}: {detail}"
     if status in _BUSY:
         after = headers.get("Retry-After", "")
-        return Unavailable(message, status=status, retry_after=float(after) if after.isdigit() else None, detail=detail)
+        seconds = min(float(after), _PATIENCE) if after.isascii() and after.isdecimal() else None
+        return Unavailable(message, status=status, retry_after=seconds, detail=detail)
     return _REFUSALS.get(status, ApiError)(message, status=status, body=body, detail=detail)
 
 

@@ -14,10 +14,11 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from .client import Client
-from .credentials import Credentials
+from .credentials import Credentials, is_token
 from .loading_rules import Kubeconfig, KubeconfigError, default_files, load, named, parse
 
 __all__ = ["KubeconfigError", "from_kubeconfig", "inline", "management", "opened", "workload"]
@@ -26,6 +27,8 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_LIVES = 60.0
 """Seconds until a service account's token is read again; the kubelet rotates it."""
 
+_NOTHING = ("", "~", "null", "Null", "NULL")
+"""How YAML writes that there is no value."""
 
 _FORBIDDEN_USER = {
     "exec": "runs a command (exec plugin)",
@@ -74,7 +77,7 @@ def inline(kubeconfig: bytes) -> Credentials:
 
     Raises `KubeconfigError`.
     """
-    document = parse(kubeconfig)
+    document = parse(kubeconfig, texts=True)
     return _inline(document, document.get("current-context"))
 
 
@@ -82,38 +85,69 @@ def _inline(document: Mapping[str, Any], used: Any) -> Credentials:
     context = named(document, "contexts", used, "context")
     cluster = named(document, "clusters", context.get("cluster"), "cluster")
     user = named(document, "users", context.get("user"), "user")
-    server = str(cluster.get("server", ""))
-    if not server.startswith(("https://", "http://")):
-        raise KubeconfigError(f"kubeconfig cluster {context.get('cluster')!r} has no http(s) server")
+    server = _url(cluster, "server")
+    if not server:
+        raise KubeconfigError("kubeconfig cluster has no server")
+    if "@" in urlsplit(server).netloc:
+        raise KubeconfigError("kubeconfig server has credentials in it: they belong into the user")
     for fields, section in ((_FORBIDDEN_USER, user), (_FORBIDDEN_CLUSTER, cluster)):
         for field, why in fields.items():
             if field in section:
                 raise KubeconfigError(f"kubeconfig is refused: it {why}, only inline credentials are accepted")
-    token = user.get("token")
+    token = _text(user, "token").strip()
+    if token and not is_token(token):
+        raise KubeconfigError("kubeconfig token has characters that no token has, such as a space or a line break")
     return Credentials(
         host=server,
         authority=_data(cluster, "certificate-authority-data"),
         certificate=_data(user, "client-certificate-data"),
         key=_data(user, "client-key-data"),
-        token=(lambda: str(token)) if token else None,
-        verify=cluster.get("insecure-skip-tls-verify") is not True,
-        server_name=str(cluster.get("tls-server-name") or ""),
-        proxy=str(cluster.get("proxy-url") or ""),
+        token=(lambda: token) if token else None,
+        verify=_text(cluster, "insecure-skip-tls-verify").lower() != "true",
+        server_name=_text(cluster, "tls-server-name"),
+        proxy=_url(cluster, "proxy-url"),
     )
 
 
-def _client(credentials: Credentials, *, attempts: int = 3, cluster: str = "management") -> Client:
+def _client(
+    credentials: Credentials, *, attempts: int = 3, cluster: Literal["management", "workload"] = "management"
+) -> Client:
     try:
         return Client(credentials, attempts=attempts, cluster=cluster)
-    except (ssl.SSLError, ValueError) as error:
-        raise KubeconfigError(f"kubeconfig holds certificates or keys that cannot be used: {error}") from error
+    except ssl.SSLError as error:
+        words = (error.reason or "unreadable").replace("_", " ").lower()
+        raise KubeconfigError(f"kubeconfig holds certificates or keys that cannot be used: {words}") from None
+    except OSError as error:
+        raise KubeconfigError(f"kubeconfig is refused: {error.strerror}") from None
+    except ValueError:
+        raise KubeconfigError("kubeconfig holds certificates or keys that cannot be used") from None
+
+
+def _text(section: Mapping[str, Any], field: str) -> str:
+    """Empty where there is none. Messages do not quote it: it may be secret."""
+    value = section.get(field)
+    if isinstance(value, dict | list):
+        raise KubeconfigError(f"kubeconfig {field} is not a text")
+    return "" if value is None or value in _NOTHING else str(value)
+
+
+def _url(section: Mapping[str, Any], field: str) -> str:
+    """An http(s) URL, empty where there is none."""
+    url = _text(section, field)
+    try:
+        parts = urlsplit(url)
+        if not url or (url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and parts.port != 0):
+            return url
+    except ValueError:
+        pass
+    raise KubeconfigError(f"kubeconfig {field} is no http(s) URL")
 
 
 def _data(section: Mapping[str, Any], field: str) -> bytes:
     try:
-        return base64.b64decode(str(section.get(field) or ""), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise KubeconfigError(f"kubeconfig {field} is not base64") from error
+        return base64.b64decode(_text(section, field), validate=True)
+    except (binascii.Error, ValueError):
+        raise KubeconfigError(f"kubeconfig {field} is not base64") from None
 
 
 def _in_cluster() -> Credentials:

@@ -6,15 +6,21 @@ Keys are handed to TLS through memory: nothing secret is written to a disk on th
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+from .errors import ApiError
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager
+
+
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
@@ -25,19 +31,29 @@ class Credentials:
     authority: bytes = b""
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
-    token: Callable[[], str] | None = None
+    token: Callable[[], str] | None = field(default=None, repr=False)
     verify: bool = True
     server_name: str = ""
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)
 
-    def pool(self, size: int) -> PoolManager:
+    def bearer(self) -> str:
+        """The present token, empty where there is none. Raises `ApiError`, which does not quote it."""
+        token = self.token().strip() if self.token else ""
+        if token and not is_token(token):
+            raise ApiError("the bearer token holds characters that no token has, such as a line break")
+        return token
+
+    def pool(self, size: int, *, trusted: bool = True) -> PoolManager:
         """Connections to the server, or through the proxy that is named here or in the environment.
 
-        Raises `ValueError` or `ssl.SSLError` for PEM that cannot be used.
+        Those to a server that is not trusted are at most `size`, and go to no link-local or metadata address. Raises
+        `ValueError` or `ssl.SSLError` for PEM, or a proxy, that cannot be used; `OSError` for an address.
         """
         import urllib3
 
-        options: dict[str, Any] = {"maxsize": size, "retries": False}
+        from .. import network
+
+        options: dict[str, Any] = {"maxsize": size, "retries": False, "block": not trusted}
         address = urlsplit(self.host)
         if address.scheme == "https":
             options["ssl_context"] = self._tls()
@@ -46,12 +62,20 @@ class Credentials:
         proxy = self.proxy
         if not proxy and not proxy_bypass(address.hostname or ""):
             proxy = getproxies().get(address.scheme, "")
-        if proxy:
-            return urllib3.ProxyManager(proxy, num_pools=2, **options)
-        return urllib3.PoolManager(num_pools=2, **options)
+        if not trusted:
+            network.check_host(address.hostname or "")
+        if not proxy:
+            return network.set_up(urllib3.PoolManager(num_pools=2, **options), anywhere=trusted)
+        user, _, _ = urlsplit(proxy).netloc.rpartition("@")
+        headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
+        manager = urllib3.ProxyManager(proxy, num_pools=2, proxy_headers=headers, **options)
+        return network.set_up(manager, anywhere=trusted)
 
     def _tls(self) -> ssl.SSLContext:
+        from ..network import TlsSocket
+
         context = ssl.create_default_context(cadata=self.authority.decode() or None)
+        context.sslsocket_class = TlsSocket
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -64,3 +88,8 @@ class Credentials:
             finally:
                 os.close(descriptor)
         return context
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be sent as a bearer token."""
+    return bool(_TOKEN.fullmatch(text))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 
 from .client import Client
-from .errors import NotFound
+from .errors import NotFound, Unavailable
 from .resources import Object, Resource, split_api_version
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+_SECONDS = 30.0
+"""For all requests of one discovery: an old server takes one for each group that it claims to have."""
 
 
 class Discovery:
@@ -24,17 +28,17 @@ class Discovery:
     def resource(self, api_version: str, kind: str) -> Resource | None:
         """The resource that serves `kind` in `api_version`, or None if the server has no such kind (now)."""
         group, version = split_api_version(api_version)
-        with self._lock:
+        with self._alone():
             self._load()
             found = self._known.get((group, kind), {}).get(version)
             if found is None:
-                self._refresh(group, version)
+                self._refresh(self._client, group, version)
                 found = self._known.get((group, kind), {}).get(version)
             return found
 
     def preferred(self, group: str, kind: str, versions: tuple[str, ...] = ()) -> Resource | None:
         """The server's preferred version of `kind`, or the first of `versions` that it serves."""
-        with self._lock:
+        with self._alone():
             self._load()
             served = self._known.get((group, kind), {})
             for version in versions or tuple(served):
@@ -49,7 +53,7 @@ class Discovery:
 
     def served(self) -> Mapping[tuple[str, str], Resource]:
         """Everything known to be served, by (apiVersion, kind), as plain data."""
-        with self._lock:
+        with self._alone():
             self._load()
             return {
                 (resource.api_version, resource.kind): resource
@@ -59,20 +63,33 @@ class Discovery:
 
     def forget(self) -> None:
         """Makes the next question ask the server again."""
-        with self._lock:
+        with self._alone():
             self._loaded = False
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Raises `Unavailable` where another thread takes long, or the server answers with something else."""
+        if not self._lock.acquire(timeout=_SECONDS):
+            raise Unavailable(f"discovery of {self._client.host} takes too long")
+        try:
+            yield
+        except (AttributeError, TypeError, KeyError) as error:
+            raise Unavailable("discovery: answered with something else: is this an API server?") from error
+        finally:
+            self._lock.release()
 
     def _load(self) -> None:
         if self._loaded:
             return
+        client = self._client.within(_SECONDS)
         core = {kind: versions for kind, versions in self._known.items() if not kind[0]}
         self._known = core  # of the server's own version: it stays what it is
         for path in ("/apis",) if core else ("/api", "/apis"):
-            answer = self._client.request("GET", path, accept=_AGGREGATED, subject="discovery")
+            answer = client.request("GET", path, accept=_AGGREGATED, subject="discovery")
             if answer.get("kind") == "APIGroupDiscoveryList":
                 self._read_aggregated(answer)
             else:  # servers before 1.26 answer with bare group names
-                self._read_groups(answer)
+                self._read_groups(client, answer)
         self._loaded = True
 
     def _read_aggregated(self, answer: Object) -> None:
@@ -85,17 +102,17 @@ class Discovery:
                         namespaced = entry.get("scope") == "Namespaced"
                         self._learn(Resource(name, version["version"], kind, entry["resource"], namespaced))
 
-    def _read_groups(self, answer: Object) -> None:
+    def _read_groups(self, client: Client, answer: Object) -> None:
         for version in answer.get("versions", []):
-            self._refresh("", version)
+            self._refresh(client, "", version)
         for group in answer.get("groups", []):
             for entry in group["versions"]:
-                self._refresh(group["name"], entry["version"])
+                self._refresh(client, group["name"], entry["version"])
 
-    def _refresh(self, group: str, version: str) -> None:
+    def _refresh(self, client: Client, group: str, version: str) -> None:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
-            answer = self._client.request("GET", path, subject=f"discovery of {path}")
+            answer = client.request("GET", path, subject=f"discovery of {path}")
         except NotFound:
             return
         for entry in answer.get("resources", []):

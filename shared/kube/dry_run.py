@@ -23,7 +23,7 @@ class DryRun(Client):
     """
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client._credentials, attempts=client._attempts)
+        super().__init__(client._credentials, attempts=client._attempts, cluster=client._cluster)
         self._supposed: dict[_Place, Object | None] = {}
 
     def suppose(self, resource: Resource, obj: Object) -> None:

@@ -55,6 +55,10 @@ class Unavailable(ApiError):
         self.retry_after = retry_after
 
 
+class TooLarge(Unavailable):
+    """The answer is larger than what is read."""
+
+
 class Unauthorized(ApiError):
     """401: the credentials are not (or no longer) accepted."""
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from .. import yamls
 from .resources import Object, dig
 
 _SECTIONS = (("contexts", "context"), ("clusters", "cluster"), ("users", "user"))
@@ -69,12 +68,12 @@ def load(files: Sequence[Path], context: str = "") -> Kubeconfig:
     return Kubeconfig(present, document, str(used), str(chosen.get("namespace") or ""), str(server))
 
 
-def parse(content: bytes) -> Object:
-    """A kubeconfig's document. Raises `KubeconfigError`."""
+def parse(content: bytes, *, texts: bool = False) -> Object:
+    """A kubeconfig's document, with `texts` without numbers and the like. Raises `KubeconfigError`."""
     try:
-        document = yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise KubeconfigError("kubeconfig is not valid YAML") from error
+        document = yamls.load(content, texts=texts)
+    except yamls.YAMLError:  # whose words would quote it
+        raise KubeconfigError("kubeconfig is not valid YAML") from None
     if not isinstance(document, dict):
         raise KubeconfigError("kubeconfig is not a mapping")
     return document
@@ -88,7 +87,7 @@ def named(document: Mapping[str, Any], section: str, name: Any, field: str) -> M
             value = entry.get(field)
             if isinstance(value, dict):
                 return value
-    raise KubeconfigError(f"kubeconfig has no {field} named {name!r}")
+    raise KubeconfigError(f"kubeconfig has no {field} named {str(name)[:100]!r}")
 
 
 def _read(file: Path) -> Object | None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
+from shared import yamls
 from shared.releases.naming import InvalidName, Version
 
 API_VERSION = "metadata.clusterstack.x-k8s.io/v1alpha1"
@@ -41,9 +40,8 @@ def parse(data: bytes, release: str) -> Metadata:
     if len(data) > MAX_BYTES:
         raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
     try:
-        # Scalars stay the text that was written (1.30 is not 1.3). The C loader would crash on deep nesting.
-        document = yaml.load(data, Loader=yaml.BaseLoader)  # noqa: S506 - builds no more than these
-    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        document = yamls.load(data, texts=True)
+    except yamls.YAMLError as error:
         raise MetadataError(release, "(file)", f"not YAML: {_short(error)}") from error
 
     fields = _Fields(release, {} if document is None else document)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-import yaml
+from shared import yamls
 
 API_VERSION = "clusteraddonconfig.x-k8s.io/v1alpha1"
 MAX_BYTES = 256 * 1024
@@ -90,8 +90,8 @@ def parse(data: bytes, release: str) -> Stages:
     if len(data) > MAX_BYTES:
         raise StagesError(f"release {release}: clusteraddon.yaml is larger than {MAX_BYTES} bytes")
     try:
-        document = yaml.load(data, Loader=yaml.BaseLoader)  # noqa: S506 - texts, lists and mappings only
-    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        document = yamls.load(data, texts=True)
+    except yamls.YAMLError as error:
         words = " ".join(str(error).split())[:300]
         raise StagesError(f"release {release}: clusteraddon.yaml is not YAML: {words}") from error
     return _Reader(release).stages(document)

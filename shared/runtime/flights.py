@@ -1,26 +1,37 @@
-"""One piece of work at a time for each key, and any number for different ones, within a process."""
+"""One piece of work at a time for each key, and only so many for different ones, within a process."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import BoundedSemaphore, Lock
+
+from ..kube import Unavailable
+
+SECONDS = 2.0
+"""How long a thread waits for another: it is missed elsewhere, and the event comes again."""
 
 
 class Flights:
-    def __init__(self) -> None:
+    """`what` is being done, for messages; `most` bounds the keys that are worked on at a time."""
+
+    def __init__(self, what: str, *, most: int = 1_000, seconds: float = SECONDS) -> None:
+        self._what, self._seconds = what, seconds
+        self._places = BoundedSemaphore(most)
         self._guard = Lock()
         self._locks: dict[Hashable, tuple[Lock, int]] = {}
         """With the number of those who have it or wait for it."""
 
     @contextmanager
     def alone(self, key: Hashable) -> Iterator[None]:
-        """Waits until nobody else is within the same key."""
+        """Waits until nobody else is within the same key. Raises `Unavailable` where that takes long."""
         with self._guard:
             lock, users = self._locks.get(key, (Lock(), 0))
             self._locks[key] = lock, users + 1
         try:
-            with lock:
+            until = time.monotonic() + self._seconds
+            with self._acquired(lock, until), self._acquired(self._places, until):
                 yield
         finally:
             with self._guard:
@@ -29,3 +40,12 @@ class Flights:
                     self._locks[key] = lock, users - 1
                 else:
                     del self._locks[key]
+
+    @contextmanager
+    def _acquired(self, lock: Lock | BoundedSemaphore, until: float) -> Iterator[None]:
+        if not lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            raise Unavailable(f"{self._what} is under way for other events", retry_after=self._seconds)
+        try:
+            yield
+        finally:
+            lock.release()

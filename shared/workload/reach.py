@@ -12,6 +12,9 @@ from ..clients import Clients, Workload
 from ..kube import ApiError, Key, Resource, Unauthorized, dig
 from ..kube.connect import KubeconfigError
 
+_SECONDS = 90.0
+"""For all requests of one delivery: less than the forwarder, or a broker, waits for its answer."""
+
 
 @dataclass(frozen=True)
 class Unreachable:
@@ -39,7 +42,7 @@ def reach(clients: Clients, cluster: Key) -> Reached | Unreachable:
         kubeconfig = base64.b64decode(dig(secret, "data.value") or "", validate=True)
         if not kubeconfig:
             raise KubeconfigError('missing key "value" in secret data')
-        workload = clients.workload(kubeconfig)
+        workload = clients.workload(kubeconfig).within(_SECONDS)
     except (KubeconfigError, ValueError) as error:
         return Unreachable(f"Secret {key.name}: {error}", "Warning")
     try:

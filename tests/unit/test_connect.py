@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import stat
+import traceback
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,19 @@ import pytest
 import yaml
 
 from shared.certificates import Authority
-from shared.kube import connect
+from shared.kube import ApiError, Client, connect
 from shared.kube.connect import KubeconfigError, inline
+from shared.kube.credentials import Credentials
 from shared.kube.loading_rules import load
 
 CA = Authority.generate("test")
 CLIENT = CA.issue("admin", ["system:masters"])
+
+
+SECRET = "s3cr3t-v4lu3"
+BOMB = b"a0: &a0 [x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (level, level, b", ".join([b"*a%d" % (level - 1)] * 9)) for level in range(1, 12)
+)
 
 
 def b64(data: bytes) -> str:
@@ -52,6 +61,29 @@ def test_inline_certificate() -> None:
     assert "PRIVATE" not in repr(found)
 
 
+def test_a_few_bytes_of_yaml_do_not_take_all_memory() -> None:
+    assert len(BOMB) < 700
+    tracemalloc.start()
+    try:
+        with pytest.raises(KubeconfigError):
+            connect.workload(BOMB)
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_token_may_end_in_a_line_break() -> None:
+    assert inline(kubeconfig({"token": "t\n"})).bearer() == "t"
+
+
+def test_a_token_that_cannot_be_sent_is_not_quoted() -> None:
+    """As an exec plugin may answer with one, which is not known before the request."""
+    client = Client(Credentials("http://127.0.0.1:1", token=lambda: f"{SECRET}\nX: y"))
+    with pytest.raises(ApiError, match="bearer token") as caught:
+        client.request("GET", "/version")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 def test_inline_token() -> None:
     found = inline(kubeconfig({"token": "t"}))
     assert found.token is not None
@@ -64,6 +96,23 @@ def test_inline_token() -> None:
         (b"", "not a mapping"),
         (b"{", "not valid YAML"),
         (b"[" * 100_000, "not valid YAML"),
+        (BOMB, "not valid YAML"),
+        (b"current-context: c\ncontexts: 5", "no context named 'c'"),
+        (b"current-context: c\ncontexts: null", "no context named 'c'"),
+        (b"current-context: c\ncontexts: [5, {name: c, context: 7}]", "no context named 'c'"),
+        (b"current-context: [c]\ncontexts: []", "no context named"),
+        (b"contexts: []", "no context named"),
+        (b"current-context: c\ncontexts: [{name: c, context: {cluster: {}, user: u}}]", "no cluster named"),
+        (kubeconfig({"token": {"a": "b"}}), "token is not a text"),
+        (kubeconfig(server={"a": "b"}), "server is not a text"),
+        (kubeconfig(server=None), "has no server"),
+        (kubeconfig(server="https://[::1"), "server is no http"),
+        (kubeconfig(server="https://h:99999999"), "server is no http"),
+        (kubeconfig(server="https://u:p4ssw0rd@h"), "credentials in it"),
+        (kubeconfig({"token": f"{SECRET}\r\nX-Evil: 1"}), "token has characters"),
+        (kubeconfig({"token": f"{SECRET} {SECRET}"}), "token has characters"),
+        (kubeconfig(**{"proxy-url": f"socks5://u:{SECRET}@p"}), "proxy-url is no http"),
+        (kubeconfig(**{"proxy-url": f"http://u:{SECRET}@p:port"}), "proxy-url is no http"),
         (kubeconfig({"exec": {"command": "x"}}), "runs a command"),
         (kubeconfig({"auth-provider": {"name": "x"}}), "auth provider"),
         (kubeconfig({"client-key": "/etc/shadow"}), "reads a key file"),
@@ -76,8 +125,9 @@ def test_inline_token() -> None:
     ],
 )
 def test_refused(content: bytes, words: str) -> None:
-    with pytest.raises(KubeconfigError, match=words):
+    with pytest.raises(KubeconfigError, match=words) as caught:
         connect.workload(content)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_garbage_where_pem_should_be() -> None:

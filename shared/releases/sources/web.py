@@ -6,11 +6,8 @@ within bounds and without credentials for strangers; messages without secrets.
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import socket
 import ssl
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -24,8 +21,8 @@ from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from shared.network import Forbidden, TlsSocket, check_host, deadline, set_up
 
 from .port import CHUNK, SourceError
 
@@ -80,12 +77,17 @@ class Reply:
     def chunks(self) -> Iterator[bytes]:
         """The body as it is sent: encodings are left alone. Raises `SourceError`."""
         try:
-            yield from self.response.stream(CHUNK, decode_content=False)
-            self.web.check(self.url)  # to be cut off may look like the end
+            while chunk := self._next():
+                yield chunk
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self.web.failure(self.url, error) from None
         finally:
             self.response.close()
+
+    def _next(self) -> bytes:
+        with deadline(self.web.deadline):
+            chunk: bytes = self.response.read(CHUNK, decode_content=False)
+            return chunk
 
     def read(self, limit: int = DOCUMENT) -> bytes:
         """The whole body. Raises `SourceError` if it is longer than `limit`."""
@@ -136,9 +138,9 @@ class Web:
     def __init__(self, authority: str = "", *, total: float = TOTAL_TIMEOUT, read: float = READ_TIMEOUT) -> None:
         self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read)
         self._total = total
+        self.deadline = time.monotonic() + total
         self._context = _context(authority)
         self._pools: dict[str, urllib3.PoolManager] = {}
-        self._guard = _Guard(total)
         self._replies: list[Reply] = []
 
     def __enter__(self) -> Web:
@@ -147,7 +149,6 @@ class Web:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._guard.close()
         for reply in self._replies:
             reply.close()
         for pool in self._pools.values():
@@ -183,16 +184,17 @@ class Web:
         if authorization:
             sent["Authorization"] = authorization
         try:
-            response = self._pool(url).request(
-                method,
-                url,
-                body=body,
-                headers=sent,
-                timeout=self._timeout,
-                preload_content=False,
-                retries=False,
-                redirect=False,
-            )
+            with deadline(self.deadline):
+                response = self._pool(url).request(
+                    method,
+                    url,
+                    body=body,
+                    headers=sent,
+                    timeout=self._timeout,
+                    preload_content=False,
+                    retries=False,
+                    redirect=False,
+                )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self.failure(url, error) from None
         self._replies.append(Reply(response.status, response.headers, url, response, self))
@@ -200,18 +202,18 @@ class Web:
 
     def check(self, url: str) -> None:
         """Raises `SourceError` once the time is over."""
-        if self._guard.expired:
+        if time.monotonic() >= self.deadline:
             raise self._late(url)
 
     def failure(self, url: str, error: Exception) -> SourceError:
         """An exception of the transport in our words: its own text may quote a whole URL."""
-        if self._guard.expired:
+        if time.monotonic() >= self.deadline:
             return self._late(url)
         cause = _innermost(error)
         if isinstance(cause, ssl.SSLCertVerificationError):
             return SourceError(f"{shown(url)} is not trusted: {cause.verify_message}", transient=False)
-        if isinstance(cause, _Forbidden):
-            return SourceError(f"{shown(url)} is refused: {cause}", transient=False)
+        if isinstance(cause, Forbidden):
+            return SourceError(f"{shown(url)} is refused: {cause.strerror}", transient=False)
         said = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
         return SourceError(f"{shown(url)} does not answer: {said}", transient=True)
 
@@ -220,85 +222,11 @@ class Web:
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         scheme, host, _ = origin(url)
-        with suppress(ValueError):  # a name is judged by where it leads; but a proxy would go there in our place
-            _check_address(host)
+        check_host(host)  # a proxy would go there in our place
         proxy = _proxy(scheme, host)
         if proxy not in self._pools:
-            self._pools[proxy] = self._guard.pool(proxy, self._context)
+            self._pools[proxy] = set_up(_manager(proxy, self._context))
         return self._pools[proxy]
-
-
-class _Forbidden(OSError):
-    """An address that no release comes from."""
-
-
-def _check_address(host: str) -> None:
-    """Raises `_Forbidden` for an IP address where clouds hand out credentials; ValueError for what is none."""
-    address = ipaddress.ip_address(host.partition("%")[0])
-    address = getattr(address, "ipv4_mapped", None) or address
-    if address.is_link_local or str(address) == "fd00:ec2::254":
-        raise _Forbidden(f"{host} is no address of a source")
-
-
-class _Guard:
-    """Keeps an eye on all connections: where they lead, and how long they last."""
-
-    def __init__(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
-        self._lock = threading.Lock()
-        self._sockets: list[socket.socket] = []
-        self._timer = threading.Timer(seconds, self._cut)
-        self._timer.daemon = True
-        self._timer.start()
-
-    @property
-    def expired(self) -> bool:
-        return time.monotonic() >= self._deadline
-
-    def watch(self, sock: socket.socket) -> socket.socket:
-        """Takes note of a new connection. The timeouts of a socket are per read; only this bounds their sum."""
-        try:
-            _check_address(sock.getpeername()[0])
-        except _Forbidden:
-            sock.close()
-            raise
-        with self._lock:
-            self._sockets.append(sock.dup())  # TLS takes the original away
-        return sock
-
-    def close(self) -> None:
-        self._timer.cancel()
-        with self._lock:
-            while self._sockets:
-                self._sockets.pop().close()
-
-    def pool(self, proxy: str, context: ssl.SSLContext) -> urllib3.PoolManager:
-        """A pool whose connections are all watched."""
-        guard = self
-
-        class Plain(HTTPConnection):
-            def _new_conn(self) -> socket.socket:
-                return guard.watch(super()._new_conn())
-
-        class Secure(HTTPSConnection):
-            def _new_conn(self) -> socket.socket:
-                return guard.watch(super()._new_conn())
-
-        class PlainPool(HTTPConnectionPool):
-            ConnectionCls = Plain
-
-        class SecurePool(HTTPSConnectionPool):
-            ConnectionCls = Secure
-
-        manager = _manager(proxy, context)
-        manager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
-        return manager
-
-    def _cut(self) -> None:
-        with self._lock:
-            for sock in self._sockets:
-                with suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -337,6 +265,7 @@ def _proxy(scheme: str, host: str) -> str:
 @lru_cache(maxsize=16)
 def _context(authority: str) -> ssl.SSLContext:
     context = ssl.create_default_context()  # honours SSL_CERT_FILE and SSL_CERT_DIR
+    context.sslsocket_class = TlsSocket
     if authority:
         try:
             context.load_verify_locations(cadata=authority)

@@ -1,0 +1,236 @@
+"""Connections to servers that nobody here runs: each wait has a deadline, and no address leads to a cloud's metadata.
+
+A socket's own timeout starts anew with each byte, so a server that sends one byte at a time would hold a thread for
+ever. The sockets here also obey the deadline of the thread that uses them, over all reads and writes together.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+ALLOWED = "CAPI_FUNCTIONS_ALLOWED_NETWORKS"
+"""The environment variable with the networks (CIDR, separated by spaces or commas) that are reached all the same."""
+
+_ADDRESSES = 4
+"""Of one name, how many are tried."""
+
+_REFUSED = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "169.254.0.0/16",  # link-local: the metadata of most clouds
+        "fe80::/10",
+        "fd00:ec2::/32",  # EC2's metadata and DNS
+        "fd20:ce::/32",  # Google Cloud's metadata
+        "100.100.100.200/32",  # Alibaba Cloud's metadata
+        "168.63.129.16/32",  # Azure's wire server
+        "192.0.0.192/32",  # Oracle Cloud's metadata
+    )
+)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+_thread = threading.local()
+
+
+# -- deadlines -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def deadline(moment: float) -> Iterator[None]:
+    """Within, this thread's reads and writes raise `TimeoutError` from `moment` on (`time.monotonic()`)."""
+    outer = getattr(_thread, "moment", None)
+    _thread.moment = moment if outer is None else min(outer, moment)
+    try:
+        yield
+    finally:
+        _thread.moment = outer
+
+
+def _left() -> float | None:
+    """Seconds until the deadline of this thread, if it has one. Raises `TimeoutError` after it."""
+    moment = getattr(_thread, "moment", None)
+    if moment is None:
+        return None
+    left: float = moment - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the deadline of the request has passed")
+    return left
+
+
+def _shorter(left: float | None, timeout: float | None) -> float | None:
+    return timeout if left is None else left if timeout is None else min(left, timeout)
+
+
+class _Timed:
+    """For a class of sockets: `settimeout` bounds each operation, the deadline their sum."""
+
+    _timeout: float | None = None
+
+    def settimeout(self, value: float | None) -> None:
+        self._timeout = value
+        super().settimeout(value)  # type: ignore[misc]
+
+    def recv_into(self, *args: Any) -> int:
+        return int(self._in_time().recv_into(*args))
+
+    def recv(self, *args: Any) -> bytes:
+        return bytes(self._in_time().recv(*args))
+
+    def send(self, *args: Any) -> int:
+        return int(self._in_time().send(*args))
+
+    def sendall(self, *args: Any) -> None:
+        self._in_time().sendall(*args)
+
+    def _in_time(self) -> Any:
+        base: Any = super()
+        base.settimeout(_shorter(_left(), self._timeout))
+        return base
+
+
+class _Socket(_Timed, socket.socket):
+    pass
+
+
+class TlsSocket(_Timed, ssl.SSLSocket):
+    """What a TLS context has to make (`sslsocket_class`) for deadlines to hold."""
+
+
+# -- addresses -------------------------------------------------------------------------------------------------
+
+
+class Forbidden(OSError):
+    """An address that no workload cluster and no source has."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            errno.EACCES, f"{address} is a link-local or metadata address, which is refused ({ALLOWED} allows networks)"
+        )
+
+
+def check_host(host: str) -> None:
+    """Raises `Forbidden` for an IP address, in any notation, that must not be reached; names pass.
+
+    For hosts that a proxy connects to in our place; what we connect to is judged by the addresses of its name.
+    """
+    literal = host.strip("[]").partition("%")[0]
+    try:
+        address = str(ipaddress.ip_address(literal))
+    except ValueError:
+        try:  # the C library also reads 2852039166, 0xa9fea9fe and 169.254.43518
+            address = socket.inet_ntoa(socket.inet_aton(literal))
+        except (OSError, UnicodeError):
+            return
+    _check(address)
+
+
+def _check(text: str) -> None:
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        within = address.ipv4_mapped or address.sixtofour
+        if address in _NAT64:
+            within = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        address = within or address
+    if any(address in network for network in _REFUSED) and not any(address in network for network in _allowed()):
+        raise Forbidden(str(address))
+
+
+def _allowed() -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    return _networks(os.environ.get(ALLOWED, ""))
+
+
+@lru_cache(maxsize=4)
+def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    return tuple(ipaddress.ip_network(network, strict=False) for network in text.replace(",", " ").split())
+
+
+# -- connections -----------------------------------------------------------------------------------------------
+
+
+def set_up(manager: urllib3.PoolManager, *, anywhere: bool = False) -> urllib3.PoolManager:
+    """Has the manager make connections as described above; with `anywhere` to every address.
+
+    Its TLS contexts need `TlsSocket` as their `sslsocket_class`.
+    """
+    manager.pool_classes_by_scheme = _ANYWHERE if anywhere else _CHECKED
+    return manager
+
+
+def _connect(connection: HTTPConnection, *, anywhere: bool) -> socket.socket:
+    host = connection._dns_host.strip("[]")
+    try:
+        found = socket.getaddrinfo(host, connection.port, type=socket.SOCK_STREAM)
+    except UnicodeError:
+        raise OSError(errno.EINVAL, "no usable host name") from None
+    if not anywhere:
+        for *_, address in found:
+            _check(str(address[0]))
+    problem: OSError = OSError(errno.EADDRNOTAVAIL, "the name has no address")
+    timeout = connection.timeout
+    for family, kind, protocol, _, address in found[:_ADDRESSES]:
+        sock = _Socket(family, kind, protocol)
+        try:
+            for option in connection.socket_options or ():
+                sock.setsockopt(*option)
+            seconds = timeout if isinstance(timeout, int | float) else None
+            sock.settimeout(_shorter(_left(), seconds))
+            sock.connect(address)
+            sock.settimeout(seconds)
+            return sock
+        except OSError as error:
+            sock.close()
+            problem = error
+    raise problem
+
+
+class _Anywhere(HTTPConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connect(self, anywhere=True)
+
+
+class _AnywhereTls(HTTPSConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connect(self, anywhere=True)
+
+
+class _Checked(HTTPConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connect(self, anywhere=False)
+
+
+class _CheckedTls(HTTPSConnection):
+    def _new_conn(self) -> socket.socket:
+        return _connect(self, anywhere=False)
+
+
+class _AnywherePool(HTTPConnectionPool):
+    ConnectionCls = _Anywhere
+
+
+class _AnywhereTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _AnywhereTls
+
+
+class _CheckedPool(HTTPConnectionPool):
+    ConnectionCls = _Checked
+
+
+class _CheckedTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _CheckedTls
+
+
+_ANYWHERE = {"http": _AnywherePool, "https": _AnywhereTlsPool}
+_CHECKED = {"http": _CheckedPool, "https": _CheckedTlsPool}

@@ -1,0 +1,168 @@
+"""A workload API server that means harm costs one request its limits, and others nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from shared.kube import Client, Resource, Unavailable, connect
+from shared.kube.client import Limits
+from shared.kube.discovery import Discovery
+from shared.kube.errors import TooLarge
+from tests.support.hostile import (
+    Behaviour,
+    HostileServer,
+    answering,
+    continuing,
+    dripping,
+    dripping_headers,
+    flooding,
+    hanging,
+    kubeconfig,
+    paths,
+    redirecting,
+)
+
+MAP = Resource("", "v1", "ConfigMap", "configmaps")
+
+
+SOON = Limits(0.4, 1 << 20)
+
+
+def client(server: HostileServer, limits: Limits = SOON) -> Client:
+    authority = {"certificate-authority-data": base64.b64encode(server.authority).decode()} if server.authority else {}
+    made = connect.workload(kubeconfig(server.url, **authority))
+    made._limits = limits
+    return made
+
+
+def ended(call: Callable[[], object]) -> object:
+    """The outcome of a call that must come to an end: by itself it would not."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result(timeout=30)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("behaviour", [dripping, dripping_headers, continuing, hanging])
+def test_a_slow_answer_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> None:
+    """Each byte comes in time, so that a timeout for silence alone would wait for ever."""
+    with HostileServer(behaviour, tls=tls) as server, pytest.raises(Unavailable, match="no answer in time"):
+        ended(lambda: client(server).request("GET", "/version"))
+    with HostileServer(behaviour, tls=tls) as server, pytest.raises(Unavailable, match="no answer in time"):
+        ended(lambda: client(server).text("/readyz", timeout=0.4))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_flood_is_not_swallowed(tls: bool) -> None:
+    with HostileServer(flooding, tls=tls) as server:
+        with pytest.raises(TooLarge, match="larger than 1 MiB"):
+            ended(lambda: client(server, Limits(30.0, 1 << 20)).request("GET", "/version"))
+        assert len(server.seen) == 1  # it is not asked again, either
+        assert server.sent < 16 << 20
+
+
+def test_many_small_values_are_not_parsed() -> None:
+    body = b'{"items":[' + b"[]," * 2_000_000 + b"[]]}"
+    with HostileServer(answering(body)) as server, pytest.raises(TooLarge, match="values"):
+        client(server, Limits(30.0, 64 << 20)).request("GET", "/version")
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"[]", b"5"])
+def test_an_answer_that_is_no_object_is_an_error_of_the_server(body: bytes) -> None:
+    with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="is this an API server"):
+        client(server).request("GET", "/version")
+
+
+@pytest.mark.parametrize("items", [5, [5], {"a": {}}])
+def test_a_list_that_is_none_is_an_error_of_the_server(items: object) -> None:
+    answer = answering(json.dumps({"items": items}).encode())
+    with HostileServer(answer) as server, pytest.raises(Unavailable, match="no list"):
+        list(client(server).list(MAP))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"kind": "APIGroupDiscoveryList", "items": 5},
+        {"kind": "APIGroupDiscoveryList", "items": [{"versions": [{"resources": [7]}]}]},
+        {"groups": [{"versions": 5}]},
+        {"versions": 5},
+    ],
+)
+def test_a_discovery_that_is_none_is_an_error_of_the_server(answer: object) -> None:
+    body = json.dumps(answer).encode()
+    with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="discovery"):
+        Discovery(client(server, Limits(5.0, 1 << 20))).served()
+
+
+def test_a_list_that_is_too_large_comes_in_smaller_pages() -> None:
+    items = [{"metadata": {"name": f"m{number}"}, "data": {"x": "x" * 1000}} for number in range(20)]
+    asked = []
+
+    def listing(path: str, closing: threading.Event) -> object:
+        query = dict(pair.split("=") for pair in server.seen[-1].split(" ")[1].partition("?")[2].split("&"))
+        asked.append(int(query["limit"]))
+        start = int(query.get("continue", 0))
+        end = start + int(query["limit"])
+        page = {"metadata": {"continue": str(end) if end < len(items) else ""}, "items": items[start:end]}
+        return answering(json.dumps(page).encode())(path, closing)
+
+    with HostileServer(listing) as server:  # type: ignore[arg-type]
+        found = list(client(server, Limits(30.0, 10_000)).list(MAP, limit=16))
+    assert [one["metadata"]["name"] for one in found] == [one["metadata"]["name"] for one in items]
+    assert asked[0] == 16
+    assert set(asked[1:]) == {2}
+
+
+def test_a_line_of_a_watch_is_bounded() -> None:
+    def line(_path: str, closing: threading.Event) -> object:
+        yield b'HTTP/1.1 200 OK\r\n\r\n{"type":"'
+        while not closing.is_set():
+            yield b"x" * 65536
+
+    with HostileServer(line) as server, pytest.raises(TooLarge, match="a line"):  # type: ignore[arg-type]
+        ended(lambda: list(client(server, Limits(30.0, 1 << 20)).watch(MAP, version="1")))
+
+
+@pytest.mark.parametrize("line", [b"{", b"5", b'{"type":"ADDED"}', b'{"type":"ERROR","object":5}'])
+def test_a_watch_event_that_is_none_is_an_error_of_the_server(line: bytes) -> None:
+    with HostileServer(answering(line + b"\n")) as server, pytest.raises(Unavailable, match="no watch event"):
+        list(client(server).watch(MAP, version="1"))
+
+
+def test_all_requests_of_one_look_share_a_time() -> None:
+    with HostileServer(answering(b"{}")) as server:
+        whole = client(server)
+        view = whole.within(0.2)
+        view.request("GET", "/version")
+        time.sleep(0.3)
+        with pytest.raises(Unavailable, match="all the time"):
+            view.request("GET", "/version")
+        assert whole.requests == 1
+
+
+def test_error_texts_are_quoted_of_status_objects_only() -> None:
+    status = {"kind": "Status", "message": "admission says no", "code": 400}
+    page = answering(b"AccessKey: AKIA-internal", "400 Bad Request")
+    said = answering(json.dumps(status).encode(), "400 Bad Request")
+    shaped = answering(b'{"message": "AKIA-internal"}', "503 Service Unavailable", "Retry-After: 99999999")
+    odd = answering(b"", "503 Service Unavailable", "Retry-After: \u00b2")
+    with HostileServer(paths({"/page": page, "/said": said, "/shaped": shaped, "/odd": odd}, hanging)) as server:
+        for path in ("/page", "/shaped", "/said", "/odd"):
+            with pytest.raises(Exception, match=r"HTTP [45]|admission says no") as caught:
+                client(server, Limits(30.0, 1 << 20)).request("POST", path, body={})
+            assert "AKIA" not in str(caught.value)
+            assert getattr(caught.value, "retry_after", 0.0) in (None, 0.0, 60.0)
+
+
+def test_redirects_are_not_followed() -> None:
+    with HostileServer(answering(b"{}")) as inside, HostileServer(redirecting(f"{inside.url}/secret")) as server:
+        with pytest.raises(Exception, match="HTTP 302"):
+            client(server).request("GET", "/version")
+        assert inside.seen == []

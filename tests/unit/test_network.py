@@ -1,0 +1,108 @@
+"""Where connections may lead, judged by the address that a name has when it is connected to."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+import urllib3
+
+from shared import network
+from shared.kube import Unavailable, connect
+from shared.kube.connect import KubeconfigError
+from shared.network import ALLOWED, Forbidden, check_host
+from shared.releases.sources import SourceError
+from shared.releases.sources.web import Web
+from tests.support.hostile import HostileServer, answering, kubeconfig, redirecting
+
+METADATA = (
+    *("169.254.169.254", "169.254.170.2", "169.254.0.1", "2852039166", "0xa9fea9fe", "169.254.43518"),
+    *("::ffff:169.254.169.254", "[::ffff:a9fe:a9fe]", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"),
+    *("fe80::1", "fe80::1%eth0", "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
+)
+ELSEWHERE = (
+    "127.0.0.1",
+    "::1",
+    "10.0.0.1",
+    "192.168.1.1",
+    "fd00::1",
+    "8.8.8.8",
+    "2001:db8::1",
+    "metadata",
+    "h.example",
+)
+
+
+@pytest.mark.parametrize("host", METADATA)
+def test_metadata_addresses_are_refused(host: str) -> None:
+    with pytest.raises(Forbidden, match="link-local or metadata"):
+        check_host(host)
+
+
+@pytest.mark.parametrize("host", ELSEWHERE)
+def test_other_addresses_are_not(host: str) -> None:
+    check_host(host)
+
+
+def test_an_operator_can_allow_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALLOWED, "169.254.7.0/24, fe80::/10")
+    check_host("169.254.7.1")
+    check_host("fe80::1")
+    with pytest.raises(Forbidden):
+        check_host("169.254.169.254")
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "[fd00:ec2::254]"])
+def test_a_kubeconfig_with_such_a_server_is_refused(host: str) -> None:
+    with pytest.raises(KubeconfigError, match="metadata address"):
+        connect.workload(kubeconfig(f"http://{host}/latest"))
+
+
+def _answers(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
+    """The name service, of which a stranger owns a zone: each question about its name gets the next answer."""
+    real, left = socket.getaddrinfo, list(answers)
+
+    def lookup(host: str, port: int, *args: Any, **options: Any) -> Any:
+        if host != "rebinds.example":
+            return real(host, port, *args, **options)
+        return real(left.pop(0), port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    return left
+
+
+def test_a_name_is_judged_each_time_by_where_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked up is what is connected to: an answer that changes in between would be of no use."""
+    with HostileServer(answering(b"{}", "200 OK", "Connection: close")) as server:
+        left = _answers(monkeypatch, "127.0.0.1", "169.254.169.254")
+        client = connect.workload(kubeconfig(server.url.replace("127.0.0.1", "rebinds.example")))
+        client.request("GET", "/version")
+        client.close()
+        with pytest.raises(Unavailable, match=r"169\.254\.169\.254 is a link-local or metadata address"):
+            client.text("/version")
+        assert left == []
+        assert len(server.seen) == 1
+
+
+def test_a_proxy_of_a_kubeconfig_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    _answers(monkeypatch, "169.254.169.254")
+    client = connect.workload(kubeconfig("http://h.example", **{"proxy-url": "http://rebinds.example:3128"}))
+    with pytest.raises(Unavailable, match="metadata address"):
+        client.text("/readyz")
+
+
+def test_sources_and_their_redirects_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    _answers(monkeypatch, "fd00:ec2::254")
+    with HostileServer(redirecting("http://rebinds.example/latest")) as server, Web() as web:
+        with pytest.raises(SourceError, match=r"http://rebinds\.example/latest is refused") as caught:
+            web.get(server.url)
+        assert not caught.value.transient
+
+
+def test_the_management_cluster_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "_check", lambda _address: pytest.fail("it was judged"))
+    with HostileServer(answering(b"{}")) as server:
+        manager = network.set_up(urllib3.PoolManager(), anywhere=True)
+        assert manager.request("GET", server.url).status == 200
+        manager.clear()
