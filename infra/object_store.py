@@ -46,7 +46,7 @@ def start(port: int = 0) -> ObjectStoreServer:
     """Start a server (port 0: a free one) without waiting for it; requests to `url` wait until it serves."""
     with listen(port) as listener:
         command = [sys.executable, "-m", "infra.object_store", "--fd", str(listener.fileno()), "--until-eof"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], process_group=0)
         return ObjectStoreServer(f"http://{HOST}:{listener.getsockname()[1]}", process)
 
 

@@ -10,14 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .connection import Management, management
 from .failures import Failure, failures
-from .options import DEFAULT_DIR, ClusterName, Dir, Format, Hook, Json, Kubeconfig, Namespace, Output
+from .options import (
+    ClusterName,
+    ClusterOption,
+    Context,
+    Format,
+    Hook,
+    Json,
+    Kubeconfig,
+    Namespace,
+    Output,
+    RunDir,
+)
 from .output import Timeline, out
 from .programs import helm_when_needed
-from .runs import kubeconfig_of, settings_of
 
 if TYPE_CHECKING:
-    from shared.kube import Client, Object
+    from shared.kube import Object
 
 Release = Annotated[
     str | None,
@@ -59,23 +70,25 @@ def render(
 
 
 def plan(
-    cluster: ClusterName,
-    namespace: Namespace = "default",
+    name: ClusterName = "",
+    cluster: ClusterOption = "",
+    namespace: Namespace = None,
     release: Release = None,
     output: Output = Format.text,
     as_json: Json = False,
     exit_code: ExitCode = False,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Show what a release would change in a cluster, by dry runs. Changes nothing."""
     from . import plan as planning
     from . import plan_text
 
-    with failures(), helm_when_needed():
-        os.environ |= settings_of(directory)
-        management = _management(directory, kubeconfig)
-        forecast = planning.plan(management, _cluster(management, namespace, cluster), release)
+    wanted = _one_name(name, cluster)
+    with failures(), helm_when_needed(), management(directory, kubeconfig, context) as asked:
+        os.environ |= asked.settings
+        forecast = planning.plan(asked.client, _cluster(asked, namespace, wanted), release)
         if as_json or output is Format.json:
             typer.echo(json.dumps(forecast.dump(), indent=2))
         else:
@@ -87,11 +100,12 @@ def plan(
 
 def describe_cluster(
     name: Annotated[str, typer.Argument(help="Name of the Cluster.")],
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     output: Output = Format.text,
     as_json: Json = False,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Show a Cluster, what it consists of, its addons, and what they are waiting for."""
     from datetime import UTC, datetime
@@ -100,9 +114,8 @@ def describe_cluster(
     from .describe.facts import gather
     from .describe.tree import show
 
-    with failures():
-        management = _management(directory, kubeconfig)
-        found = document(gather(management, _cluster(management, namespace, name)), datetime.now(UTC))
+    with failures(), management(directory, kubeconfig, context) as asked:
+        found = document(gather(asked.client, _cluster(asked, namespace, name)), datetime.now(UTC))
         if as_json or output is Format.json:
             typer.echo(json.dumps(found, indent=2))
         else:
@@ -110,51 +123,56 @@ def describe_cluster(
 
 
 def rollback(
-    cluster: ClusterName,
-    namespace: Namespace = "default",
+    name: ClusterName = "",
+    cluster: ClusterOption = "",
+    namespace: Namespace = None,
     undo: Annotated[bool, typer.Option("--undo", help="Go on to the Cluster's class again.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 120.0,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Go back to the addons of before, without their release. Holds until undone, or until the class changes."""
     from shared.kube import key_of
 
     from . import rollback as back
 
-    with failures():
-        management = _management(directory, kubeconfig)
-        found = _cluster(management, namespace, cluster)
-        addon = back.addon_of_cluster(management, found)
+    wanted = _one_name(name, cluster)
+    with failures(), management(directory, kubeconfig, context) as asked:
+        found = _cluster(asked, namespace, wanted)
+        addon = back.addon_of_cluster(asked.client, found)
         timeline = Timeline()
+        timeline.say(f"management cluster: {asked}")
         if undo:
-            timeline.say(f"going on to {back.undo(management, found, addon)}")
+            timeline.say(f"going on to {back.undo(asked.client, found, addon)}")
         else:
-            kept = back.ask(management, found, addon)
+            kept = back.ask(asked.client, found, addon)
             timeline.say(f"going back to {kept.class_name} (addons {kept.version}, {len(kept.objects)} objects)")
         obstacle = back.obstacle(found)
         if not wait or obstacle:
             timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
             return
-        back.wait(management, key_of(found), within=timeout, tell=timeline.say)
+        back.wait(asked.client, key_of(found), within=timeout, tell=timeline.say)
         timeline.say("done", mark="✔", style="green")
 
 
-def _management(directory: Path, kubeconfig: Path | None) -> Client:
-    from shared.kube import connect
+def _one_name(name: str, option: str) -> str:
+    """Of the Cluster, as argument or as option. Raises `BadParameter`."""
+    if bool(name) is bool(option):
+        raise typer.BadParameter("name one Cluster, as in `demo`, or `--cluster demo`")
+    return name or option
 
-    return connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig)))
 
-
-def _cluster(management: Client, namespace: str, name: str) -> Object:
+def _cluster(asked: Management, namespace: str | None, name: str) -> Object:
     from shared.api.resources import CLUSTER
     from shared.kube import Key
 
-    found = management.find(CLUSTER, Key(namespace, name))
+    key = Key(asked.namespace(namespace), name)
+    found = asked.client.find(CLUSTER, key)
     if found is None:
-        where = "`-n` names its namespace, `--kubeconfig` another management cluster"
-        raise Failure(f"there is no Cluster {namespace}/{name}; {where}")
+        where = "`-n` names its namespace, `--kubeconfig` and `--context` another management cluster"
+        raise Failure(f"there is no Cluster {key}; {where}")
     return found
 
 

@@ -37,7 +37,8 @@ def failures(*expected: type[Exception]) -> Iterator[None]:
     try:
         yield
     except known as error:
-        err.print(f"[red]error:[/red] {escape(str(error))}")
+        told = [str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]
+        err.print(f"[red]error:[/red] {escape(' '.join(told))}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

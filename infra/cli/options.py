@@ -11,14 +11,31 @@ import typer
 Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run: data, logs, kubeconfig.")]
 DEFAULT_DIR = Path(".capi-functions")
 
+RunDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        "-d",
+        help="Ask the run in this folder (default: .capi-functions, if one runs there and $KUBECONFIG is not set).",
+        show_default=False,
+    ),
+]
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
-        help="The management cluster (default: that of the run in --dir; without one, $KUBECONFIG).", show_default=False
+        help="The management cluster (default: $KUBECONFIG; without it the run in --dir, then ~/.kube/config).",
+        show_default=False,
     ),
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the Cluster.")]
-ClusterName = Annotated[str, typer.Option("--cluster", help="Name of the Cluster.")]
+Context = Annotated[
+    str, typer.Option("--context", help="Context of the kubeconfig (default: its current one).", show_default=False)
+]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Namespace of the Cluster (default: the context's).", show_default=False),
+]
+ClusterName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)]
+ClusterOption = Annotated[str, typer.Option("--cluster", help="The same as NAME.", show_default=False)]
 
 
 class Format(StrEnum):

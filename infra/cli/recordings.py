@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
+from .connection import management
 from .failures import Failure, failures
-from .options import DEFAULT_DIR, Dir, Kubeconfig
+from .options import Context, Kubeconfig, RunDir
 from .output import out
 from .programs import helm_when_needed
-from .runs import kubeconfig_of, settings_of, until_signal
+from .runs import until_signal
 
 if TYPE_CHECKING:
     from events.capture import Recording
@@ -27,19 +29,17 @@ LONGEST_WAIT = 31.0
 
 def capture(
     folder: Annotated[Path, typer.Argument(help="New folder for the recording.")],
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
     seconds: Annotated[float | None, typer.Option(help="Stop after so long (default: at Ctrl-C).")] = None,
 ) -> None:
     """Record the CloudEvents of a cluster, and what its user applied, until Ctrl-C."""
     from events.capture import Capture
     from functions import catalog
-    from shared.kube import connect
 
-    with failures(OSError):
-        recording = Capture(
-            folder, connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig))), catalog.triggers()
-        )
+    with failures(OSError), management(directory, kubeconfig, context) as asked:
+        recording = Capture(folder, asked.client, catalog.triggers())
         recording.start()
         recording.wait_synced(_FIRST_LISTS)
         out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
@@ -53,8 +53,9 @@ def replay(
     to: Annotated[
         str | None, typer.Option(help="Send to this URL (default: to the functions in this process).")
     ] = None,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
     inputs: Annotated[bool, typer.Option("--inputs", help="Apply what the user had applied first.")] = False,
     double: Annotated[bool, typer.Option("--double", help="Send everything twice.")] = False,
     shuffle: Annotated[int | None, typer.Option(help="Send in an order drawn from this seed.")] = None,
@@ -64,7 +65,6 @@ def replay(
     from events import replay as player
     from events.capture import load
     from shared.event import EventError
-    from shared.kube import connect
 
     with failures(EventError, OSError):
         recording = load(source)
@@ -74,17 +74,19 @@ def replay(
                 "them in events/ (that of the demo is events/captured/demo)"
             )
         out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
-        if inputs or to is None:
-            path = kubeconfig_of(directory, kubeconfig)
-            client = connect.from_kubeconfig(str(path))
-            if inputs:
-                player.apply_inputs(client, recording.inputs)
-        if to is not None:
-            _send(recording, to)
-            return
-        os.environ |= settings_of(directory) | {"KUBECONFIG": str(path)}
-        with helm_when_needed():
-            _settle(recording, client, double=double, shuffle=shuffle, timeout=timeout)
+        with ExitStack() as stack:
+            if inputs or to is None:
+                asked = stack.enter_context(management(directory, kubeconfig, context))
+                out.print(f"management cluster: {escape(str(asked))}")
+                if inputs:
+                    player.apply_inputs(asked.client, recording.inputs)
+            if to is not None:
+                _send(recording, to)
+                return
+            own = {"KUBECONFIG": os.pathsep.join(map(str, asked.kubeconfig.files))}
+            os.environ |= asked.settings | own
+            with helm_when_needed():
+                _settle(recording, asked.client, double=double, shuffle=shuffle, timeout=timeout)
 
 
 def _send(recording: Recording, url: str) -> None:

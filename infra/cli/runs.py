@@ -15,17 +15,19 @@ from typing import Any, BinaryIO
 from rich.markup import escape
 
 from infra.control_plane.processes import Process
+from shared.kube.loading_rules import Kubeconfig
 
 from .failures import Failure
 from .output import out
 
 ENDS_WITHIN = 60.0
+_STATE = "up.json"
 
 
 def running(directory: Path) -> dict[str, Any] | None:
     """The state of the run in `directory`, if its process lives: that very one, not another that got its pid."""
     try:
-        state: dict[str, Any] = json.loads((directory / "up.json").read_text())
+        state: dict[str, Any] = json.loads((directory / _STATE).read_text())
         return state if Process(state["pid"], state["started"]).alive() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -35,6 +37,7 @@ def end(directory: Path) -> bool:
     """Ends the run in `directory`, its process too; False if there is none. Raises `Failure` if it does not end."""
     state = running(directory)
     if state is None:
+        (directory / _STATE).unlink(missing_ok=True)  # of one that crashed
         return False
     process = Process(state["pid"], state["started"])
     process.signal(signal.SIGTERM)
@@ -57,7 +60,7 @@ def refuse_second(directory: Path) -> None:
 def detach(directory: Path, releases: Path | None) -> None:
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     log = directory / "logs" / "up.log"
-    arguments = [sys.executable, "-m", "infra.cli.main", "up", "--dir", str(directory)]
+    arguments = [sys.executable, "-m", "infra.cli.start", "up", "--dir", str(directory)]
     if releases is not None:
         arguments += ["--releases", str(releases)]
     with fresh_log(log) as output:
@@ -105,31 +108,19 @@ class News:
         return [begun.decode(errors="replace")] if begun else []
 
 
-def kubeconfig_of(directory: Path, given: Path | None) -> Path:
-    """`given`, else that of the run in `directory`, else $KUBECONFIG, which may list several. Raises `Failure`."""
-    if given is not None:
-        if not given.is_file():
-            raise Failure(f"--kubeconfig: there is no {given}")
-        return given
-    of_run = directory / "management.kubeconfig"
-    if of_run.is_file():
-        # Not on to another cluster because the run that was meant has ended.
-        if running(directory) is None:
-            start = f"start it with `capi-functions up -d {directory}`"
-            raise Failure(f"nothing runs in {directory}: {start}, or name a cluster with --kubeconfig")
-        return of_run
-    listed = os.environ.get("KUBECONFIG", "")
-    if not any(Path(path).is_file() for path in listed.split(os.pathsep)):
-        absent = f"$KUBECONFIG: there is no {listed}" if listed else f"there is no {of_run}"
-        way = "start a run with `capi-functions up`, or name a cluster with --kubeconfig or $KUBECONFIG"
-        raise Failure(f"{absent}; {way}")
-    return Path(listed)
+def died(directory: Path) -> bool:
+    """Whether the run in `directory` ended without `down` or Ctrl-C, which take its state away."""
+    return (directory / _STATE).exists() and running(directory) is None
 
 
-def is_of_run(kubeconfig: Path) -> bool:
-    """Whether it is that of a run that lives, however it was come by."""
-    state = running(kubeconfig.parent)
-    return state is not None and state.get("kubeconfig") == str(kubeconfig.absolute())
+def run_of(kubeconfig: Kubeconfig) -> Path | None:
+    """The folder of the living run that the context in use is of, however it was come by."""
+    for file in kubeconfig.files:
+        state = running(file.parent) or {}
+        named = Path(str(state.get("kubeconfig", "")))
+        if named.resolve() == file.resolve() and state.get("api_server") == kubeconfig.server:
+            return file.parent
+    return None
 
 
 def settings_of(directory: Path) -> dict[str, str]:

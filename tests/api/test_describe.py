@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
@@ -58,10 +60,13 @@ def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
 def test_the_cluster_of_the_environment(
     world: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It may be of another file of several, and the namespace be that of its context."""
     world.cluster()
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    arguments = ["describe", "cluster", "demo", "-n", world.namespace, "--dir", str(tmp_path / "no-run")]
-    result = CliRunner().invoke(app, arguments)
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["contexts"][0]["context"]["namespace"] = world.namespace
+    (other := tmp_path / "other").write_text(yaml.safe_dump(document))
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "absent"), str(other)]))
+    result = CliRunner().invoke(app, ["describe", "cluster", "demo"])
     assert result.exit_code == 0, result.output
     assert f"Cluster {world.namespace}/demo" in result.stdout
 

@@ -16,6 +16,7 @@ from infra.cli.provider.standing import providers as listed
 from infra.control_plane.processes import Process
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, key_of
+from shared.kube.loading_rules import load
 from tests.support.provider_commands import Command, core, done
 from tests.support.provider_installers import by_clusterctl, installed, recorded
 from tests.support.provider_world import NAMESPACE, Providers
@@ -39,10 +40,10 @@ def functions(providers: Providers) -> Iterator[list[Object]]:
 
 
 @pytest.fixture
-def of_environment(provider_plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """The cluster is that of $KUBECONFIG."""
+def of_environment(provider_plane: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The cluster is that of $KUBECONFIG: no options say which."""
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig(provider_plane)))
-    return ("--dir", str(tmp_path / "no-run"))
+    return ()
 
 
 @pytest.fixture
@@ -52,7 +53,8 @@ def local_run(provider_plane: Path, tmp_path: Path) -> Path:
     assert me is not None
     kubeconfig = tmp_path / "management.kubeconfig"
     shutil.copyfile(control_plane.kubeconfig(provider_plane), kubeconfig)
-    state = {"pid": me.pid, "started": me.started, "kubeconfig": str(kubeconfig), "settings": {}}
+    server = load([kubeconfig]).server
+    state = {"pid": me.pid, "started": me.started, "kubeconfig": str(kubeconfig), "api_server": server, "settings": {}}
     (tmp_path / "up.json").write_text(json.dumps(state))
     return tmp_path
 
@@ -79,7 +81,7 @@ def test_functions_of_a_cluster_are_waited_for(
 def test_nobody_is_waited_for_where_there_are_no_functions(
     providers: Providers, command: Command, of_environment: tuple[str, ...]
 ) -> None:
-    for where in (of_environment, ()):
+    for where in (of_environment, None):
         assert f"asked for, not waited for: {NOBODY}" in done(command(*INIT, where=where))
     result = command(*INIT, "--wait")
     assert result.exit_code == 1

@@ -15,7 +15,7 @@ import yaml
 from infra.cli.demo import FOLDER, RELEASES
 from tests.support.until import until
 
-CLI = [sys.executable, "-m", "infra.cli.main"]
+CLI = [sys.executable, "-m", "infra.cli.start"]
 
 
 def run(*arguments: str | Path, timeout: float = 180.0) -> subprocess.CompletedProcess[str]:

@@ -29,9 +29,9 @@ def command(provider_plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Runs `provider <arguments>`; `where` says how the cluster is found, unless by `--kubeconfig`."""
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "none"))
 
-    def run(*arguments: str, where: Sequence[str] = ()) -> Result:
+    def run(*arguments: str, where: Sequence[str] | None = None) -> Result:
         given = ["--kubeconfig", str(control_plane.kubeconfig(provider_plane)), "--dir", str(tmp_path / "no-run")]
-        return CliRunner().invoke(app, ["provider", *arguments, *(where or given)])
+        return CliRunner().invoke(app, ["provider", *arguments, *(given if where is None else where)])
 
     return run
 

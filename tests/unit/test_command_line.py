@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -101,3 +104,16 @@ def test_doctor_says_what_is_skipped_without_a_registry(monkeypatch: pytest.Monk
     assert "docker-registry  not found; tests with a registry are skipped" in run("doctor").stdout
     (program := tmp_path / "docker-registry").touch(0o755)
     assert f"docker-registry  {program}" in run("doctor").stdout
+
+
+def test_an_interrupt_while_the_commands_are_loaded_leaves_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.cli.start", "doctor"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ import yaml
 from infra.cli.provider.report import Report, Written
 from infra.cli.provider.requests import Settings
 from infra.cli.provider.workers import NEEDED, WAIT, missing, without_pods
-from infra.cli.runs import is_of_run
-from infra.control_plane.processes import Process
 from shared.kube import Key, Object
 
 KNATIVE = Path(__file__).parents[2] / "infra/knative"
@@ -61,37 +58,13 @@ def test_whether_functions_are_there(present: list[Object], words: list[str]) ->
         assert part in told
 
 
-@pytest.mark.parametrize(
-    ("state", "of_run"),
-    [
-        ({}, True),
-        ({"pid": 1, "started": 1}, False),
-        ({"kubeconfig": "/elsewhere/management.kubeconfig"}, False),
-    ],
-)
-def test_the_kubeconfig_of_a_run(tmp_path: Path, state: Object, of_run: bool) -> None:
-    me = Process.of(os.getpid())
-    assert me is not None
-    kubeconfig = tmp_path / "management.kubeconfig"
-    assert not is_of_run(kubeconfig)
-    living = {"pid": me.pid, "started": me.started, "kubeconfig": str(kubeconfig)}
-    (tmp_path / "up.json").write_text(json.dumps({**living, **state}))
-    assert is_of_run(kubeconfig) is of_run
-    assert not is_of_run(Path(f"{kubeconfig}{os.pathsep}{kubeconfig}"))
-
-
-def test_providers_of_a_run_do_not_wait_for_pods(tmp_path: Path) -> None:
-    me = Process.of(os.getpid())
-    assert me is not None
-    kubeconfig = tmp_path / "management.kubeconfig"
-    assert without_pods(Settings(), kubeconfig) == (Settings(), [])
-    state = {"pid": me.pid, "started": me.started, "kubeconfig": str(kubeconfig)}
-    (tmp_path / "up.json").write_text(json.dumps(state))
-    given, [note] = without_pods(Settings(annotations={"a": "b"}), kubeconfig)
+def test_providers_of_a_run_do_not_wait_for_pods() -> None:
+    assert without_pods(Settings(), local=False) == (Settings(), [])
+    given, [note] = without_pods(Settings(annotations={"a": "b"}), local=True)
     assert given.annotations == {"a": "b", WAIT: "false"}
     assert f'{WAIT}: "false"' in note
     asked = Settings(annotations={WAIT: "true"})
-    assert without_pods(asked, kubeconfig) == (asked, [])
+    assert without_pods(asked, local=True) == (asked, [])
 
 
 # -- what is told of it --------------------------------------------------------------------------------------------

@@ -8,10 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from infra.cli.failures import Failure
-from infra.cli.runs import News, end, fresh_log, kubeconfig_of, running
+from infra.cli.runs import News, died, end, fresh_log, running
 from infra.control_plane.processes import Process
 
 # Asked to end, it takes its state away at once but has still something to do; the last byte tells that it listens.
@@ -52,33 +49,11 @@ def test_what_another_run_wrote_is_no_state_of_ours(tmp_path: Path) -> None:
     assert running(tmp_path) is None
 
 
-def test_which_cluster_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, of_run, other, named = tmp_path / "run", tmp_path / "run/management.kubeconfig", tmp_path / "o", tmp_path / "n"
-    other.touch()
-    named.touch()
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    assert kubeconfig_of(run, named) == named
-    with pytest.raises(Failure, match=r"capi-functions up.*--kubeconfig or \$KUBECONFIG"):
-        kubeconfig_of(run, None)
-    with pytest.raises(Failure, match="absent"):
-        kubeconfig_of(run, tmp_path / "absent")
-    for value in (str(other), f"{tmp_path}/absent:{other}"):
-        monkeypatch.setenv("KUBECONFIG", value)
-        assert kubeconfig_of(run, None) == Path(value)
-        assert kubeconfig_of(run, named) == named
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
-    with pytest.raises(Failure, match=r"\$KUBECONFIG.*absent"):
-        kubeconfig_of(run, None)
-    monkeypatch.setenv("KUBECONFIG", str(other))
-    run.mkdir()
-    of_run.touch()
-    with pytest.raises(Failure, match=r"nothing runs in .*: start it with `capi-functions up -d .*--kubeconfig"):
-        kubeconfig_of(run, None)
-    me = Process.of(os.getpid())
-    assert me is not None
-    (run / "up.json").write_text(json.dumps({"pid": me.pid, "started": me.started}))
-    assert kubeconfig_of(run, None) == of_run
-    assert kubeconfig_of(run, named) == named
+def test_down_after_a_crash_takes_the_state_away(tmp_path: Path) -> None:
+    (tmp_path / "up.json").write_text(json.dumps({"pid": os.getpid(), "started": 1}))
+    assert died(tmp_path)
+    assert not end(tmp_path)
+    assert not died(tmp_path)
 
 
 def test_only_complete_lines_are_news(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from ..connection import management
 from ..failures import Failure, failures
-from ..options import DEFAULT_DIR, Dir, Format, Json, Kubeconfig, Output
+from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import out
-from ..runs import kubeconfig_of, settings_of
 from . import render, transfer
 from .options import (
     Addon,
@@ -29,7 +29,6 @@ from .options import (
     Timeout,
     Wait,
     chosen,
-    management,
     parsed,
     settings,
 )
@@ -51,8 +50,9 @@ def init(
     timeout: Timeout = 300.0,
     output: Output = Format.text,
     as_json: Json = False,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Have providers installed, by default the newest. Core, and kubeadm beside an infrastructure, come by themselves.
 
@@ -79,11 +79,12 @@ def init(
         if dry_run:
             report.manifests(manifests(wanted, given))
             return
-        client, place = management(directory, kubeconfig), kubeconfig_of(directory, kubeconfig)
-        given, told = without_pods(given, place)
-        report.note(told)
-        idle = "" if wait else obstacle(client, place)
-        carry_out(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
+        with management(directory, kubeconfig, context) as asked:
+            report.timeline.say(f"management cluster: {asked}")
+            given, told = without_pods(given, local=asked.run is not None)
+            report.note(told)
+            idle = "" if wait else obstacle(asked)
+            carry_out(asked.client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
 
 
 def catalog(
@@ -107,13 +108,17 @@ def catalog(
 
 
 def list_(
-    output: Output = Format.text, as_json: Json = False, directory: Dir = DEFAULT_DIR, kubeconfig: Kubeconfig = None
+    output: Output = Format.text,
+    as_json: Json = False,
+    directory: RunDir = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """List the providers of a cluster: what is installed, what is asked for, and why one is not ready."""
     from .standing import providers, standing, table
 
-    with failures():
-        found = [standing(provider) for provider in providers(management(directory, kubeconfig))]
+    with failures(), management(directory, kubeconfig, context) as asked:
+        found = [standing(provider) for provider in providers(asked.client)]
     if as_json or output is Format.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
     elif found:
@@ -132,8 +137,9 @@ def plan(
     output: Output = Format.text,
     as_json: Json = False,
     exit_code: ExitCode = False,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Show what a version of a provider would change, by dry runs, with what goes of CRDs and comes of rights.
 
@@ -145,18 +151,17 @@ def plan(
     from .plan_text import lines
 
     with failures(ComponentsError):
-        client = management(directory, kubeconfig)
-        asked = chosen(client, kind, name)
         if version and not name:
             raise Failure(
                 "--version is of one provider: name that, as in `plan infrastructure docker --version v1.2.3`"
             )
         _check_version(version)
+    with failures(ComponentsError), management(directory, kubeconfig, context) as asked:
         as_json = as_json or output is Format.json
-        os.environ |= settings_of(directory)
+        os.environ |= asked.settings
         outlooks = []
-        for provider in asked:
-            outlook = foresee(client, provider, version)
+        for provider in chosen(asked.client, kind, name):
+            outlook = foresee(asked.client, provider, version)
             outlooks.append(outlook)
             for line in () if as_json else lines(outlook):
                 out.print(line)

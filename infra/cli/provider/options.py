@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..failures import Failure
-from ..runs import kubeconfig_of
 
 if TYPE_CHECKING:
     from shared.kube import Client, Object
@@ -81,9 +79,3 @@ def parsed(core: str, *others: Sequence[str] | None) -> list[Wanted]:
 
     texts = ([core] if core else [], *others)
     return [parse(kind, text) for kind, those in zip(KINDS, texts, strict=True) for text in those or ()]
-
-
-def management(directory: Path, kubeconfig: Path | None) -> Client:
-    from shared.kube import connect
-
-    return connect.from_kubeconfig(str(kubeconfig_of(directory, kubeconfig)))

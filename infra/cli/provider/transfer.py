@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
+from ..connection import management
 from ..failures import Failure, failures
-from ..options import DEFAULT_DIR, Dir, Format, Json, Kubeconfig, Output
+from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline
-from ..runs import kubeconfig_of, settings_of
 from .options import (
     Addon,
     Annotate,
@@ -27,7 +27,6 @@ from .options import (
     RuntimeExtension,
     Timeout,
     Wait,
-    management,
     parsed,
     settings,
 )
@@ -47,8 +46,9 @@ def adopt(
     timeout: Timeout = 300.0,
     output: Output = Format.text,
     as_json: Json = False,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Go on with the providers that clusterctl, Cluster API Operator or plain manifests have installed.
 
@@ -64,25 +64,28 @@ def adopt(
     with failures():
         if every is bool(kind and name):
             raise Failure("say which: KIND and NAME, or --all; `--all --dry-run` shows what there is")
-        given, client = settings(config_secret, annotate, ""), management(directory, kubeconfig)
-        report = Report(as_json=as_json or output is Format.json)
-        found = adopting.find(client)
-        wanted = list(found.providers) if every else adopting.chosen(found.providers, kind_named(kind), name)
-        wanted = adopting.paused(wanted) if pause else wanted
-        at_work = adopting.operator(client)
-        report.note((*found.unclear, *unknown(wanted), *([at_work] if at_work and dry_run else [])))
-        if dry_run:
-            report.manifests([one.dump(given) for one in wanted])
-            return
-        if not wanted:
-            raise Failure(
-                "no other program has installed a provider; `capi-functions provider init` has some installed"
-            )
-        if at_work:
-            raise Failure(at_work)
-        idle = "" if wait else obstacle(client, kubeconfig_of(directory, kubeconfig))
-        idle = "they are paused" if pause else idle
-        carry_out(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
+        given = settings(config_secret, annotate, "")
+        with management(directory, kubeconfig, context) as asked:
+            client = asked.client
+            report = Report(as_json=as_json or output is Format.json)
+            found = adopting.find(client)
+            wanted = list(found.providers) if every else adopting.chosen(found.providers, kind_named(kind), name)
+            wanted = adopting.paused(wanted) if pause else wanted
+            at_work = adopting.operator(client)
+            report.note((*found.unclear, *unknown(wanted), *([at_work] if at_work and dry_run else [])))
+            if dry_run:
+                report.manifests([one.dump(given) for one in wanted])
+                return
+            if not wanted:
+                raise Failure(
+                    "no other program has installed a provider; `capi-functions provider init` has some installed"
+                )
+            if at_work:
+                raise Failure(at_work)
+            report.timeline.say(f"management cluster: {asked}")
+            idle = "" if wait else obstacle(asked)
+            idle = "they are paused" if pause else idle
+            carry_out(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
 
 
 class Form(StrEnum):
@@ -113,8 +116,9 @@ def export(
     ca_file: Annotated[
         Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
     ] = None,
-    directory: Dir = DEFAULT_DIR,
+    directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Bring versions of providers to a site without a way out: as ConfigMaps, or into its registry.
 
@@ -138,11 +142,11 @@ def export(
             raise Failure("say which: --all for what the cluster has, or providers such as `--infrastructure docker`")
         target, timeline = exporting.target(to), Timeline()
         if every:
-            os.environ |= settings_of(directory)
-            client = management(directory, kubeconfig)
-            exported = [exporting.installed(client, provider) for provider in providers(client)]
-            if not exported:
-                raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
+            with management(directory, kubeconfig, context) as asked:
+                os.environ |= asked.settings
+                exported = [exporting.installed(asked.client, provider) for provider in providers(asked.client)]
+                if not exported:
+                    raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
         else:
             exported = [exporting.asked_for(one) for one in wanted]
         for image in sorted({image for one in exported for image in one.images()}):

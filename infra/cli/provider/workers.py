@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from infra.generate.workloads import NAME, PART_OF, name_of
 from shared.api.resources import DEPLOYMENT
-from shared.kube import ApiError, Client, dig, key_of
+from shared.kube import ApiError, dig, key_of
 from shared.workload.policy import PREFIX
 
-from ..runs import is_of_run
+from ..connection import Management
 from .requests import Settings
 
 NEEDED = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report"))
@@ -20,21 +19,21 @@ WAIT = f"{PREFIX}wait"
 _FORBIDDEN = 403
 
 
-def obstacle(client: Client, kubeconfig: Path) -> str:
+def obstacle(asked: Management) -> str:
     """Why waiting for them would be in vain; empty also where that cannot be told."""
-    if is_of_run(kubeconfig):
+    if asked.run:
         return ""
     try:
-        return missing(client.list(DEPLOYMENT, selector="=".join(PART_OF)))
+        return missing(asked.client.list(DEPLOYMENT, selector="=".join(PART_OF)))
     except ApiError as error:
         if error.status == _FORBIDDEN:
             return ""
         raise
 
 
-def without_pods(settings: Settings, kubeconfig: Path) -> tuple[Settings, list[str]]:
+def without_pods(settings: Settings, *, local: bool) -> tuple[Settings, list[str]]:
     """A local run has nothing that runs pods: providers there do not wait for theirs, unless it is asked for."""
-    if WAIT in settings.annotations or not is_of_run(kubeconfig):
+    if WAIT in settings.annotations or not local:
         return settings, []
     note = f'nothing runs pods in this run: providers that are created get {WAIT}: "false"'
     return replace(settings, annotations={**settings.annotations, WAIT: "false"}), [note]

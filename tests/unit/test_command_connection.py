@@ -1,0 +1,166 @@
+"""Which management cluster a command asks: by its options, the environment, the run of the folder, the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from infra.cli.connection import files, management
+from infra.cli.failures import Failure
+from infra.cli.main import app
+from infra.control_plane.processes import Process
+from shared.kube.loading_rules import KubeconfigError
+
+UNREACHABLE = "https://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without a run, a home without a kubeconfig, and no $KUBECONFIG."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def kubeconfig(file: Path, *, server: str = UNREACHABLE, context: str = "there", namespace: str = "") -> Path:
+    inside = {"cluster": context, "user": "u", **({"namespace": namespace} if namespace else {})}
+    document = {
+        "current-context": context,
+        "contexts": [{"name": context, "context": inside}],
+        "clusters": [{"name": context, "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def run(directory: Path, *, lives: bool = True, server: str = UNREACHABLE) -> Path:
+    """The state that a run leaves in its folder; returns its kubeconfig."""
+    me = Process.of(os.getpid())
+    assert me is not None
+    file = kubeconfig(directory / "management.kubeconfig", server=server, context="run")
+    state = {"pid": me.pid, "started": me.started if lives else 1, "kubeconfig": str(file.absolute())}
+    (directory / "up.json").write_text(json.dumps({**state, "api_server": server, "settings": {"OF_RUN": "yes"}}))
+    return file
+
+
+def test_what_is_said_most_plainly_counts(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = kubeconfig(tmp_path / "home" / ".kube" / "config")
+    named, listed = kubeconfig(tmp_path / "named"), kubeconfig(tmp_path / "listed")
+    elsewhere = run(tmp_path / "elsewhere")
+    assert files(None, None) == [own]
+    of_run = run(place / ".capi-functions")
+    assert files(None, None) == [of_run.relative_to(place)]
+    assert files(None, None, "there") == [own]
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/absent{os.pathsep}{listed}")
+    assert files(None, None) == [tmp_path / "absent", listed]
+    assert files(tmp_path / "elsewhere", None) == [elsewhere]
+    assert files(tmp_path / "elsewhere", named) == [named]
+    assert files(None, named) == [named]
+
+
+def test_a_run_that_was_ended_steps_aside_and_a_crashed_one_does_not(tmp_path: Path, place: Path) -> None:
+    own = kubeconfig(tmp_path / "home" / ".kube" / "config")
+    run(place / ".capi-functions", lives=False)
+    with pytest.raises(Failure, match=r"run in \.capi-functions has ended without a stop.*capi-functions down"):
+        files(None, None)
+    assert CliRunner().invoke(app, ["down"]).exit_code == 0
+    assert files(None, None) == [own]
+    with pytest.raises(Failure, match=r"nothing runs in \.capi-functions: start it with"):
+        files(Path(".capi-functions"), None)
+
+
+def test_no_cluster_at_all_says_what_would_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Failure, match=r"nothing runs in \.capi-functions.*\.kube/config; start a run with.*KUBECONFIG"):
+        files(None, None)
+    with pytest.raises(Failure, match="--kubeconfig: there is no absent"):
+        files(None, Path("absent"))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/a:{tmp_path}/b")
+    with pytest.raises(Failure, match=r"\$KUBECONFIG: there is no /.*/a:/.*/b; start a run"):
+        files(None, None)
+
+
+def test_a_cluster_is_of_a_run_however_it_was_named(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = kubeconfig(tmp_path / "home" / ".kube" / "config", server="https://127.0.0.1:2")
+    of_run = run(place / ".capi-functions")
+    with management(None, None) as asked:
+        assert asked.run == Path(".capi-functions")
+        assert asked.settings == {"OF_RUN": "yes"}
+    with management(None, of_run) as asked:
+        assert asked.settings == {"OF_RUN": "yes"}
+    monkeypatch.setenv("KUBECONFIG", f"{own}:{of_run}")
+    with management(None, None) as asked:
+        assert (asked.client.host, asked.run, asked.settings) == ("https://127.0.0.1:2", None, {})
+    with management(None, None, "run") as asked:
+        assert (asked.client.host, asked.settings) == (UNREACHABLE, {"OF_RUN": "yes"})
+    run(place / ".capi-functions", lives=False)
+    with management(None, of_run) as asked:
+        assert asked.run is None
+
+
+def test_the_namespace_is_that_of_the_context(tmp_path: Path) -> None:
+    with management(None, kubeconfig(tmp_path / "k", namespace="team")) as asked:
+        assert asked.namespace(None) == "team"
+        assert asked.namespace("given") == "given"
+    with management(None, kubeconfig(tmp_path / "k")) as asked:
+        assert asked.namespace(None) == "default"
+
+
+def test_an_unknown_context(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path / "k")
+    with (
+        pytest.raises(KubeconfigError, match=f"{file}: there is no context 'away'; there is there"),
+        management(None, file, "away"),
+    ):
+        pass
+
+
+COMMANDS = [
+    ["plan", "demo"],
+    ["describe", "cluster", "demo"],
+    ["rollback", "demo"],
+    ["provider", "list"],
+    ["provider", "init", "-i", "docker"],
+    ["provider", "plan"],
+    ["provider", "adopt", "--all"],
+    ["provider", "export", "--all", "--to", "out"],
+    ["replay", "events", "--inputs"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_an_error_names_the_cluster_that_was_asked(arguments: list[str], tmp_path: Path) -> None:
+    Path("events").mkdir()
+    Path("events", "inputs.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n")
+    file = kubeconfig(tmp_path / "k")
+    result = CliRunner().invoke(app, [*arguments, "--kubeconfig", str(file), "--context", "there"])
+    assert result.exit_code == 1, result.output
+    [error] = [line for line in result.stderr.splitlines() if line.startswith("error:")]
+    assert error.endswith(f"(asked context there of {file} ({UNREACHABLE}))")
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("content", ["{", "a: b: c", "contexts: 5", "\x00", "[]"])
+def test_a_kubeconfig_that_is_none_is_one_line(arguments: list[str], content: str, tmp_path: Path) -> None:
+    Path("events").mkdir()
+    (file := tmp_path / "k").write_text(content)
+    result = CliRunner().invoke(app, [*arguments, "--kubeconfig", str(file)])
+    assert (result.exit_code, result.exception.__class__) == (1, SystemExit)
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "a", "--cluster", "b"], ["rollback"]])
+def test_one_cluster_is_named(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "name one Cluster" in result.output
