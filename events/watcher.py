@@ -3,6 +3,8 @@
 Level-triggered: a first list is told as `add`s, so that a restart resumes from what is there; after any interruption
 a new list is compared with what was known, so that nothing missed stays missed. Of an object only a few words are
 kept: its version, a hash of what matters to each function, and what is needed to tell of its deletion.
+
+A kind that is not served costs next to nothing: one watch of CustomResourceDefinitions tells when it comes.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from shared.event import Change, Event, change_event
 from shared.kube import ApiError, Client, Gone, Key, NotFound, Object, Resource, dig, key_of
 from shared.kube.client import METADATA, METADATA_LIST
+from shared.kube.crds import CRD
 from shared.triggers import Triggers, Watch
 
 log = logging.getLogger("capi-functions.events")
@@ -27,7 +30,13 @@ Sink = Callable[[Event, Collection[str]], object]
 """Takes a change and the names of the functions that it concerns."""
 
 _WATCH_SECONDS = 300
-_NOT_SERVED_PAUSE = 2.0
+_UNDEFINED_PAUSE = 300.0
+"""Seconds until a kind that is not served is asked for again although no definition of it came: what an aggregated
+API server serves has none."""
+_DEFINED_PAUSE = 0.1
+"""Seconds until a kind is asked for again that was just defined: it is served a moment later."""
+_BLIND_PAUSE = 2.0
+"""Seconds, doubled each time, where definitions cannot be watched."""
 _KEPT = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 
@@ -86,13 +95,29 @@ class Watcher:
         namespace: str = "",
     ) -> None:
         self._stop = threading.Event()
+        definitions = Feed(CRD, "", True, (("", Watch(CRD, changes=("add", "update"), reference=True)),))
+        self._definitions = _Stream(client, definitions, self._defined, self._stop, resync, "")
         self._streams = [
-            _Stream(client, feed, sink, self._stop, resync, namespace) for feed in feeds(triggers.values())
+            _Stream(client, feed, sink, self._stop, resync, namespace, self._undefined)
+            for feed in feeds(triggers.values())
         ]
+        self._starting = threading.Lock()
 
     def start(self) -> None:
         for stream in self._streams:
             stream.thread.start()
+
+    def _undefined(self) -> bool:
+        """Called by each stream whose kind is not served: whether it will be woken when that is defined."""
+        with self._starting:
+            if self._definitions.thread.ident is None and not self._stop.is_set():
+                self._definitions.thread.start()
+        return self._definitions.listed
+
+    def _defined(self, event: Event, _functions: Collection[str]) -> None:
+        for stream in self._streams:
+            if event.name == f"{stream.resource.plural}.{stream.resource.group}":
+                stream.wake()
 
     def wait_synced(self, timeout: float) -> bool:
         """Waits until every kind was listed once; a kind that is not served (yet) does not hold this up."""
@@ -102,9 +127,11 @@ class Watcher:
     def stop(self, timeout: float = 5.0) -> None:
         self._stop.set()
         deadline = time.monotonic() + timeout
-        for stream in self._streams:
+        with self._starting:
+            streams = [*self._streams, self._definitions]
+        for stream in streams:
             stream.interrupt()
-        for stream in self._streams:
+        for stream in streams:
             if stream.thread.is_alive():
                 stream.thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -121,8 +148,16 @@ class _Stream:
     """List, watch, compare, for one feed."""
 
     def __init__(
-        self, client: Client, feed: Feed, sink: Sink, stop: threading.Event, resync: float, namespace: str
+        self,
+        client: Client,
+        feed: Feed,
+        sink: Sink,
+        stop: threading.Event,
+        resync: float,
+        namespace: str,
+        undefined: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.resource = feed.resource
         self.thread = threading.Thread(target=self._run, name=f"watch-{feed.resource.plural}", daemon=True)
         self.synced = threading.Event()
         self._client = client
@@ -135,16 +170,34 @@ class _Stream:
         self._next_resync = 0.0
         self._failures = 0
         self._served = True
+        self._defined = False
+        """Whether the kind's definition came or changed since it was found not to be served."""
+        self._absences = 0
+        """How often it was not served, since then."""
+        self._undefined = undefined
+        self._awake = threading.Event()
         self._end: Callable[[], None] | None = None
 
+    @property
+    def listed(self) -> bool:
+        """Whether a list has been read since the last failure."""
+        return self.synced.is_set() and self._served and not self._failures
+
+    def wake(self) -> None:
+        """Ends a wait for the kind to be served: its definition came, or changed."""
+        self._defined, self._absences = True, 0
+        self._awake.set()
+
     def interrupt(self) -> None:
-        """Ends the open watch, if any."""
+        """Ends the open watch and the wait for the next, if any."""
+        self._awake.set()
         if self._end is not None:
             with suppress(Exception):  # it may just have ended by itself
                 self._end()
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            self._awake.clear()  # before the list: what is defined from here on ends the wait after it
             try:
                 self._watch(self._list())
                 continue
@@ -152,7 +205,8 @@ class _Stream:
                 pause = self._not_served()
             except Exception as error:
                 pause = self._failed(error)
-            self._stop.wait(pause)
+            if not self._stop.is_set():
+                self._awake.wait(pause)
 
     def _failed(self, error: Exception) -> float:
         if self._stop.is_set():
@@ -171,11 +225,17 @@ class _Stream:
 
     def _not_served(self) -> float:
         if self._served:
-            log.info("%s is not served (yet): asking again every %gs", self._feed, _NOT_SERVED_PAUSE)
+            log.info("%s is not served (yet)", self._feed)
+            self._defined, self._absences = False, 0
         self._served = False
         self.synced.set()
         self._tell_vanished(set(self._seen))
-        return _NOT_SERVED_PAUSE * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        watched = self._undefined()
+        pause = _UNDEFINED_PAUSE
+        if self._defined or not watched:
+            pause = min(pause, (_DEFINED_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
+        self._absences += 1
+        return pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 
     # -- list and watch ----------------------------------------------------------------------------------------
 
