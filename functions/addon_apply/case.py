@@ -18,6 +18,7 @@ from shared.workload.inventory import Entry
 from shared.workload.policy import Policy
 from shared.workload.reach import Reached, Unreachable
 
+from .generated import Kept as Generated
 from .history import Kept
 from .target import Position, Progress, Target
 
@@ -82,6 +83,8 @@ class Release(Case):
     """What a values template sees: `.Cluster` always, `.ControlPlane` and `.InfraCluster` where it refers to them."""
     unreadable: str = ""
     """Why one of these cannot be read. It would render as nothing, and prune what depends on it."""
+    generated: Generated = field(default_factory=Generated)
+    """What the release generated when it was rendered first."""
     bound: Mapping[str, Object | None] | Unreachable = field(default_factory=dict)
     """The objects that the current stage's condition is about; None for one that is not there."""
 

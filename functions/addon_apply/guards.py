@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
-from shared.effects import RemoveFinalizer
+from shared.effects import Effect, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
@@ -14,7 +14,7 @@ from shared.runtime.verdict import Verdict
 from shared.workload.policy import PolicyError
 from shared.workload.reach import Unreachable
 
-from . import history
+from . import generated, history
 from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, waiting
 
 
@@ -22,7 +22,9 @@ def let_go(addon: Object) -> Decision:
     """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster is going away")
-    forget = (history.Forget(addon),) if dig(addon, "status.history") else ()
+    forget: tuple[Effect, ...] = (history.Forget(addon),) if dig(addon, "status.history") else ()
+    if dig(addon, "status.digest"):  # something was rendered, and so may have been generated
+        forget += (generated.Forget(addon),)
     return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from shared.addons.assets import Assets, load
 from shared.addons.content import Facts, asks
+from shared.addons.generated import may_vary
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
 from shared.charts import LiveCluster
@@ -24,7 +25,7 @@ from shared.workload.inventory import Entry
 from shared.workload.policy import Policy, PolicyError
 from shared.workload.reach import Reached, Unreachable, reach
 
-from . import history
+from . import generated, history
 from .case import Awaited, Release, Rollback, Settled
 from .standing import at_rest, awaits_readiness, is_anothers
 from .target import Position, Progress, Target
@@ -118,6 +119,7 @@ def _release(
         facts=facts,
         context={key: value for key, value in context.items() if value is not None},
         unreadable=_unreadable(control_plane) or _unreadable(infrastructure),
+        generated=generated.read(clients, addon) if may_vary(assets) else generated.Kept(),
         bound=bound,
     )
 

@@ -9,7 +9,7 @@ from shared.kube import deleting, key_of
 from shared.runtime import Decision
 from shared.workload.rollout import Rollout
 
-from . import history
+from . import generated, history
 from .case import Case
 from .observe import Observed
 
@@ -26,6 +26,7 @@ def overtaken(clients: Clients, observed: Observed, decision: Decision, results:
     addon = clients.management.find(CLUSTER_ADDON, key)
     if addon is None or deleting(addon):
         history.Forget(case.addon).execute(clients)
+        generated.Forget(case.addon).execute(clients)
     elif not case.goal.is_begun(addon):
         doubt = {"status": {"ready": False, "digest": None}}
         clients.management.patch(CLUSTER_ADDON, key, doubt, subresource="status", manager=MANAGER)

@@ -7,27 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.addons import content
+from shared.addons import content, generated
+from shared.addons.generated import Record, Rendered
+from shared.charts import ChartError
+from shared.effects import Effect
 from shared.kube import Object
 from shared.releases.stages import Stage
 from shared.runtime.verdict import Verdict
 from shared.workload.desired import defined_by, desired
 
 from .case import Release
+from .generated import keep
 
 DEFAULT_NAMESPACE = "kube-system"
 
 
-def of_stage(verdict: Verdict, case: Release, stage: Stage) -> list[Object]:
-    objects = content.stage(case.assets, stage, case.context, case.facts)
-    [(_, wanted)] = _desired(verdict, case, [(stage.name, objects)])
-    return wanted
+def of_stage(verdict: Verdict, case: Release, stage: Stage) -> tuple[list[Object], tuple[Effect, ...]]:
+    """The objects of one stage, and what is to be done before they are applied."""
+    rendered = generated.render(
+        case.assets,
+        lambda assets: [(stage.name, content.stage(assets, stage, case.context, case.facts))],
+        _record(case),
+    )
+    [(_, wanted)] = _desired(verdict, case, rendered.parts)
+    return wanted, keep(case.addon, case.generated, rendered)
 
 
-def of_all(verdict: Verdict, case: Release) -> list[tuple[str, list[Object]]]:
+def of_all(verdict: Verdict, case: Release) -> tuple[list[tuple[str, list[Object]]], tuple[Effect, ...]]:
     """By stage; of a release without stages everything is of one that has no name."""
+    rendered = render(case)
+    return _desired(verdict, case, rendered.parts), keep(case.addon, case.generated, rendered)
+
+
+def render(case: Release) -> Rendered:
+    """Everything that the release wants in the end, as its charts give it. Raises `ChartError`."""
     stages = case.assets.stages.wanted(case.goal.hook) if case.assets.stages else ()
-    return _desired(verdict, case, content.wanted(case.assets, stages, case.context, case.facts))
+    return generated.render(
+        case.assets, lambda assets: content.wanted(assets, stages, case.context, case.facts), _record(case)
+    )
+
+
+def _record(case: Release) -> Record:
+    if case.generated.problem:
+        raise ChartError(case.generated.problem)
+    return case.generated.record
 
 
 def _desired(

@@ -14,7 +14,7 @@ from shared.workload import inventory
 from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.rollout import Rollout
 
-from . import readiness, rollback, stages, whole
+from . import generated, readiness, rollback, stages, whole
 from .case import Awaited, Case, Release, Rollback
 from .observe import Observed
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
@@ -31,6 +31,8 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if isinstance(found, Awaited):
         return readiness.looked(verdict, found, decision, results)
     if any(isinstance(effect, Rollout) for effect in decision.effects):
+        keep = next((effect for effect in decision.effects if isinstance(effect, generated.Keep)), None)
+        generated.report(verdict, found.name if isinstance(found, Release) else None, keep)
         return _rolled_out(verdict, found, decision, results)
     return decision
 

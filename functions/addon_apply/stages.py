@@ -33,7 +33,7 @@ def step(verdict: Verdict, case: Release, at: Position) -> Decision:
 
 def _work(verdict: Verdict, case: Release, at: Position) -> Decision:
     name = at.stage.name
-    objects = rendering.of_stage(verdict, case, at.stage)
+    objects, keep = rendering.of_stage(verdict, case, at.stage)
     if at.stage.action == "delete":
         plan = inventory.deletion(objects, case.known, resumed=case.resumed)
     else:
@@ -41,7 +41,7 @@ def _work(verdict: Verdict, case: Release, at: Position) -> Decision:
         plan = inventory.plan(objects, case.known, resumed=case.resumed, stages=stages, prune=False)
     verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"stage {name} of {case.name}")
     begin = parts.begin(verdict, case, plan)
-    return Decision((*finalizer(case.addon), *begin, parts.rollout(case, plan, objects)))
+    return Decision((*finalizer(case.addon), *keep, *begin, parts.rollout(case, plan, objects)))
 
 
 def worked(verdict: Verdict, case: Release, at: Position, decision: Decision, outcome: Outcome) -> Decision:

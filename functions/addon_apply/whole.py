@@ -20,11 +20,11 @@ from .waits import finalizer
 
 
 def apply(verdict: Verdict, case: Release) -> Decision:
-    rendered = rendering.of_all(verdict, case)
+    rendered, keep = rendering.of_all(verdict, case)
     objects = [obj for _, part in rendered for obj in part]
     stages = {charts.identity(obj): stage for stage, part in rendered for obj in part}
     plan = inventory.plan(objects, case.known, resumed=case.resumed and not case.looking, stages=stages)
-    effects: tuple[Effect, ...] = finalizer(case.addon)
+    effects: tuple[Effect, ...] = (*finalizer(case.addon), *keep)
     if not case.looking or plan.count("apply") or plan.prune:
         verdict.false(
             "HelmChartApplied", "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {case.goal.class_name}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from .connection import Management, management
 from .failures import Failure, failures
@@ -24,7 +25,7 @@ from .options import (
     Output,
     RunDir,
 )
-from .output import Timeline, out
+from .output import Timeline, err, out
 from .programs import helm_when_needed
 
 if TYPE_CHECKING:
@@ -60,12 +61,15 @@ def render(
     from shared.releases.sources import SourceError
 
     from .manifests import dump
+    from .render import remarks
     from .render import render as render_files
 
     with failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError), helm_when_needed():
         objects = render_files(
             release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version, hook=hook
         )
+        for remark in remarks(release):
+            err.print(f"note: {escape(remark)}")
         sys.stdout.write(dump(objects))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from functions.addon_apply import history
 from functions.addon_apply.case import Release
-from functions.addon_apply.rendering import DEFAULT_NAMESPACE
+from functions.addon_apply.generated import explain
+from functions.addon_apply.rendering import DEFAULT_NAMESPACE, render
 from functions.addon_apply.target import unchanged
 from shared import charts
 from shared.addons import content
@@ -101,6 +102,7 @@ class _Content:
     deleted: dict[str, list[Object]]
     """What stages that delete are about."""
     served: dict[tuple[str, str], Resource]
+    notes: tuple[str, ...] = ()
 
     @property
     def stage_of(self) -> dict[Identity, str]:
@@ -111,7 +113,7 @@ def forecast(release: Release, addon: Object, cluster: Object) -> Forecast:
     assets, goal = release.assets, release.goal
     due = assets.stages.of(goal.hook) if assets.stages else ()
     wanted = assets.stages.wanted(goal.hook) if assets.stages else ()
-    rendered = _rendered(release, due, wanted)
+    rendered = _rendered(release, due)
     shown = (*due, *(one for one in wanted if one not in due), _REST)
     parts = tuple(_parts(release, rendered, shown))
     changed = any(change.changes for part in parts for change in part.changes)
@@ -122,15 +124,16 @@ def forecast(release: Release, addon: Object, cluster: Object) -> Forecast:
         goal.version,
         release.facts.version,
         goal.hook,
-        tuple(_notes(release, addon, cluster, changed=changed)),
+        (*_notes(release, addon, cluster, changed=changed), *rendered.notes),
         parts,
     )
 
 
-def _rendered(release: Release, due: Sequence[Stage], wanted: Sequence[Stage]) -> _Content:
+def _rendered(release: Release, due: Sequence[Stage]) -> _Content:
     assets, context, facts = release.assets, release.context, release.facts
     try:
-        applied = dict(content.wanted(assets, wanted, context, facts))
+        whole = render(release)
+        applied = dict(whole.parts)
         deleted = {one.name: content.stage(assets, one, context, facts) for one in due if one.action == "delete"}
     except ChartError as error:
         raise Failure(f"{release.name}: {error}") from error
@@ -148,6 +151,7 @@ def _rendered(release: Release, due: Sequence[Stage], wanted: Sequence[Stage]) -
         },
         {stage: known(objects) for stage, objects in deleted.items()},
         served,
+        (explain(whole.fields),) if whole.fields else (),
     )
 
 

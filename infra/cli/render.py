@@ -8,7 +8,7 @@ from infra.releases.documents import load
 from infra.releases.folder import read
 from infra.releases.samples import Sample, of_file
 from shared.addons.assets import of_files
-from shared.addons.content import Facts, wanted
+from shared.addons.content import Facts, looks_up, wanted
 from shared.kube import Object
 from shared.releases.stages import FIRST
 
@@ -42,6 +42,13 @@ def render_release(folder: Path, sample: Sample, kube_version: str | None = None
     stages = assets.stages.wanted(hook) if assets.stages else ()
     facts = Facts(kube_version or release.metadata.kubernetes)
     return [obj for _, objects in wanted(assets, stages, sample, facts) for obj in objects]
+
+
+def remarks(folder: Path) -> list[str]:
+    """What is to be known about the objects that are rendered without a cluster. Raises like `render_release`."""
+    if looks_up(of_files(*read(folder))):
+        return ["the charts call `lookup`: there is no cluster here, so lookups come back empty"]
+    return []
 
 
 def _first(path: Path) -> Object:

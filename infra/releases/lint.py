@@ -11,9 +11,10 @@ from typing import Literal
 import yaml
 
 from shared import cel, charts, yamls
-from shared.addons import content
+from shared.addons import content, generated
 from shared.addons.assets import Assets, of_files
 from shared.addons.content import OVERWRITE, Facts
+from shared.charts.generated import may_vary, on_another_day
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
 from shared.releases.naming import InvalidName
@@ -94,10 +95,20 @@ def _archives(release: Release, files: Files) -> Iterator[Finding]:
             # The ClusterClass's name comes from this version; that of addons is no more than a label.
             severity: Severity = "error" if archive == release.class_chart else "warning"
             yield Finding(severity, archive, f"Chart.yaml has version {found}, want {versions[archive].dotted}")
+        if charts.uses_lookup(members):
+            yield _lookups(archive, only_here=archive == release.addon_chart)
         if charts.needs_cluster_facts(members):
             yield Finding(
                 "info", archive, "asks about the cluster: rendered by the helm program, for each version anew"
             )
+
+
+def _lookups(archive: str, *, only_here: bool) -> Finding:
+    if only_here:
+        return Finding("info", archive, "calls `lookup`: there is no cluster here, so lookups come back empty")
+    return Finding(
+        "warning", archive, "calls `lookup`: a class chart sees no cluster, so lookups always come back empty"
+    )
 
 
 def _chart_version(members: Mapping[str, bytes]) -> str | None:
@@ -118,15 +129,29 @@ def _class(release: Release, files: Files) -> Iterator[Finding]:
             files[archive], {}, name=archive, release_name=release.name.stack, kube_version=kubernetes
         )
         objects = charts.parse(texts, default_namespace="default")
+        again = _again(release, files[archive])
     except charts.ChartError as error:
         yield Finding("error", archive, str(error).removeprefix(f"{archive}: "))
         return
+    if again is not None and again != texts:
+        yield Finding("warning", archive, "renders to something else each time, and so is applied anew at each look")
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterClass"]
     if release.name.class_name not in names:
         found = ", ".join(names) or "none"
         yield Finding(
             "error", archive, f"no ClusterClass {release.name.class_name}, which clusters name; found {found}"
         )
+
+
+def _again(release: Release, chart: bytes) -> list[charts.Manifest] | None:
+    """The class chart rendered on another day, if it calls anything that may differ."""
+    archive = release.class_chart
+    if not may_vary(charts.inspect(chart, archive)):
+        return None
+    chart = on_another_day(chart, archive)
+    return charts.render(
+        chart, {}, name=archive, release_name=release.name.stack, kube_version=release.metadata.kubernetes
+    )
 
 
 # -- addons ----------------------------------------------------------------------------------------------------------
@@ -203,19 +228,24 @@ def _missing_values(assets: Assets, members: Mapping[str, bytes], samples: Seque
 
 def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
     archive, cluster = assets.release.addon_chart, dig(sample["Cluster"], "metadata.name", "")
-    parts: dict[str, list[Object]] = {}
     facts = Facts(assets.release.metadata.kubernetes)
+
+    def renderer(some: Assets) -> generated.Parts:
+        if some.stages is None:
+            return [("", content.umbrella(some, sample, facts))]
+        # Also of what is only deleted: to know what, it is rendered.
+        named = {one.name: one for hook in HOOKS for one in some.stages.hooks.get(hook, ())}
+        return [(name, content.stage(some, one, sample, facts)) for name, one in named.items()]
+
     try:
-        if assets.stages is None:
-            parts[""] = content.umbrella(assets, sample, facts)
-        else:
-            # Also of what is only deleted: to know what, it is rendered.
-            named = {one.name: one for hook in HOOKS for one in assets.stages.hooks.get(hook, ())}
-            parts = {name: content.stage(assets, one, sample, facts) for name, one in named.items()}
+        rendered = generated.render(assets, renderer, generated.Record())
     except charts.ChartError as error:
         # Which file it is, the message says; with stages it is one inside the archive.
         yield Finding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")
         return
+    parts = dict(rendered.parts)
+    for field in rendered.fields:
+        yield Finding("warning", archive, f"{field} is another at each rendering; it stays until the release changes")
     for hook in HOOKS:
         together = assets.stages.wanted(hook) if assets.stages else ()
         yield from _twice(archive, [(one.name, parts[one.name]) for one in together])

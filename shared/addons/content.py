@@ -35,6 +35,14 @@ def asks(assets: Assets) -> bool:
         return False  # rendering will say what is wrong with it
 
 
+def looks_up(assets: Assets) -> bool:
+    """Whether any of the charts looks up objects of that cluster."""
+    try:
+        return charts.uses_lookup(charts.inspect(assets.archive, assets.release.addon_chart))
+    except charts.ChartError:
+        return False
+
+
 def umbrella(assets: Assets, context: Mapping[str, Any], facts: Facts) -> list[Object]:
     """The objects of a release without stages. Raises `ChartError`."""
     return _render(

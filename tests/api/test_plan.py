@@ -317,6 +317,17 @@ STAGES = """
 """
 
 
+def test_what_is_generated_is_noted_and_no_change(world: World, plan: Plan) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: %s}\ndata: {k: {{ randAlpha 9 }}}\n"
+    world.cluster(write_release(world.releases, "v1", templates={"all.yaml": text % world.namespace}))
+    [note] = plan()["notes"]
+    assert f"1 field differs each time that the release is rendered (ConfigMap {world.namespace}/a: data.k)" in note
+    world.settle()
+    found = plan()
+    assert actions(found) == {"a": "unchanged"}
+    assert "1 field differs" in found["notes"][0]
+
+
 def test_by_stage(world: World, plan: Plan) -> None:
     charts = {"cni": [world.map("net")], "csi": [world.map("store")]}
     world.cluster(write_stages(world.releases, "v1", STAGES, charts))

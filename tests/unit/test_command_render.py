@@ -75,6 +75,15 @@ def test_objects_beside_the_cluster_are_found_and_outranked(tmp_path: Path) -> N
     assert objects(render(tmp_path, tag, "--infra", other))["told"]["data"] == {"k": "other"}
 
 
+def test_empty_lookups_are_told(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+    text = TEMPLATE.replace("{{ .Values.k }}", '{{ lookup "v1" "Namespace" "" "default" | toJson }}')
+    result = render(tmp_path, write_release(tmp_path, "v1", templates={"all.yaml": text}))
+    assert objects(result)["told"]["data"] == {"k": "{}"}
+    assert "there is no cluster here, so lookups come back empty" in result.stderr
+    assert render(tmp_path, write_release(tmp_path, "v2", [config_map("a")])).stderr == ""
+
+
 def no_config(folder: Path) -> None:
     (folder / "clusteraddon.yaml").write_text("addonStages: {}\n")
 

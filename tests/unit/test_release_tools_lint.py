@@ -218,6 +218,43 @@ def test_command(tmp_path: Path) -> None:
         assert [finding["file"] for finding in json.loads(failed.output)] == [_ADDON]
 
 
+def test_what_is_generated(tmp_path: Path) -> None:
+    text = SETTINGS + "data:\n  password: {{ randAlphaNum 9 }}\n  at: {{ now | date `2006` | quote }}\n  a: b\n"
+    folder = _release(tmp_path, addons=_chart("addon", "v1", {"templates/a.yaml": text}))
+    archive_name = f"{STACK}-cluster-addon-v1.tgz"
+    assert [str(finding) for finding in lint(folder)] == [
+        f"warning {archive_name}: ConfigMap settings: data.{key} is another at each rendering; "
+        "it stays until the release changes"
+        for key in ("password", "at")
+    ]
+
+
+def test_class_charts_are_to_render_the_same_twice(tmp_path: Path) -> None:
+    folder = _release(tmp_path)
+    text = CLASS + "  labels: {a: {{ randAlpha 9 }}}\n"
+    packed = archive(_chart("class", "v1", {"templates/class.yaml": text}))
+    (folder / f"{STACK}-cluster-class-v1.tgz").write_bytes(packed)
+    [finding] = lint(folder)
+    assert (finding.severity, finding.file) == ("warning", f"{STACK}-cluster-class-v1.tgz")
+    assert "renders to something else each time" in finding.text
+
+
+def test_lookups_are_told_to_come_back_empty(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+    text = '{{ $_ := lookup "v1" "Secret" "" "" }}'
+    addons = _chart("addon", "v1", {"templates/settings.yaml": text + SETTINGS})
+    folder = _release(tmp_path, addons=addons)
+    packed = archive(_chart("class", "v1", {"templates/class.yaml": text + CLASS}))
+    (folder / f"{STACK}-cluster-class-v1.tgz").write_bytes(packed)
+    found = {
+        (one.severity, one.file.removeprefix(f"{STACK}-cluster-")): one.text
+        for one in lint(folder)
+        if "`lookup`" in one.text
+    }
+    assert "there is no cluster here" in found["info", "addon-v1.tgz"]
+    assert "lookups always come back empty" in found["warning", "class-v1.tgz"]
+
+
 def test_what_only_some_clusters_have(tmp_path: Path) -> None:
     template = "a: {{ .Cluster.spec.mine }}\nb: {{ .Cluster.spec.nope }}\nc: {{ .Cluster.spec.mine | default 1 }}\n"
     folder = _release(tmp_path, cluster__addon__values_yaml=template)

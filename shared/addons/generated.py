@@ -1,0 +1,223 @@
+"""Values that a release generates anew whenever it is rendered: passwords, certificates, dates.
+
+Such a release is rendered twice, and what differs is what it generates. For each of these fields the value that was
+generated first is kept until the release changes, so that neither a retry nor a look for drift rotates it; everything
+else follows the inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from shared import charts
+from shared.charts import generated
+from shared.kube import Object
+
+from .assets import Assets
+
+Parts = list[tuple[str, list[Object]]]
+"""Objects by stage."""
+
+Path = tuple[str | int, ...]
+
+_POD_ANNOTATIONS = ("template", "metadata", "annotations")
+
+
+class Field(NamedTuple):
+    """A field of an object of a stage. `object` names it, or counts those whose names are generated as well."""
+
+    stage: str
+    object: str
+    path: Path
+
+    def __str__(self) -> str:
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return f"{self.object}: {steps.removeprefix('.')}"
+
+    @property
+    def restarts_pods(self) -> bool:
+        """Whether it is an annotation of a pod template: a checksum over settings, in most charts."""
+        return any(self.path[at : at + 3] == _POD_ANNOTATIONS for at in range(len(self.path) - 3))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What addons generated first; `addons` is their archive's name. `steady` is a digest of all else, by stage."""
+
+    addons: str = ""
+    values: Mapping[Field, Any] = field(default_factory=dict)
+    steady: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, addons: str) -> Record:
+        """Of these addons; others begin anew."""
+        return self if self.addons == addons else Record(addons)
+
+    def dump(self) -> Object:
+        values = [[*each[:2], list(each.path), value] for each, value in self.values.items()]
+        return {"addons": self.addons, "values": values, "steady": dict(self.steady)}
+
+    @classmethod
+    def load(cls, data: Any) -> Record:
+        """Raises `ValueError` for what `dump` did not write."""
+        try:
+            values = {Field(stage, name, tuple(path)): value for stage, name, path, value in data["values"]}
+            return cls(data["addons"], values, dict(data["steady"]))
+        except (TypeError, KeyError) as error:
+            raise ValueError("it is not a record of generated values") from error
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Objects by stage with what was generated first in its place, and the record of that."""
+
+    parts: Parts
+    record: Record
+    fields: tuple[Field, ...] = ()
+    """Those that are another at each rendering."""
+
+
+def may_vary(assets: Assets) -> bool:
+    """Whether the release's templates call functions that may give something else the next time."""
+    if assets.values_template is not None and generated.text_may_vary(assets.values_template):
+        return True
+    try:
+        return generated.may_vary(charts.inspect(assets.archive, assets.release.addon_chart))
+    except charts.ChartError:
+        return False  # rendering will say what is wrong with it
+
+
+def render(assets: Assets, renderer: Callable[[Assets], Parts], record: Record) -> Rendered:
+    """What `renderer` makes of the release, with the values that `record` has. Raises what `renderer` does."""
+    parts = renderer(assets)
+    record = record.of(assets.release.addon_chart)  # by its version: other releases may have the same addons
+    if not may_vary(assets):
+        return Rendered(parts, record)
+    try:
+        again = dict(renderer(_on_another_day(assets)))
+    except charts.ChartError:  # it depends on the day
+        again = dict(renderer(assets))
+    fields: list[Field] = []
+    done: Parts = []
+    for stage, objects in parts:
+        objects, found, record = _settled(stage, objects, again.get(stage, objects), record)
+        done.append((stage, objects))
+        fields += found
+    return Rendered(done, record, tuple(fields))
+
+
+def _on_another_day(assets: Assets) -> Assets:
+    template = assets.values_template
+    archive = generated.on_another_day(assets.archive, assets.release.addon_chart)
+    return replace(
+        assets,
+        archive=archive,
+        values_template=template if template is None else generated.text_on_another_day(template),
+    )
+
+
+def _settled(
+    stage: str, objects: list[Object], again: list[Object], record: Record
+) -> tuple[list[Object], list[Field], Record]:
+    """The objects with recorded values, the fields that are generated, and the record with new ones."""
+    common = {charts.identity(obj) for obj in objects} & {charts.identity(obj) for obj in again}
+    objects = deepcopy(objects)
+    named, others = _named(objects, common), _named(again, common)
+    found = [
+        Field(stage, name, path)
+        for name, obj in named.items()
+        if name in others
+        for path in _differences(obj, others[name], ())
+    ]
+    own = {each: value for each, value in record.values.items() if each.stage == stage}
+    fields = _outermost(
+        each for each in {**own, **dict.fromkeys(found)} if each.object in named and _has(named[each.object], each)
+    )
+    if not fields:
+        return objects, found, record
+    fresh = {each: _exchange(named[each.object], each.path, None) for each in fields}
+    steady = _digest(objects)
+    as_before = record.steady.get(stage) == steady
+    # A value may stand in several places: where one of them is new, it gets what the others have.
+    first = {fresh[each]: own[each] for each in fields if each in own and isinstance(fresh[each], str)}
+    values = dict(record.values)
+    for each, value in fresh.items():
+        if each.restarts_pods:
+            # A checksum has to follow the settings that it is of, as far as these are not generated themselves.
+            value = values[each] = own.get(each, value) if as_before else value
+        elif each in found:
+            value = values[each] = own.get(each, first.get(value, value) if isinstance(value, str) else value)
+        # Any other was generated once, and has come to the same twice: it is looked up in the cluster now.
+        _exchange(named[each.object], each.path, deepcopy(value))
+    return objects, found, replace(record, values=values, steady={**record.steady, stage: steady})
+
+
+def _outermost(fields: Iterable[Field]) -> list[Field]:
+    """Without those that are inside of others."""
+    every = set(fields)
+    return [
+        each
+        for each in sorted(every, key=str)
+        if not any(each._replace(path=each.path[:length]) in every for length in range(len(each.path)))
+    ]
+
+
+def _named(objects: Sequence[Object], common: Container[charts.Identity]) -> dict[str, Object]:
+    """By identity, or by kind and number where the name itself is generated."""
+    named: dict[str, Object] = {}
+    counts: Counter[charts.Identity] = Counter()
+    for obj in objects:
+        who = charts.identity(obj)
+        if who not in common:
+            kind = who._replace(name="")
+            counts[kind] += 1
+            who = who._replace(name=f"#{counts[kind]}")
+        named[str(who)] = obj
+    return named
+
+
+def _differences(one: Any, other: Any, path: Path) -> Iterator[Path]:
+    """Where they differ; a mapping with other keys, or a list of another length, as a whole."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from _differences(one[key], other[key], (*path, key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, pair in enumerate(zip(one, other, strict=True)):
+            yield from _differences(*pair, (*path, index))
+    elif one != other:
+        yield path
+
+
+def _has(obj: Any, each: Field) -> bool:
+    for step in each.path:
+        if not (
+            step in obj
+            if isinstance(obj, dict)
+            else isinstance(obj, list) and isinstance(step, int) and step < len(obj)
+        ):
+            return False
+        obj = obj[step]
+    return True
+
+
+def _exchange(obj: Any, path: Path, value: Any) -> Any:
+    """Puts `value` in the place of what is returned."""
+    if not path:
+        before = dict(obj)
+        obj.clear()
+        obj.update(value or {})
+        return before
+    *way, last = path
+    for step in way:
+        obj = obj[step]
+    before, obj[last] = obj[last], value
+    return before
+
+
+def _digest(objects: Sequence[Object]) -> str:
+    return hashlib.sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest()

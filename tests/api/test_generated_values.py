@@ -1,0 +1,149 @@
+"""What a chart generates stays over retries and looks for drift, is kept in a Secret alone, and is told of."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.event import change_event
+from shared.kube import Conflict, Key, Object, dig, owned_by
+from tests.support.objects import secret as a_secret
+from tests.support.releases import write_release
+from tests.support.world import ADDON, World
+
+PASSWORD = """
+apiVersion: v1
+kind: Secret
+metadata: {name: db, namespace: "%s"}
+data: {password: {{ randAlphaNum 20 | b64enc }}}
+"""
+DATE = '---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: date, namespace: "%s"}\ndata: {at: "{{ now }}"}\n'
+REFUSED = '---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: Not_A_Name, namespace: "%s"}\n'
+
+
+def release(world: World, version: str, *templates: str) -> str:
+    texts = {f"{number}.yaml": text % world.namespace for number, text in enumerate(templates)}
+    return write_release(world.releases, version, templates=texts)
+
+
+def password(world: World) -> str:
+    return str(world.client.get(SECRET, Key(world.namespace, "db"))["data"]["password"])
+
+
+def kept(world: World) -> Object | None:
+    return world.client.find(SECRET, Key(world.namespace, f"{ADDON}-generated"))
+
+
+def upgrade(world: World, class_name: str) -> None:
+    patch = {"spec": {"topology": {"classRef": {"name": class_name}}}}
+    world.client.patch(CLUSTER, Key(world.namespace, "demo"), patch)
+
+
+def test_retries_of_a_failing_release_do_not_rotate_values(world: World) -> None:
+    world.cluster(release(world, "v1", PASSWORD, REFUSED))
+    world.secret()
+    assert world.settle().retry_after == 20.0
+    first = password(world)
+    for _ in range(2):
+        assert world.settle().retry_after == 20.0
+        assert password(world) == first
+
+
+def test_looks_for_drift_find_nothing_and_repair_the_first_value(world: World) -> None:
+    world.cluster(release(world, "v1", PASSWORD, DATE), policy={"drift": "repair"})
+    world.secret()
+    world.settle()
+    first, date = password(world), world.read("date")
+    world.resync()
+    assert password(world) == first
+    assert world.read("date")["metadata"]["resourceVersion"] == date["metadata"]["resourceVersion"]
+    world.client.delete(SECRET, Key(world.namespace, "db"))
+    world.resync()
+    assert password(world) == first
+
+
+def test_a_new_release_generates_anew(world: World) -> None:
+    world.cluster(release(world, "v1", PASSWORD))
+    world.secret()
+    world.settle()
+    first = password(world)
+    upgrade(world, release(world, "v2", PASSWORD))
+    world.settle()
+    assert password(world) != first
+
+
+def test_a_condition_names_release_and_fields_and_no_value(world: World) -> None:
+    world.cluster(release(world, "v1", PASSWORD))
+    world.secret()
+    world.settle()
+    condition = world.condition("GeneratedValuesKept")
+    assert (condition["status"], condition["reason"]) == ("True", "RenderNotRepeatable")
+    assert "test-stack-1-36-v1: 1 field differs" in condition["message"]
+    assert f"Secret {world.namespace}/db: data.password" in condition["message"]
+    assert world.condition("Ready")["status"] == "True"
+    plain = base64.b64decode(password(world)).decode()
+    for text in (json.dumps(world.addon()), *(str(answer.message) for _, answer in world.answers)):
+        assert plain not in text
+        assert password(world) not in text
+    upgrade(world, release(world, "v2", DATE.replace("{{ now }}", "fixed")))
+    world.settle()
+    assert "GeneratedValuesKept" not in [one["type"] for one in world.addon()["status"]["conditions"]]
+
+
+def test_the_secret_goes_with_the_addon(world: World) -> None:
+    world.cluster(release(world, "v1", PASSWORD))
+    world.secret()
+    world.settle()
+    secret = kept(world)
+    assert secret is not None
+    assert owned_by(secret, world.addon())
+    world.client.delete(CLUSTER_ADDON, Key(world.namespace, ADDON))
+    world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
+    assert kept(world) is None
+
+
+def test_a_secret_of_somebody_else_is_left_alone(world: World) -> None:
+    foreign = a_secret(f"{ADDON}-generated", world.namespace, value=b"mine")
+    world.client.create(SECRET, foreign)
+    world.cluster(release(world, "v1", PASSWORD))
+    world.secret()
+    assert world.settle().retry_after == 60.0
+    assert "is not owned by" in world.condition("HelmChartTemplated")["message"]
+    world.client.delete(CLUSTER_ADDON, Key(world.namespace, ADDON))
+    addon = world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON))
+    if addon is not None:
+        world.call("addon_apply", change_event(addon, "update", source="/test"))
+    found = kept(world)
+    assert found is not None
+    assert found["data"] == foreign["data"]
+
+
+def test_of_two_processes_that_generate_the_first_one_counts(world: World) -> None:
+    from functions.addon_apply.generated import Keep, Kept
+    from shared.addons.generated import Field, Record
+
+    world.cluster(release(world, "v1", PASSWORD))
+    world.secret()
+    world.settle()
+    record = Record("addons.tgz", {Field("", "Secret db", ("data", "password")): "other"}, {"": "x"})
+    for stale in (Kept(), Kept(version="1")):
+        with pytest.raises(Conflict):
+            Keep(world.addon(), stale, record).execute(world.clients)
+
+
+def test_damaged_records_begin_anew(world: World) -> None:
+    world.cluster(release(world, "v1", PASSWORD, REFUSED))
+    world.secret()
+    world.settle()
+    first = password(world)
+    damaged = {"data": {"values": base64.b64encode(b"no gzip").decode()}}
+    world.client.patch(SECRET, Key(world.namespace, f"{ADDON}-generated"), damaged)
+    world.settle()
+    second = password(world)
+    assert second != first
+    world.settle()
+    assert password(world) == second
+    assert dig(kept(world), "data.values") != damaged["data"]["values"]

@@ -1,0 +1,207 @@
+"""Values that a release generates are found by rendering it twice, and stay until the release changes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared import charts
+from shared.addons import content, generated
+from shared.addons.assets import Assets
+from shared.addons.content import Facts
+from shared.addons.generated import Field, Record, Rendered
+from shared.releases.metadata import Metadata
+from shared.releases.naming import ReleaseName, Version
+from shared.releases.release import Release
+from tests.support.releases import archive
+
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData:\n  password: {{ randAlphaNum 20 }}\n"
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: {{ .Values.replicas }}
+  template:
+    metadata:
+      annotations: {checksum: {{ include (print $.Template.BasePath "/secret.yaml") . | sha256sum }}}
+"""
+CERTIFICATE = """
+{{- $ca := genCA "ca" 365 }}
+apiVersion: v1
+kind: Secret
+metadata: {name: tls}
+stringData: {ca: {{ $ca.Cert | b64enc }}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: bundle}
+data: {ca: {{ $ca.Cert | b64enc }}}
+{{- if .Values.more }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: more}
+data: {ca: {{ $ca.Cert | b64enc }}}
+{{- end }}
+"""
+
+
+def assets(
+    version: int = 1, values: str = "replicas: 1\n", subchart: dict[str, str] | None = None, **files: str
+) -> Assets:
+    packed = {"c/Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n", "c/values.yaml": values}
+    packed |= {f"c/templates/{name}.yaml": text for name, text in files.items()}
+    data = archive(packed)
+    if subchart:
+        inner = archive({"s/Chart.yaml": "apiVersion: v2\nname: s\nversion: 1.0.0\n", **subchart})
+        data = charts.pack({**charts.inspect(data, "c"), "c/charts/s-1.0.0.tgz": inner})
+    name = ReleaseName.parse(f"docker-ferrol-1-27-v{version}")
+    return Assets(Release(name, {}, Metadata(Version(version), "v1.27.3", Version(version))), data)
+
+
+def rendered(release: Assets, record: Record | None = None) -> Rendered:
+    return generated.render(
+        release, lambda one: [("", content.umbrella(one, {}, Facts("v1.27.3")))], Record() if record is None else record
+    )
+
+
+def objects(result: Rendered) -> dict[str, dict[str, Any]]:
+    return {str(charts.identity(obj)): obj for _, part in result.parts for obj in part}
+
+
+def names(result: Rendered) -> set[str]:
+    return {str(each) for each in result.fields}
+
+
+def test_a_release_that_generates_nothing_is_rendered_once() -> None:
+    calls: list[Assets] = []
+
+    def renderer(one: Assets) -> generated.Parts:
+        calls.append(one)
+        return [("", content.umbrella(one, {}, Facts("v1.27.3")))]
+
+    text = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: now}\ndata: {values: keys, a: {{ .Values.now | quote }}}\n"
+    )
+    result = generated.render(assets(a=text), renderer, Record())
+    assert (len(calls), result.fields, result.record.values) == (1, (), {})
+
+
+def test_generated_fields_are_named_and_stay() -> None:
+    release = assets(secret=SECRET, deployment=DEPLOYMENT)
+    first = rendered(release)
+    checksum = "Deployment.apps web: spec.template.metadata.annotations.checksum"
+    assert names(first) == {"Secret db: stringData.password", checksum}
+    record = Record.load(json.loads(json.dumps(first.record.dump())))
+    assert objects(rendered(release, record)) == objects(first)
+    assert objects(rendered(release)) != objects(first)
+
+
+def test_another_release_generates_anew() -> None:
+    first = rendered(assets(1, secret=SECRET))
+    assert objects(rendered(assets(2, secret=SECRET), first.record)) != objects(first)
+
+
+def test_settings_change_while_generated_values_stay() -> None:
+    first = rendered(assets(secret=SECRET, deployment=DEPLOYMENT))
+    second = rendered(assets(secret=SECRET, deployment=DEPLOYMENT, values="replicas: 3\n"), first.record)
+    before, after = objects(first), objects(second)
+    assert after["Secret db"] == before["Secret db"]
+    assert after["Deployment.apps web"]["spec"]["replicas"] == 3
+    # A checksum may be one of the settings that have changed.
+    annotations = [one["Deployment.apps web"]["spec"]["template"]["metadata"]["annotations"] for one in (before, after)]
+    assert annotations[0] != annotations[1]
+    third = rendered(assets(secret=SECRET, deployment=DEPLOYMENT, values="replicas: 3\n"), second.record)
+    assert objects(third) == after
+
+
+def test_one_value_in_several_places_stays_one() -> None:
+    first = rendered(assets(tls=CERTIFICATE))
+    second = objects(rendered(assets(tls=CERTIFICATE, values="more: true\n"), first.record))
+    authority = objects(first)["Secret tls"]["stringData"]["ca"]
+    assert [second[name]["data"]["ca"] for name in ("ConfigMap bundle", "ConfigMap more")] == [authority, authority]
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        ("data: {a: {{ now | date `2006` | quote }}}", "ConfigMap a: data.a"),
+        ("data: {a: {{ now | unixEpoch | quote }}}", "ConfigMap a: data.a"),
+        ("data: {a: {{ uuidv4 }}}", "ConfigMap a: data.a"),
+        ("data: { {{ randAlpha 9 }}: x}", "ConfigMap a: data"),
+        ("list: [{{ range until (randInt 2 60 | int) }}{a: b},{{ end }}]", "ConfigMap a: list"),
+        ("list: [{a: {{ randAlpha 9 }}}]", "ConfigMap a: list[0].a"),
+        ('data: {a: {{ tpl "{{ randAlpha 9 }}" . }}}', "ConfigMap a: data.a"),
+        ("data: {a: {{ htpasswd `u` `p` | quote }}}", "ConfigMap a: data.a"),
+    ],
+)
+def test_what_differs(template: str, field: str) -> None:
+    release = assets(a=f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\n{template}\n")
+    first = rendered(release)
+    assert names(first) == {field}
+    assert objects(rendered(release, first.record)) == objects(first)
+
+
+def test_dates_in_packed_subcharts_differ() -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ now | date `2006-01-02` | quote }}}\n"
+    assert names(rendered(assets(subchart={"s/templates/a.yaml": text}))) == {"ConfigMap a: data.a"}
+
+
+def test_generated_names_stay() -> None:
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: 'job-{{ randAlpha 8 | lower }}'}\nspec: {}\n"
+    release = assets(one=job, two=job)
+    first = rendered(release)
+    assert names(first) == {"Job.batch #1: metadata.name", "Job.batch #2: metadata.name"}
+    assert objects(rendered(release, first.record)) == objects(first)
+
+
+def test_a_value_that_is_looked_up_now_is_not_what_was_generated() -> None:
+    """The rendering has come to the same twice, so the cluster knows better."""
+    first = rendered(assets(secret=SECRET))
+    known = SECRET.replace("{{ randAlphaNum 20 }}", "{{/* randAlphaNum */}}live")
+    second = rendered(assets(secret=known), first.record)
+    assert objects(second)["Secret db"]["stringData"]["password"] == "live"
+    assert second.fields == ()
+    third = rendered(assets(secret=SECRET), second.record)
+    assert objects(third) == objects(first)
+
+
+def test_a_record_of_parts_that_are_inside_each_other() -> None:
+    release = assets(secret=SECRET)
+    first = rendered(release)
+    whole = Field("", "Secret db", ("stringData",))
+    record = replace(first.record, values={**first.record.values, whole: {"password": "whole"}})
+    assert objects(rendered(release, record)).keys() == {"Secret db"}
+
+
+@pytest.mark.parametrize("data", [None, [], {"addons": "x"}, {"addons": "x", "values": 5, "steady": {}}])
+def test_a_damaged_record_is_refused(data: Any) -> None:
+    with pytest.raises(ValueError, match="record"):
+        Record.load(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "varies"),
+    [
+        ("a: {{ randAlphaNum 5 }}", True),
+        ("a: {{- now | quote -}}", True),
+        ("{{ $x := genCA\n`a` 5 }}", True),
+        ("now: {{ .Values.now }}", False),
+        ('a: {{ include "x.keys" . }}', False),
+        ("randAlphaNum 5", False),
+        ("{{ $now }}", False),
+        ("{{" * 100_000, False),
+    ],
+)
+def test_what_may_vary(text: str, varies: bool) -> None:
+    assert charts.generated.may_vary({"c/templates/a.yaml": text.encode()}) is varies
+
+
+def test_now_is_another_day_in_templates_only() -> None:
+    text = b'now {{ now | date "now" }} {{ `now` }} {{ .now }} now'
+    changed = charts.generated.text_on_another_day(text)
+    assert changed == b'now {{ (toDate "2006-01-02" "2001-02-03") | date "now" }} {{ `now` }} {{ .now }} now'
