@@ -21,6 +21,7 @@ from .kube.resources import split_api_version
 if TYPE_CHECKING:
     from .components.bundles import BundleStore
     from .releases.store import ReleaseStore
+    from .storage import ObjectStore
 
 _MOST_WORKLOADS = 512
 
@@ -55,6 +56,8 @@ class Clients:
         self._given = management
         self._lock = Lock()
         self._workloads: OrderedDict[str, Workload] = OrderedDict()
+        self._releases: tuple[ObjectStore | None, ReleaseStore] | None = None
+        self._components: tuple[ObjectStore | None, BundleStore] | None = None
 
     @cached_property
     def management(self) -> Client:
@@ -66,19 +69,40 @@ class Clients:
     def discovery(self) -> Discovery:
         return Discovery(self.management)
 
-    @cached_property
+    @property
     def releases(self) -> ReleaseStore:
+        """In the object store that the settings describe now; kept, with its cache, until they change."""
         from .releases.store import ReleaseStore
         from .storage import ObjectStore
 
-        return ReleaseStore(ObjectStore.from_env())
+        kept, store = self._releases or (None, None)
+        if store is None or (kept is not None and kept is not ObjectStore.from_env()):
+            objects = ObjectStore.from_env()
+            store = ReleaseStore(objects)
+            self._releases = objects, store
+        return store
 
-    @cached_property
+    @releases.setter
+    def releases(self, store: ReleaseStore) -> None:
+        """Puts another store in its place, whatever the settings are."""
+        self._releases = None, store
+
+    @property
     def components(self) -> BundleStore:
+        """Likewise for the components of providers."""
         from .components.bundles import BundleStore
         from .storage import ObjectStore
 
-        return BundleStore(ObjectStore.from_env())
+        kept, store = self._components or (None, None)
+        if store is None or (kept is not None and kept is not ObjectStore.from_env()):
+            objects = ObjectStore.from_env()
+            store = BundleStore(objects)
+            self._components = objects, store
+        return store
+
+    @components.setter
+    def components(self, store: BundleStore) -> None:
+        self._components = None, store
 
     def workload(self, kubeconfig: bytes) -> Workload:
         """The cluster behind a kubeconfig. Raises `KubeconfigError` for one that cannot be used."""

@@ -4,19 +4,23 @@ Everything above this module sees bytes under keys and two errors: try again lat
 somebody has to change something first (`StorageError`). boto3 is imported at the first request, because most
 functions never touch storage and the import costs 0.4 s and 40 MB.
 
-Environment: `S3_ENDPOINT_URL` (else boto3's own `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS itself),
-`CAPI_FUNCTIONS_BUCKET` (default `capi-functions`), and the usual AWS variables for region and credentials.
+Settings: the group `shared.settings.STORAGE`. Beside them counts what boto3 itself finds in the process's environment:
+`AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, credentials of a role or a file.
 """
 
 from __future__ import annotations
 
-import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit, urlunsplit
+
+from shared.settings import SETTINGS, STORAGE
 
 _T = TypeVar("_T")
 
@@ -25,11 +29,16 @@ CONNECT_TIMEOUT = 2.0  # seconds
 READ_TIMEOUT = 10.0  # seconds without a byte
 ATTEMPTS = 2  # in all, for a hiccup; the caller's own retry is longer and survives a restart
 CONNECTIONS = 16
+UNREACHABLE = 3.0  # seconds for which a store that did not answer at all is not asked again
 
 _ABSENT = {"NoSuchKey", "NoSuchBucket", "404"}
 _TRANSIENT = {"SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"}
 _TRANSIENT_STATUS = {408, 409, 429}
+_DENIED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
 _OURS_ALREADY = {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}
+
+
+_CREDENTIALS = f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys for this bucket ({STORAGE.where})"
 
 
 class StorageError(Exception):
@@ -47,6 +56,28 @@ class _Absent(StorageError):
     """No such object, or no such bucket."""
 
 
+@dataclass(frozen=True)
+class Access:
+    """Region and credentials; what is empty is left to boto3."""
+
+    region: str = ""
+    key: str = ""
+    secret: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    authority: str = ""
+    """Path of a file with the endpoint's CA."""
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, str] = SETTINGS) -> Access:
+        return cls(
+            settings.get("AWS_DEFAULT_REGION") or settings.get("AWS_REGION") or "",
+            settings.get("AWS_ACCESS_KEY_ID", ""),
+            settings.get("AWS_SECRET_ACCESS_KEY", ""),
+            settings.get("AWS_SESSION_TOKEN", ""),
+            settings.get("AWS_CA_BUNDLE", ""),
+        )
+
+
 class Entry(NamedTuple):
     key: str
     modified: datetime
@@ -59,17 +90,21 @@ class ObjectStore:
     Every method raises `StorageUnavailable` or `StorageError`.
     """
 
-    def __init__(self, bucket: str, endpoint: str | None = None) -> None:
+    def __init__(self, bucket: str, endpoint: str | None = None, access: Access | None = None) -> None:
         self.bucket = bucket
         self.endpoint = _without_userinfo(endpoint) if endpoint else None
+        self._access = access
         self._lock = threading.Lock()
         self._client: Any = None
+        self._unreachable: tuple[float, str] = (float("-inf"), "")
+        """Until when the store is taken for unreachable, and why."""
 
     @classmethod
-    def from_env(cls, env: Mapping[str, str] = os.environ) -> ObjectStore:
-        """The store that the environment describes (see the module)."""
+    def from_env(cls, env: Mapping[str, str] = SETTINGS) -> ObjectStore:
+        """The store that the settings describe: the same one, with its connections, until they change."""
         endpoints = (env.get(name) for name in ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
-        return cls(env.get("CAPI_FUNCTIONS_BUCKET") or DEFAULT_BUCKET, next(filter(None, endpoints), None))
+        bucket = env.get("CAPI_FUNCTIONS_BUCKET") or DEFAULT_BUCKET
+        return _store(bucket, next(filter(None, endpoints), None), Access.from_settings(env))
 
     def get(self, key: str) -> bytes | None:
         """The object's bytes; None when the object or the whole bucket is absent."""
@@ -126,24 +161,35 @@ class ObjectStore:
     def _connected(self) -> Any:
         with self._lock:  # clients may be shared between threads, making one may not
             if self._client is None:
-                self._client = _client(self.endpoint)
+                self._client = _client(self.endpoint, self._access or Access.from_settings())
             return self._client
 
     def _request(self, verb: str, key: str | None, request: Callable[[Any], _T]) -> _T:
         """Run one request on the client. Raises `_Absent` and our public errors only."""
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError
 
+        what = f"bucket {self.bucket!r}" if key is None else f"{key!r} in bucket {self.bucket!r}"
+        failed = f"cannot {verb} {what} at {self.endpoint or 'AWS S3'}"
+        until, why = self._unreachable
+        if time.monotonic() < until:  # each would take the whole timeout, and a thread for as long
+            raise StorageUnavailable(f"{failed}: {why}")
         try:
             return request(self._connected())
         except ClientError as error:
             kind, reason = _judge_answer(error.response)
         except (BotoCoreError, ValueError) as error:  # ValueError: the endpoint is not a URL
             kind, reason = _judge_failure(error)
-        what = f"bucket {self.bucket!r}" if key is None else f"{key!r} in bucket {self.bucket!r}"
-        raise kind(f"cannot {verb} {what} at {self.endpoint or 'AWS S3'}: {reason}")
+            if isinstance(error, ConnectTimeoutError):
+                self._unreachable = (time.monotonic() + UNREACHABLE, reason)
+        raise kind(f"{failed}: {reason}")
 
 
-def _client(endpoint: str | None) -> Any:
+@lru_cache(maxsize=8)
+def _store(bucket: str, endpoint: str | None, access: Access) -> ObjectStore:
+    return ObjectStore(bucket, endpoint, access)
+
+
+def _client(endpoint: str | None, access: Access) -> Any:
     """A client with explicit limits, path-style addresses and no optional checksums, as every S3 clone likes it."""
     import boto3.session
     from botocore.config import Config
@@ -152,7 +198,11 @@ def _client(endpoint: str | None) -> Any:
     return session.client(
         "s3",
         endpoint_url=endpoint,
-        region_name=session.region_name or os.environ.get("AWS_REGION") or "us-east-1",
+        region_name=access.region or session.region_name or "us-east-1",
+        aws_access_key_id=access.key or None,
+        aws_secret_access_key=access.secret or None,
+        aws_session_token=access.token or None,
+        verify=access.authority or None,
         config=Config(
             connect_timeout=CONNECT_TIMEOUT,
             read_timeout=READ_TIMEOUT,
@@ -211,16 +261,30 @@ def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]
     if code in _ABSENT:
         return _Absent, f"{code} (HTTP {status})"
     transient = code in _TRANSIENT or status in _TRANSIENT_STATUS or (status >= 500 and status != 501)
-    return (StorageUnavailable if transient else StorageError), f"{code} (HTTP {status})"
+    hint = f": {_CREDENTIALS}" if code in _DENIED or status == 403 else ""
+    return (StorageUnavailable if transient else StorageError), f"{code} (HTTP {status}){hint}"
 
 
 def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
     """The same for a request without an answer. Of the error only its name: its text may quote the request."""
-    from botocore.exceptions import ConnectionError, HTTPClientError, IncompleteReadError, SSLError
+    from botocore.exceptions import (
+        ConnectionError,
+        EndpointConnectionError,
+        HTTPClientError,
+        IncompleteReadError,
+        NoCredentialsError,
+        PartialCredentialsError,
+        SSLError,
+    )
 
     transient = isinstance(error, (ConnectionError, HTTPClientError, IncompleteReadError))
     transient = transient and not isinstance(error, SSLError)  # a certificate does not mend itself
-    return (StorageUnavailable if transient else StorageError), type(error).__name__
+    hint = ""
+    if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
+        hint = f": {_CREDENTIALS}"
+    elif not transient or isinstance(error, EndpointConnectionError):
+        hint = f": check S3_ENDPOINT_URL ({STORAGE.where})"
+    return (StorageUnavailable if transient else StorageError), f"{type(error).__name__}{hint}"
 
 
 def _without_userinfo(url: str) -> str:

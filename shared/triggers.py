@@ -1,5 +1,5 @@
-"""What starts a function, declared once: from this come the forwarder's watches and filters, the Knative Triggers and
-ApiServerSources, the RBAC rules and the table in the docs.
+"""What starts a function and what it needs, declared once: from this come the forwarder's watches and filters, the
+Knative Triggers, ApiServerSources and SinkBindings, the RBAC rules, the mounted settings and the tables in the docs.
 
 Light on purpose: the forwarder and the generator read declarations without loading the functions themselves.
 """
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .event import Change, Event
 from .kube.resources import Key, Resource, dig, key_of
+from .settings import Group
 
 
 class Subject(NamedTuple):
@@ -94,6 +95,15 @@ class Triggers:
     rules: tuple[Rule, ...] = ()
     several: tuple[Resource, ...] = ()
     """The primary kinds of a function that treats more than one alike."""
+    emits: tuple[str, ...] = ()
+    """Types of the events that it sends to the address in K_SINK; a function that emits any gets a SinkBinding. The one
+    event that is its answer is not among them, for the caller takes that along."""
+    reports: bool = True
+    """Whether it writes the status of its primary kinds, and Kubernetes events about them."""
+    settings: tuple[Group, ...] = ()
+    """The settings of an installation that it reads."""
+    local: bool = False
+    """Whether it needs the machine that it runs on: it is part of a local run, and of no cluster."""
 
     @property
     def primaries(self) -> tuple[Resource, ...]:

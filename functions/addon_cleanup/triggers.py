@@ -9,6 +9,7 @@ from shared.api.hooks import BEFORE_DELETE
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Key, deleting, dig, key_of
+from shared.settings import HOOKS
 from shared.triggers import Rule, Triggers, Watch
 
 
@@ -28,5 +29,9 @@ TRIGGERS = Triggers(
         Watch(CLUSTER_ADDON, key=asked, fields=("spec.hook",), changes=("add", "update")),
         Watch(CLUSTER, key=going, fields=("metadata.deletionTimestamp", "metadata.annotations"), changes=("update",)),
     ),
-    rules=(Rule("", ("secrets",), ("get",)),),  # kubeconfigs
+    rules=(
+        Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
+        Rule("", ("secrets",), ("get",)),  # kubeconfigs
+    ),
+    settings=(HOOKS,),
 )

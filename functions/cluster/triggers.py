@@ -41,9 +41,9 @@ TRIGGERS = Triggers(
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
         # What a Cluster refers to can be of any provider; one with a group of its own needs a rule of its own.
-        Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get", "list", "watch", "patch", "delete")),
-        Rule("controlplane.cluster.x-k8s.io", ("*",), ("get", "list", "watch", "patch", "delete")),
-        Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("patch", "delete")),
+        Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get", "list", "patch", "delete")),
+        Rule("controlplane.cluster.x-k8s.io", ("*",), ("get", "list", "patch", "delete")),
+        Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("get", "list", "patch", "delete")),
         Rule(
             CLUSTER.group,
             ("machines", "machinedeployments", "machinesets", "machinepools"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.api.resources import CLUSTER_ADDON
+from shared.settings import HOOKS
 from shared.triggers import Rule, Triggers
 
 TRIGGERS = Triggers(
@@ -11,4 +12,5 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch")),
         Rule("", ("events",), ("create",)),
     ),
+    settings=(HOOKS,),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_stack, scope_of
 from shared.releases.sources import Listing, SourceError
 from shared.releases.usage import Users, users
+from shared.settings import SETTINGS
 
 from .selection import Selection, select, subscribes
 
@@ -92,7 +92,7 @@ def usable(release: Object) -> bool:
 
 def _poll() -> float:
     try:
-        return max(0.1, float(os.environ.get("RELEASE_POLL_SECONDS") or POLL))
+        return max(0.1, float(SETTINGS.get("RELEASE_POLL_SECONDS") or POLL))
     except ValueError:
         return POLL
 

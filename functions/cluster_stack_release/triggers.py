@@ -9,6 +9,7 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.event import OWN, Event
 from shared.kube import Key
 from shared.releases.usage import release_of
+from shared.settings import STORAGE
 from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
 
 
@@ -37,4 +38,5 @@ TRIGGERS = Triggers(
         # The providers' objects for a release, whatever they are called.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "delete")),
     ),
+    settings=(STORAGE,),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api.resources import KIND_CLUSTER
-from shared.triggers import SPEC, Rule, Triggers, Watch
+from shared.triggers import SPEC, Triggers, Watch
 
 TRIGGERS = Triggers(
     name="kind_cluster",
@@ -14,8 +14,5 @@ TRIGGERS = Triggers(
             changes=("add", "update"),
         ),
     ),
-    rules=(
-        Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("get", "patch")),
-        Rule("", ("secrets",), ("get", "create", "patch", "delete")),
-    ),
+    local=True,  # the runtime `local` starts control planes as processes beside the function
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.provider import HASH_ANNOTATION, KINDS
+from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.kube.resources import Key, deleting, key_of
 from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
 
@@ -25,5 +25,8 @@ TRIGGERS = Triggers(
         Watch(resource, key=going, fields=_FIELDS, changes=("update",), own=(HASH_ANNOTATION,))
         for resource in _PROVIDERS
     ),
-    rules=(Rule("*", ("*",), ("get", "list", "delete", "patch")),),  # components are of any kind
+    rules=(
+        Rule("*", ("*",), ("get", "list", "delete")),  # components are of any kind
+        Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("patch",)),  # the finalizer
+    ),
 )

@@ -26,6 +26,7 @@ TRIGGERS = Triggers(
     subscriptions=(Subscription(phases.type_of(phases.INSTALLED), phases.about),),
     rules=(
         Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get",)),
+        *(Rule(kind.group, (kind.plural,), ("get", "list")) for kind in (DEPLOYMENT, DAEMON_SET)),
         Rule(ENDPOINT_SLICE.group, (ENDPOINT_SLICE.plural,), ("list",)),
         Rule("admissionregistration.k8s.io", ("*",), ("get",)),
     ),

@@ -53,7 +53,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     if not found:
         return done("no provider is concerned", again=again)
     events = [change_event(provider, "update", source=SOURCE, reference=True) for provider in found]
-    return emit(events, f"providers told of {event.kind} {event.key}")
+    return emit(TRIGGERS, events, f"providers told of {event.kind} {event.key}")
 
 
 def _providers(clients: Clients) -> tuple[float, Sequence[Object]]:

@@ -8,6 +8,7 @@ from typing import Any
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL
 from shared.api.resources import CONFIG_MAP, SECRET
+from shared.event import REFERENCE
 from shared.kube import Key, key_of
 from shared.providers.peers import works
 from shared.triggers import Rule, Triggers, Watch
@@ -28,5 +29,10 @@ TRIGGERS = Triggers(
         Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS),
         Watch(CONFIG_MAP, changes=("add", "update"), reference=True, selector=f"!{PROVIDER_LABEL}"),
     ),
-    rules=(Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get", "list")),),
+    rules=(
+        Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get", "list")),
+        Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)),  # selectors look at its labels; a Secret is named
+    ),
+    emits=(REFERENCE + "update",),
+    reports=False,
 )

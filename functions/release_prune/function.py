@@ -5,7 +5,6 @@ Nothing is deleted unless all objects that may name a release could be read.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +13,7 @@ from shared.event import Event
 from shared.kube import ApiError, NotFound, Object
 from shared.releases.collect import collect, needed
 from shared.runtime import Answer, done
+from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageError
 
 from .triggers import NAMING, TRIGGERS
@@ -42,7 +42,7 @@ def _objects(clients: Clients) -> Iterator[Object]:
 
 def _hours() -> float:
     try:
-        hours = float(os.environ.get("RELEASE_KEEP_HOURS") or KEEP)
+        hours = float(SETTINGS.get("RELEASE_KEEP_HOURS") or KEEP)
     except ValueError:
         return KEEP
     return hours if 0 <= hours <= 24 * 365 else KEEP

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.event import PING, Event
 from shared.kube import Key
+from shared.settings import STORAGE
 from shared.triggers import Rule, Subscription, Triggers
 
 NAMING = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
@@ -19,4 +20,5 @@ TRIGGERS = Triggers(
     name="release_prune",
     subscriptions=(Subscription(PING, everything),),
     rules=tuple(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING),
+    settings=(STORAGE,),
 )

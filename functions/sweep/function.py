@@ -31,7 +31,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     objects = list(_objects(clients, kind))
     chosen = objects if everything or kind else list(unsettled(objects))
     events = (change_event(obj, "update", source=SOURCE, reference=True, resync=everything) for obj in chosen)
-    return emit(events, f"of {len(objects)} objects sent again")
+    return emit(TRIGGERS, events, f"of {len(objects)} objects sent again")
 
 
 def unsettled(objects: Iterable[Object]) -> Iterator[Object]:

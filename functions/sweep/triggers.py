@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.api.provider import KINDS
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
-from shared.event import PING, Event
+from shared.event import PING, REFERENCE, Event
 from shared.kube import Key
 from shared.triggers import Rule, Subscription, Triggers
 
@@ -19,5 +19,6 @@ def everything(_event: Event) -> Key:
 TRIGGERS = Triggers(
     name="sweep",
     subscriptions=(Subscription(PING, everything),),
-    rules=tuple(Rule(kind.group, (kind.plural,), ("get", "list")) for kind in PRIMARY_KINDS),
+    rules=tuple(Rule(kind.group, (kind.plural,), ("list",)) for kind in PRIMARY_KINDS),
+    emits=(REFERENCE + "update",),
 )

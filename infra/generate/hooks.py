@@ -11,16 +11,16 @@ from collections.abc import Iterable
 
 from functions.cluster_hooks.triggers import TRIGGERS
 from shared.kube.resources import Object
+from shared.settings import NAMESPACE
 
 from . import rbac, workloads
 from .files import Document, yaml_text
-from .knative import NAMESPACE, kustomization
+from .knative import kustomization
 
 NAME = "cluster-hooks"
 PORT = 9443
 SECRET = "cluster-hooks-tls"  # noqa: S105 - a name
 TLS = "/tls"
-SETTINGS = ("capi-functions-hooks",)
 
 _CERTIFICATES = "cert-manager.io/v1"
 _ISSUER = "Signs its own certificate; with another issuer, ca.crt in the Secret is what Cluster API trusts."
@@ -38,7 +38,7 @@ def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]
     """What serves the hooks over HTTPS, from `tls.crt` and `tls.key` in a folder."""
     application = 'functions_framework:create_app("cluster_hooks", "functions/cluster_hooks/main.py")'
     files = [f"--certfile={certificates}/tls.crt", f"--keyfile={certificates}/tls.key"]
-    return ["gunicorn", f"--bind={bind}", *files, "--threads=8", application]
+    return ["gunicorn", f"--bind={bind}", *files, f"--threads={workloads.THREADS}", application]
 
 
 def _documents() -> Iterable[Document]:
@@ -54,7 +54,7 @@ def _documents() -> Iterable[Document]:
 
 
 def _deployment() -> Object:
-    deployment = workloads.deployment(TRIGGERS.name, NAME, NAMESPACE)
+    deployment = workloads.deployment(TRIGGERS, NAME, NAMESPACE)
     template = deployment["spec"]["template"]
     template["metadata"]["annotations"] = {
         **workloads.SCRAPED,
@@ -68,7 +68,6 @@ def _deployment() -> Object:
         "args": arguments,
         "ports": [{"name": "https", "containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "https", "scheme": "HTTPS"}, "periodSeconds": 5},
-        "envFrom": workloads.env_from(SETTINGS),
     }
     container["volumeMounts"].append({"name": "tls", "mountPath": TLS, "readOnly": True})
     # The group may read the key; the rest of the pod's users need not.

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from shared.event import PING
 from shared.kube.resources import Object
+from shared.settings import NAMESPACE
 from shared.triggers import Rule, Triggers, Watch
 
 from . import eventing, rbac, workloads
 from .files import Document, yaml_text
 
-NAMESPACE = "capi-functions"
-EMITS = ("sweep",)
-"""Functions that send events of their own accord, rather than as the answer to one."""
 SWEEPS: dict[str, tuple[str, Object]] = {
     "sweep": ("*/2 * * * *", {}),
     "sweep-cluster-stacks": ("*/5 * * * *", {"kind": "ClusterStack"}),
@@ -49,7 +47,8 @@ on; the adapter itself cannot but list and watch the objects.
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
-    """File name -> content, for these functions."""
+    """File name -> content, for those of these functions that run in a cluster."""
+    declared = {name: triggers for name, triggers in declared.items() if not triggers.local}
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", _namespace())],
         "broker.yaml": [(_ASYNC, eventing.broker(NAMESPACE))],
@@ -93,11 +92,11 @@ def _function(function: str, triggers: Triggers) -> Iterable[Document]:
     if allowed := rbac.rules(triggers):
         yield "", rbac.cluster_role(role, allowed)
         yield "", rbac.cluster_role_binding(role, name, NAMESPACE)
-    yield "", workloads.deployment(function, name, NAMESPACE)
+    yield "", workloads.deployment(triggers, name, NAMESPACE)
     yield "", workloads.service(name, NAMESPACE)
     for trigger in eventing.triggers_of(triggers, name, NAMESPACE):
         yield "", trigger
-    if function in EMITS:
+    if triggers.emits:
         yield "", eventing.sink_binding(name, NAMESPACE)
 
 

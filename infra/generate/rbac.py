@@ -14,18 +14,16 @@ _ORDER = (*READ, "create", "update", "patch", "delete")
 
 
 def rules(triggers: Triggers) -> list[Object]:
-    """For a function: to read what it watches, to report in its primary's status and as events, and its own rules.
+    """For a function: to get its primary objects, to report in their status and as events, and its own rules.
 
-    What it watches by reference, Secrets that is, it may get one by one: an event names it. To list all of them takes
-    a rule of its own.
+    Nothing follows from a watch: the sources watch, and the functions are called. What a function reads of other kinds
+    it declares.
     """
-    wanted = list(triggers.rules)
-    for watch in triggers.watches:
-        verbs = ("get",) if watch.reference else READ
-        wanted.append(Rule(watch.resource.group, (watch.resource.plural,), verbs))
-    wanted += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in triggers.primaries]
-    if triggers.primaries:
+    wanted = [Rule(kind.group, (kind.plural,), ("get",)) for kind in triggers.primaries]
+    if triggers.reports and triggers.primaries:
+        wanted += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in triggers.primaries]
         wanted.append(Rule("", ("events",), ("create", "get", "patch")))
+    wanted += triggers.rules
     return merged(wanted)
 
 

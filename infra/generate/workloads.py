@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shared.kube.resources import Object
+from shared.settings import FOLDER, Group
+from shared.triggers import Triggers
 
 PORT = 8080
 IMAGE = "capi-functions"
@@ -19,24 +21,18 @@ PART_OF = ("app.kubernetes.io/part-of", "capi-functions")
 SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
 """What a Prometheus that goes by annotations looks for."""
 
-SETTINGS = {
-    "release_assets": ("capi-functions-storage", "capi-functions-releases"),
-    "release_prune": ("capi-functions-storage",),
-    "addon_apply": ("capi-functions-storage",),
-    "addon_cleanup": ("capi-functions-hooks",),
-    "cluster_stack": ("capi-functions-releases",),
-    "cluster_stack_release": ("capi-functions-storage",),
-    "provider_preflight": ("capi-functions-providers",),
-    "provider_fetch": ("capi-functions-storage", "capi-functions-providers"),
-    "provider_install": ("capi-functions-storage", "capi-functions-providers"),
-}
-"""Who needs settings from outside: each name is a ConfigMap and a Secret, both optional. `-storage` holds the S3
-settings (S3_ENDPOINT_URL, CAPI_FUNCTIONS_BUCKET, AWS_*), `-releases` where releases come from (RELEASE_SOURCE),
-`-providers` where providers do (GITHUB_TOKEN, GITHUB_URL, GITHUB_API_URL; its key clusterctl.yaml is a file) and
-`-hooks` how long hooks wait (HOOK_UPGRADE_SECONDS, HOOK_DELETE_SECONDS)."""
+CONFIGURATION = "/config"
+"""Where the settings of a function are mounted; `shared.components.catalog` looks for clusterctl.yaml there, too."""
 
-CONFIGURATION = ("capi-functions-providers", "/config", "clusterctl.yaml")
-"""The ConfigMap whose key of this name is mounted there, where `shared.components.catalog` looks for it."""
+TEMPORARY = "/tmp"  # noqa: S108 - a volume of the pod's own
+"""The only place that can be written to, and so the home of what wants to write into one: gunicorn for its socket."""
+
+THREADS = 8
+"""Requests that one replica works on at once. They mostly wait for other servers, so it has nothing to do with the
+number of processors; memory is what limits them. functions-framework would take four for each processor of the node."""
+
+WORKERS = 1
+"""Processes. What a process keeps (connections, locks, counts) would be there once for each; replicas scale better."""
 
 
 def name_of(function: str) -> str:
@@ -48,8 +44,10 @@ def labels(name: str) -> dict[str, str]:
     return dict([(NAME, name), PART_OF])
 
 
-def deployment(function: str, name: str, namespace: str) -> Object:
+def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
     """Any number of replicas may run; one is enough to start with."""
+    function = triggers.name
+    environment = {"HOME": TEMPORARY, "THREADS": str(THREADS), "WORKERS": str(WORKERS)}
     container: Object = {
         "name": "function",
         "image": IMAGE,
@@ -63,10 +61,8 @@ def deployment(function: str, name: str, namespace: str) -> Object:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of the pod's own
+        "volumeMounts": [{"name": "tmp", "mountPath": TEMPORARY}],
     }
-    if settings := SETTINGS.get(function):
-        container["envFrom"] = env_from(settings)
     pod: Object = {
         "serviceAccountName": name,
         "securityContext": {
@@ -78,11 +74,11 @@ def deployment(function: str, name: str, namespace: str) -> Object:
         "containers": [container],
         "volumes": [{"name": "tmp", "emptyDir": {}}],
     }
-    config_map, place, key = CONFIGURATION
-    if config_map in SETTINGS.get(function, ()):
-        container["volumeMounts"].append({"name": "config", "mountPath": place, "readOnly": True})
-        source = {"name": config_map, "optional": True, "items": [{"key": key, "path": key}]}
-        pod["volumes"].append({"name": "config", "configMap": source})
+    if triggers.settings:
+        environment[FOLDER] = CONFIGURATION
+        container["volumeMounts"].append({"name": "settings", "mountPath": CONFIGURATION, "readOnly": True})
+        pod["volumes"].append({"name": "settings", "projected": {"sources": _sources(triggers.settings)}})
+    container["env"] = [{"name": variable, "value": value} for variable, value in environment.items()]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -94,8 +90,9 @@ def deployment(function: str, name: str, namespace: str) -> Object:
     }
 
 
-def env_from(names: Iterable[str]) -> list[Object]:
-    return [{kind: {"name": name, "optional": True}} for name in names for kind in ("configMapRef", "secretRef")]
+def _sources(groups: Iterable[Group]) -> list[Object]:
+    """A key that is in both is taken from the Secret."""
+    return [{kind: {"name": group.name, "optional": True}} for group in groups for kind in ("configMap", "secret")]
 
 
 def service(name: str, namespace: str) -> Object:

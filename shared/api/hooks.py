@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from shared.kube.resources import dig
+from shared.settings import SETTINGS
 
 from .conditions import rfc3339
 
@@ -90,7 +90,7 @@ def is_about(addon: Mapping[str, Any], cluster: Mapping[str, Any]) -> bool:
 
 
 def _seconds(name: str, default: timedelta) -> timedelta:
-    value = os.environ.get(name, "")
+    value = SETTINGS.get(name, "")
     if value and not (value.isdecimal() and len(value) < 9):
         raise ValueError(f"{name} is {value!r}; whole seconds are needed")
     return timedelta(seconds=int(value)) if value else default

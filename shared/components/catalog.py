@@ -14,6 +14,7 @@ from typing import Any
 
 from shared.api.provider import BY_KIND, CORE, ProviderKind
 from shared.charts import yamls
+from shared.settings import SETTINGS
 
 from .errors import ComponentsError, UnknownProvider
 
@@ -50,7 +51,7 @@ def knows(kind: ProviderKind, name: str) -> bool:
 
 def github() -> str:
     """The host of the built-in list: github.com, or what $GITHUB_URL names in its place."""
-    return os.environ.get("GITHUB_URL", GITHUB).rstrip("/")
+    return SETTINGS.get("GITHUB_URL", GITHUB).rstrip("/")
 
 
 def entries() -> list[tuple[ProviderKind, str]]:

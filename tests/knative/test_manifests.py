@@ -17,6 +17,7 @@ import yaml
 
 from infra.control_plane import kubeconfig, remove, start
 from shared.api.models import CUSTOM_RESOURCES
+from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
@@ -293,7 +294,16 @@ def test_every_field_is_one_that_knative_names(knative: list[Object]) -> None:
         ("addon-apply", "create", "", "events", True),
         ("addon-create", "create", CLUSTER_ADDON.group, CLUSTER_ADDON.plural, True),
         ("addon-create", "get", "", "secrets", False),
-        ("kind-cluster", "delete", "", "secrets", True),
+        ("kind-cluster", "get", "", "secrets", False),
+        ("provider-wake", "get", "", "secrets", False),
+        ("provider-wake", "get", "", "configmaps", True),
+        ("provider-wake", "patch", CORE.resource.group, f"{CORE.resource.plural}/status", False),
+        ("provider-delete", "delete", "apps", "deployments", True),
+        ("provider-delete", "patch", "apps", "deployments", False),
+        ("provider-delete", "patch", "", "secrets", False),
+        ("provider-delete", "patch", CORE.resource.group, CORE.resource.plural, True),
+        ("provider-install", "escalate", "rbac.authorization.k8s.io", "clusterroles", True),
+        ("cluster", "watch", CLUSTER.group, CLUSTER.plural, False),
         ("sweep", "list", KIND_CLUSTER.group, KIND_CLUSTER.plural, True),
         ("sweep", "patch", KIND_CLUSTER.group, KIND_CLUSTER.plural, False),
     ],

@@ -25,13 +25,7 @@ _RESOURCES = {
 
 def as_account(admin: Client, kubeconfig: Path, manifest: str, may: tuple[str, str, str]) -> Clients:
     """Clients of the one ServiceAccount in a file below `infra`, once it may do what is asked (group, plural, verb)."""
-    name = ""
-    for path in ("infra/knative/namespace.yaml", f"infra/{manifest}"):
-        for obj in yaml.safe_load_all((PROJECT / path).read_text()):
-            if obj["kind"] in _RESOURCES:
-                admin.apply(_RESOURCES[obj["kind"]], obj, manager="user")
-            name = obj["metadata"]["name"] if obj["kind"] == "ServiceAccount" else name
-    client = _client(admin, kubeconfig, "capi-functions", name)
+    client = _client(kubeconfig, _token(admin, *_install(admin, PROJECT / "infra" / manifest)))
     _await(client, *may)
     return Clients(client)
 
@@ -51,22 +45,52 @@ def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plu
         place = {"namespace": namespace} if resource.namespaced else {}
         body = {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata | place, **content}
         admin.apply(resource, body, manager="user")
-    client = _client(admin, kubeconfig, namespace, metadata["name"])
+    client = _client(kubeconfig, _token(admin, namespace, metadata["name"]))
     _await(client, group, plural, verb)
     return client
 
 
-def _client(admin: Client, kubeconfig: Path, namespace: str, account: str) -> Client:
+def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path) -> None:
+    """Writes the kubeconfig of the one ServiceAccount in a manifest, which has all of its rights by then."""
+    token = _token(admin, *_install(admin, manifest))
+    client = _client(kubeconfig, token)
+    for role in (obj for obj in yaml.safe_load_all(manifest.read_text()) if obj and obj["kind"] == "ClusterRole"):
+        for rule in role["rules"]:
+            _await(client, rule["apiGroups"][0], rule["resources"][0], rule["verbs"][0])
+    client.close()
+    document = yaml.safe_load(kubeconfig.read_text())
+    (user,) = document["users"]
+    user["user"] = {"token": token}
+    file.touch(0o600)
+    file.write_text(yaml.safe_dump(document))
+
+
+def _install(admin: Client, manifest: Path) -> tuple[str, str]:
+    """Applies the rights in a manifest; returns namespace and name of its one ServiceAccount."""
+    namespace = yaml.safe_load_all((PROJECT / "infra/knative/namespace.yaml").read_text())
+    objects = [obj for obj in (*namespace, *yaml.safe_load_all(manifest.read_text())) if obj]
+    for obj in (obj for obj in objects if obj["kind"] in _RESOURCES):
+        admin.apply(_RESOURCES[obj["kind"]], obj, manager="user")
+    (account,) = (obj["metadata"] for obj in objects if obj["kind"] == "ServiceAccount")
+    return account["namespace"], account["name"]
+
+
+def _token(admin: Client, namespace: str, account: str) -> str:
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     token: str = admin.request("POST", path, body=request)["status"]["token"]
+    return token
+
+
+def _client(kubeconfig: Path, token: str) -> Client:
     server = inline(kubeconfig.read_bytes())
     return Client(Credentials(server.host, server.authority, token=lambda: token))
 
 
 def _await(client: Client, group: str, plural: str, verb: str) -> None:
     """The authorizer learns of roles a moment later."""
-    asked = {"resourceAttributes": {"group": group, "resource": plural, "verb": verb}}
+    name, _, subresource = plural.partition("/")
+    asked = {"resourceAttributes": {"group": group, "resource": name, "subresource": subresource, "verb": verb}}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}
 
     def allowed() -> bool:

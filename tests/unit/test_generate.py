@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,8 @@ from infra.generate.__main__ import PROJECT, generated, stale, write
 from infra.generate.files import NOTICE, yaml_text
 from shared.api.models import CUSTOM_RESOURCES, Model
 from shared.api.resources import CLUSTER, CONFIG_MAP, SECRET
-from shared.event import OWN, Change, change_event
+from shared.event import OWN, REFERENCE, Change, change_event
+from shared.settings import HOOKS, STORAGE
 from shared.triggers import Rule, Subscription, Triggers, Watch
 
 # -- CRDs --------------------------------------------------------------------------------------------------------
@@ -172,15 +174,31 @@ def test_a_trigger_lets_in_what_the_declaration_does(
 
 def test_rights_of_a_function() -> None:
     triggers = Triggers(
-        "f", (Watch(CLUSTER), Watch(SECRET, reference=True)), rules=(Rule("", ("secrets",), ("create",)),)
+        "f", (Watch(CLUSTER), Watch(SECRET, reference=True)), rules=(Rule("", ("configmaps",), ("get",)),)
     )
+    primary = {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get"]}
+    maps = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     assert rbac.rules(triggers) == [
+        maps,
         {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "create", "patch"]},
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
-        {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "list", "watch"]},
+        primary,
         {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters/status"], "verbs": ["patch"]},
     ]
+    assert rbac.rules(replace(triggers, reports=False)) == [maps, primary]
     assert rbac.rules(Triggers("timer")) == []
+
+
+def test_secrets_are_for_functions_that_declare_so() -> None:
+    """A watch by reference names Secrets and reads none."""
+    wake = rbac.rules(catalog.triggers()["provider_wake"])
+    assert not [rule for rule in wake if {"secrets", "*"} & {*rule["resources"]}]
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.NAMES if name != "provider_install"])
+def test_only_the_installer_may_change_objects_of_any_kind(name: str) -> None:
+    everywhere = [rule for rule in rbac.rules(catalog.triggers()[name]) if "*" in rule["apiGroups"]]
+    assert all({*rule["verbs"]} <= {"get", "list", "delete"} for rule in everywhere)
+    assert not everywhere or name == "provider_delete"
 
 
 def test_rules_are_merged() -> None:
@@ -219,10 +237,28 @@ def test_comments_stand_above_their_object() -> None:
     assert yaml_text([("one\n\ntwo\n", {"a": 1})]) == f"# {NOTICE}\n---\n# one\n#\n# two\na: 1\n"
 
 
-def test_settings_are_for_functions_that_exist() -> None:
-    from infra.generate.workloads import SETTINGS
+@pytest.mark.parametrize("emits", [(), (REFERENCE + "update",)])
+def test_who_emits_events_is_bound_to_the_broker(emits: tuple[str, ...]) -> None:
+    files = knative.files({"look_at": replace(SYNTHETIC["look_at"], emits=emits)})
+    objects = list(yaml.safe_load_all(files["function-look-at.yaml"]))
+    bound = [o["spec"]["subject"]["name"] for o in objects if o["kind"] == "SinkBinding"]
+    assert bound == ["look-at"] * len(emits)
 
-    assert {*SETTINGS, *knative.EMITS} <= set(catalog.NAMES)
+
+def test_settings_are_mounted_where_they_are_declared() -> None:
+    files = knative.files({"look_at": replace(SYNTHETIC["look_at"], settings=(STORAGE, HOOKS))})
+    (deployment,) = (o for o in yaml.safe_load_all(files["function-look-at.yaml"]) if o["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    sources = next(volume["projected"]["sources"] for volume in pod["volumes"] if "projected" in volume)
+    names = [(kind, source["name"]) for entry in sources for kind, source in entry.items()]
+    assert names == [(kind, group.name) for group in (STORAGE, HOOKS) for kind in ("configMap", "secret")]
+    assert all(source["optional"] for entry in sources for source in entry.values())
+
+
+def test_what_needs_this_machine_is_not_for_a_cluster() -> None:
+    declared = {"look_at": SYNTHETIC["look_at"], "here": Triggers("here", local=True)}
+    assert knative.files(declared) == knative.files({"look_at": SYNTHETIC["look_at"]})
+    assert [name for name, triggers in catalog.triggers().items() if triggers.local] == ["kind_cluster"]
 
 
 def test_what_is_stale(tmp_path: Path) -> None:

@@ -10,11 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from infra.object_store import listen
-from shared.storage import ObjectStore, StorageError, StorageUnavailable
+from shared import storage
+from shared.clients import Clients
+from shared.settings import FOLDER, Settings
+from shared.storage import Access, ObjectStore, StorageError, StorageUnavailable
 
 pytest_plugins = ["tests.support.object_store"]
 
@@ -191,6 +195,100 @@ def test_no_credentials(object_store: ObjectStore, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    with pytest.raises(StorageError, match="NoCredentialsError") as caught:
+    with pytest.raises(StorageError, match="NoCredentialsError: set AWS_ACCESS_KEY_ID and") as caught:
         ObjectStore("b", object_store.endpoint).get("k")
+    assert "ConfigMap or Secret capi-functions-storage in namespace capi-functions" in str(caught.value)
     assert not isinstance(caught.value, StorageUnavailable)
+
+
+def test_a_change_of_the_settings_takes_effect_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
+    """In a pod they are mounted files."""
+    keys = {"AWS_ACCESS_KEY_ID": "mounted", "AWS_SECRET_ACCESS_KEY": "mounted"}
+    values = {"S3_ENDPOINT_URL": "http://127.0.0.1:9", "CAPI_FUNCTIONS_BUCKET": object_store.bucket, **keys}
+    for name, value in values.items():
+        (tmp_path / name).write_text(value)
+    settings = Settings({FOLDER: str(tmp_path)})
+    object_store.put("k", b"v", if_absent=False)
+    before = ObjectStore.from_env(settings)
+    with pytest.raises(StorageUnavailable, match="check S3_ENDPOINT_URL"):
+        before.get("k")
+    assert ObjectStore.from_env(settings) is before
+    (tmp_path / "S3_ENDPOINT_URL").write_text(object_store.endpoint or "")
+    assert ObjectStore.from_env(settings).get("k") == b"v"
+
+
+def test_clients_follow_the_settings(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = Clients()
+    releases, components = clients.releases, clients.components
+    assert (clients.releases, clients.components) == (releases, components)
+    monkeypatch.setenv("CAPI_FUNCTIONS_BUCKET", "another")
+    assert clients.releases is not releases
+    assert clients.components is not components
+
+
+def test_mounted_credentials_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent.append(self.headers["Authorization"])
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        access = Access("north", "KEY-OF-FILE", "secret")
+        with pytest.raises(StorageError, match="set AWS_ACCESS_KEY_ID"):
+            ObjectStore("b", f"http://127.0.0.1:{server.server_port}", access).get("k")
+        server.shutdown()
+        thread.join()
+    assert "Credential=KEY-OF-FILE/" in sent[0]
+    assert "/north/s3/" in sent[0]
+    assert "secret" not in repr(access)
+
+
+def test_a_store_that_nobody_answers_for_is_not_asked_again_at_once(
+    object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request would hold a thread for the whole timeout."""
+    monkeypatch.setattr(storage, "CONNECT_TIMEOUT", 0.1)
+    monkeypatch.setattr(storage, "UNREACHABLE", 3600.0)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:  # until the queue is full, and the kernel drops whoever comes
+            each.setblocking(False)
+            each.connect_ex(address)
+        store = ObjectStore("b", f"http://127.0.0.1:{address[1]}", Access("r", "k", "s"))
+        with pytest.raises(StorageUnavailable, match="ConnectTimeoutError"):
+            store.get("k")
+        for each in waiting:
+            each.close()
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    http.server.HTTPServer.allow_reuse_address = True
+    with http.server.HTTPServer(address, Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            with pytest.raises(StorageUnavailable, match=r"'other' in bucket 'b' .* ConnectTimeoutError"):
+                store.get("other")
+            assert asked == []
+            monkeypatch.setattr(store, "_unreachable", (0.0, ""))
+            assert store.get("other") is None
+        finally:
+            server.shutdown()
+            thread.join()

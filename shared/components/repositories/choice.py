@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from shared.api import provider as provider_api
 from shared.kube.resources import Object, dig, key_of
 from shared.releases.sources.access import Access
 from shared.releases.sources.web import origin
+from shared.settings import SETTINGS
 
 from .. import catalog
 from .addresses import split
@@ -56,7 +56,7 @@ def _of_url(url: str, variables: Mapping[str, str], *, chosen: bool) -> Reposito
         return GitLabRepository(url, variables.get("gitlab-access-token", ""), authority)
     token = variables.get("github-token", "")
     if not token and origin(url) == _GITHUB:
-        token = os.environ.get("GITHUB_TOKEN", "")  # everybody's, which is not for other hosts
+        token = SETTINGS.get("GITHUB_TOKEN", "")  # everybody's, which is not for other hosts
     return ReleaseRepository(url, token, authority)
 
 

@@ -8,7 +8,6 @@ Environment: `GITHUB_URL` and `GITHUB_API_URL` name a host that stands in for gi
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote
 
@@ -17,6 +16,7 @@ from shared.releases.sources import ReleaseNotFound, SourceError
 from shared.releases.sources.access import Access
 from shared.releases.sources.github import GitHubSource
 from shared.releases.sources.web import Web, shown
+from shared.settings import SETTINGS
 
 from .. import catalog, metadata, versions
 from ..errors import ComponentsError, IncompatibleVersion
@@ -105,7 +105,7 @@ class ReleaseRepository:
         if self._origin == catalog.GITHUB:
             api = GITHUB_API
         if self._origin == catalog.github():
-            api = os.environ.get("GITHUB_API_URL", api).rstrip("/")
+            api = SETTINGS.get("GITHUB_API_URL", api).rstrip("/")
         owner, repository = self._path[:2]
         return GitHubSource(api, owner, repository, Access(token=self.token, authority=self.authority))
 

@@ -5,11 +5,12 @@ Plain requests, signed by botocore: so the limits of `web` hold here, too, where
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
+
+from shared.settings import SETTINGS
 
 from .access import Access
 from .port import File, ReleaseNotFound, SourceError
@@ -111,7 +112,7 @@ class S3Source:
     def _endpoint(self) -> str:
         from .web import origin, shown
 
-        env = [os.environ.get(name, "") for name in _ENDPOINTS] if self.ambient else []
+        env = [SETTINGS.get(name, "") for name in _ENDPOINTS] if self.ambient else []
         endpoint = next(filter(None, (self.access.endpoint, *env)), f"https://s3.{self._region()}.amazonaws.com")
         try:
             origin(endpoint)
@@ -120,7 +121,7 @@ class S3Source:
         return shown(endpoint).rstrip("/")
 
     def _region(self) -> str:
-        env = [os.environ.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")] if self.ambient else []
+        env = [SETTINGS.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")] if self.ambient else []
         return next(filter(None, (self.access.region, *env)), "us-east-1")
 
     def _web(self) -> Web:
@@ -130,8 +131,12 @@ class S3Source:
 
 
 def _ambient_keys() -> Any:
+    from botocore.credentials import Credentials
     from botocore.session import Session
 
+    if key := SETTINGS.get("AWS_ACCESS_KEY_ID"):
+        secret, token = SETTINGS.get("AWS_SECRET_ACCESS_KEY", ""), SETTINGS.get("AWS_SESSION_TOKEN") or None
+        return Credentials(key, secret, token)
     credentials = Session().get_credentials()
     return credentials.get_frozen_credentials() if credentials else None
 

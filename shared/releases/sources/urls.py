@@ -6,7 +6,7 @@
     oci://registry/repository                    oci+http:// without TLS
     s3://bucket/prefix
 
-Environment: `RELEASE_SOURCE`, one or more of these separated by whitespace (a space in a path is %20 in its file URL).
+Settings: `RELEASE_SOURCE`, one or more of these separated by whitespace (a space in a path is %20 in its file URL).
 Without it, the variables of cluster-stack-operator: `GIT_ORG_NAME` and `GIT_REPOSITORY_NAME` (with `GIT_PROVIDER`
 github, or unset), else `OCI_REGISTRY` and `OCI_REPOSITORY`. In either case credentials come from `GIT_ACCESS_TOKEN`,
 and from `OCI_ACCESS_TOKEN` or `OCI_USERNAME` and `OCI_PASSWORD`; they are for the host of the first GitHub
@@ -16,11 +16,12 @@ repository, and of the first registry, and for no other.
 from __future__ import annotations
 
 import base64
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
+
+from shared.settings import RELEASE_SOURCES, SETTINGS
 
 from .access import Access
 from .port import Source, SourceError
@@ -54,11 +55,11 @@ def from_url(url: str, access: Access | None = None, *, local: bool = True) -> S
     return make(scheme, parts, access or Access())
 
 
-def from_env(env: Mapping[str, str] = os.environ) -> Source:
-    """The sources of the environment, as one. Raises `SourceError`."""
+def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
+    """The sources that the installation is set to, as one. Raises `SourceError`."""
     urls = env.get("RELEASE_SOURCE", "").split() or _other_operator(env)
     if not urls:
-        raise SourceError(f"RELEASE_SOURCE is not set: {_WANTED}", transient=False)
+        raise SourceError(f"RELEASE_SOURCE is not set: {_WANTED} ({RELEASE_SOURCES.where})", transient=False)
     entitled: dict[str, str] = {}
     sources = []
     for url in urls:

@@ -23,6 +23,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import urllib3
 
 from shared.network import Forbidden, TlsSocket, check_host, deadline, set_up
+from shared.settings import SETTINGS
 
 from .port import CHUNK, SourceError
 
@@ -255,11 +256,17 @@ def _manager(proxy: str, context: ssl.SSLContext) -> urllib3.PoolManager:
 
 def _proxy(scheme: str, host: str) -> str:
     """From HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in either case; empty for none."""
-    if urllib.request.proxy_bypass(host):
+    proxies = {name: value for name in ("http", "https", "all", "no") if (value := _proxy_setting(name))}
+    if urllib.request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined] # not in the stubs
         return ""
-    proxies = urllib.request.getproxies()
     proxy = proxies.get(scheme) or proxies.get("all") or ""
     return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def _proxy_setting(name: str) -> str:
+    """As the standard library has it: the lower case counts, also if it is empty."""
+    lower = SETTINGS.get(f"{name}_proxy")
+    return SETTINGS.get(f"{name.upper()}_PROXY", "") if lower is None else lower
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,140 @@
+"""What the operator of an installation sets: as environment variables, or as files in a mounted folder.
+
+In a cluster each group is a ConfigMap and a Secret of its name, both optional, in the namespace of the functions. The
+pods mount the groups that a function declares as one folder, with a file for each key. They are files rather than
+variables because the kubelet renews files in a running pod: a change reaches the functions within about a minute,
+without a restart. For the same reason nothing read from here may be kept: read it where it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = "CAPI_FUNCTIONS_SETTINGS"
+"""The variable that names the folder."""
+
+NAMESPACE = "capi-functions"
+"""Where the functions of an installation are, and the ConfigMaps and Secrets of its settings."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings that belong together. `keys` maps each to what it means; those in `secret` belong into the Secret."""
+
+    name: str
+    purpose: str
+    keys: tuple[tuple[str, str], ...]
+    secret: frozenset[str] = frozenset()
+
+    @property
+    def where(self) -> str:
+        """For messages: where to set a value in a cluster."""
+        return f"in a cluster: ConfigMap or Secret {self.name} in namespace {NAMESPACE}"
+
+
+_PROXIES = (
+    ("HTTP_PROXY", "Proxy for `http:` downloads."),
+    ("HTTPS_PROXY", "Proxy for `https:` downloads."),
+    ("NO_PROXY", "Hosts that are asked directly."),
+)
+
+STORAGE = Group(
+    "capi-functions-storage",
+    "The object store for release assets and provider components.",
+    (
+        ("S3_ENDPOINT_URL", "URL of the S3 endpoint. Default: AWS."),
+        ("CAPI_FUNCTIONS_BUCKET", "The bucket, created if it is absent. Default: `capi-functions`."),
+        ("AWS_DEFAULT_REGION", "The region; `AWS_REGION` means the same. Default: `us-east-1`."),
+        ("AWS_REGION", "See `AWS_DEFAULT_REGION`."),
+        (
+            "AWS_ACCESS_KEY_ID",
+            "The access key. Without one, what boto3 finds in the pod: a role, a file.",
+        ),
+        ("AWS_SECRET_ACCESS_KEY", "The secret key."),
+        ("AWS_SESSION_TOKEN", "The session token of temporary keys."),
+        ("AWS_CA_BUNDLE", "Path of a file with the CA of the endpoint, which an overlay has to mount."),
+        (
+            "RELEASE_KEEP_HOURS",
+            "How long `release_prune` keeps what is unused. Default: 24.",
+        ),
+    ),
+    frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}),
+)
+RELEASE_SOURCES = Group(
+    "capi-functions-releases",
+    "Where cluster-stack releases come from, unless a ClusterStack names sources of its own.",
+    (
+        ("RELEASE_SOURCE", "One or more URLs, separated by whitespace; see [releases](releases.md)."),
+        ("RELEASE_POLL_SECONDS", "How often a ClusterStack with `autoSubscribe` looks for releases. Default: 300."),
+        ("GIT_PROVIDER", "`github`, or unset. Like the next four it counts where `RELEASE_SOURCE` is not set."),
+        ("GIT_ORG_NAME", "Organization on github.com."),
+        ("GIT_REPOSITORY_NAME", "Repository on github.com."),
+        ("OCI_REGISTRY", "Host of a registry."),
+        ("OCI_REPOSITORY", "Repository in it."),
+        ("GIT_ACCESS_TOKEN", "Token for the first GitHub repository."),
+        ("OCI_ACCESS_TOKEN", "Token for the first registry."),
+        ("OCI_USERNAME", "User name for the first registry."),
+        ("OCI_PASSWORD", "Password for the first registry."),
+        *_PROXIES,
+    ),
+    frozenset({"GIT_ACCESS_TOKEN", "OCI_ACCESS_TOKEN", "OCI_USERNAME", "OCI_PASSWORD"}),
+)
+PROVIDER_SOURCES = Group(
+    "capi-functions-providers",
+    "Where Cluster API's providers come from, unless a provider says so itself.",
+    (
+        (
+            "clusterctl.yaml",
+            "clusterctl's configuration: `providers` and `images`; see [providers](providers.md).",
+        ),
+        ("GITHUB_TOKEN", "Token for github.com, which otherwise limits requests to 60 an hour."),
+        ("GITHUB_URL", "A mirror of github.com."),
+        ("GITHUB_API_URL", "The API of that mirror."),
+        *_PROXIES,
+    ),
+    frozenset({"GITHUB_TOKEN"}),
+)
+HOOKS = Group(
+    "capi-functions-hooks",
+    "How long Cluster API's lifecycle hooks wait.",
+    (
+        ("HOOK_UPGRADE_SECONDS", "How long an upgrade is held back. Default: 3600."),
+        ("HOOK_DELETE_SECONDS", "How long a deletion is held back, and a clean-up tried. Default: 600."),
+    ),
+)
+GROUPS = (STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS)
+
+_KEYS = frozenset(key for group in GROUPS for key, _ in group.keys)
+
+
+class Settings(Mapping[str, str]):
+    """All settings by name, as they are now. A variable of the process counts more than a file."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
+
+    def __getitem__(self, name: str) -> str:
+        if name in self._environment:
+            return self._environment[name]
+        folder = self._environment.get(FOLDER)
+        if folder and name in _KEYS:
+            try:
+                return Path(folder, name).read_text(errors="replace").strip()
+            except OSError:
+                pass
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({*self._environment, *(name for name in _KEYS if name in self)})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+
+SETTINGS = Settings()

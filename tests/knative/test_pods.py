@@ -1,0 +1,113 @@
+"""What runs in the pods of the generated manifests: the very command, environment, volumes and rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.event import Event, own_event
+from shared.kube import Client, Key
+from shared.storage import ObjectStore
+from tests.support.objects import manifest, secret
+from tests.support.pods import MANIFESTS, Pod, functions, isolation
+from tests.support.releases import config_map, write_release
+
+NAMESPACE = "capi-functions"
+SINK = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def settings(management: Client) -> Iterator[None]:
+    """The installation's own ConfigMaps and Secrets, none to begin with."""
+    yield
+    for resource in (CONFIG_MAP, SECRET):
+        for group in ("storage", "releases"):
+            management.delete(resource, Key(NAMESPACE, f"capi-functions-{group}"))
+
+
+def post(pod: Pod, event: Event) -> urllib3.BaseHTTPResponse:
+    headers, body = event.to_http()
+    return urllib3.request("POST", pod.url, headers=headers, body=body, timeout=60.0, retries=False)
+
+
+@pytest.mark.parametrize("path", functions(), ids=lambda path: path.stem.removeprefix("function-"))
+def test_every_function_starts_with_what_its_manifest_gives_it(
+    management: Client, kubeconfig: Path, tmp_path: Path, path: Path
+) -> None:
+    with Pod(path, tmp_path, management, kubeconfig, SINK) as pod:
+        pod.until_ready()
+        assert b"capi_functions" in urllib3.request("GET", f"{pod.url}/metrics", timeout=30.0).data
+    assert ("K_SINK" in pod.environment) == (pod.name in ("provider-wake", "sweep"))
+
+
+def test_settings_reach_a_function_without_a_restart(
+    management: Client, kubeconfig: Path, namespace: str, object_store: ObjectStore, tmp_path: Path, settings: None
+) -> None:
+    tag = write_release(tmp_path / "releases", "v1", [config_map("a")])
+    wish = own_event("release.wanted", source="/test", subject=tag, data={"release": tag, "namespace": namespace})
+    pod = Pod(MANIFESTS / "function-release-assets.yaml", tmp_path, management, kubeconfig, SINK)
+
+    def told() -> tuple[int, str]:
+        """What is answered once the kubelet has brought the volumes up to date, and what the log says of it."""
+        pod.sync()
+        status = post(pod, wish).status
+        return status, pod.log.read_text().splitlines()[-1]
+
+    with pod:
+        pod.until_ready()
+        status, line = told()
+        assert status == 503
+        assert "set AWS_ACCESS_KEY_ID" in line
+        assert "ConfigMap or Secret capi-functions-storage in namespace capi-functions" in line
+
+        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+        management.create(SECRET, secret("capi-functions-storage", NAMESPACE, **keys))
+        store = {"S3_ENDPOINT_URL": object_store.endpoint, "CAPI_FUNCTIONS_BUCKET": object_store.bucket}
+        management.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-storage", NAMESPACE, data=store))
+        status, line = told()
+        assert "RELEASE_SOURCE is not set" in line
+        assert "ConfigMap or Secret capi-functions-releases in namespace capi-functions" in line
+
+        source = {"RELEASE_SOURCE": (tmp_path / "releases").as_uri()}
+        management.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=source))
+        status, line = told()
+        assert (status, line.rpartition(" ")[2]) == (204, "fetched")
+
+
+@pytest.mark.skipif(not isolation(), reason="needs root and a mount namespace of its own")
+@pytest.mark.parametrize("name", ["kubeconfig", "addon-create"])
+def test_a_pod_runs_as_nobody_on_a_root_that_cannot_be_written_to(
+    management: Client, kubeconfig: Path, namespace: str, tmp_path: Path, name: str
+) -> None:
+    """Its credentials are the mounted ones of its ServiceAccount, and its log has nothing but what it did."""
+    cluster = management.create(
+        CLUSTER,
+        manifest(CLUSTER, "demo", namespace, spec={"topology": {"classRef": {"name": "docker-ferrol-1-36-v1"}}}),
+    )
+    event = Event(
+        type="dev.knative.apiserver.ref.update",
+        source="/test",
+        id="1",
+        api_version=cluster["apiVersion"],
+        kind="Cluster",
+        namespace=namespace,
+        name="demo",
+    )
+    with Pod(MANIFESTS / f"function-{name}.yaml", tmp_path, management, kubeconfig, SINK, isolated=True) as pod:
+        pod.until_ready()
+        places = [
+            place
+            for place in ("/", "/app", "/tmp", "/root", "/var")
+            if not pod.in_namespace("touch", f"{place}/x").returncode
+        ]
+        assert places == ["/tmp"]
+        assert post(pod, event).status in (200, 204)
+    addon = management.find(CLUSTER_ADDON, Key(namespace, "cluster-addon-demo"))
+    assert (addon is not None) == (name == "addon-create")
+    lines = pod.log.read_text().splitlines()
+    assert [line for line in lines if f" {name.replace('-', '_')} Cluster {namespace}/demo " not in line] == []
+    assert len(lines) == 1

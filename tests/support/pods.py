@@ -1,0 +1,208 @@
+"""The pods of the generated manifests as processes of this machine, with what their manifests give them and no more.
+
+Command, environment, mounted volumes and rights are those of the Deployment, the image, the SinkBinding and the
+ServiceAccount. The test stands in for the kubelet: volumes are folders, and the account's token is in a kubeconfig. An
+isolated pod has them where its manifest mounts them, on a root of its own that is read-only, and is not root.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import urllib3
+import yaml
+
+from infra.generate.__main__ import PROJECT
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.kube import Client, Key, Object, dig
+from shared.kube.connect import inline
+from tests.support.accounts import kubeconfig_of
+from tests.support.until import logged, until
+
+MANIFESTS = PROJECT / "infra" / "knative"
+_SERVICE_ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"
+"""`/var/run` is a link to `/run`, as in the image."""
+_PROGRAMS = Path(sys.executable).parent
+
+
+def functions() -> list[Path]:
+    """The manifests of all functions of an installation."""
+    return sorted(MANIFESTS.glob("function-*.yaml"))
+
+
+def image_environment() -> dict[str, str]:
+    """The variables that the image sets."""
+    last_stage = (PROJECT / "infra" / "image" / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+    lines = (line.removeprefix("ENV ") for line in last_stage.splitlines() if line.startswith("ENV "))
+    pairs = (pair.partition("=") for line in lines for pair in line.split())
+    return {name: value for name, _, value in pairs}
+
+
+def isolation() -> bool:
+    """Whether this machine lets a test have isolated pods."""
+    if os.geteuid() != 0 or shutil.which("nsenter") is None or not Path("/var/run").is_symlink():
+        return False
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+
+
+class Pod:
+    """A context manager that runs the one container of a manifest; `url` is where it listens.
+
+    `client` and `kubeconfig` are an administrator's, `sink` is the broker's address, which only a Deployment with a
+    SinkBinding is told.
+    """
+
+    def __init__(
+        self, manifest: Path, folder: Path, client: Client, kubeconfig: Path, sink: str, *, isolated: bool = False
+    ) -> None:
+        self._isolated = isolated
+        objects = [obj for obj in yaml.safe_load_all(manifest.read_text()) if obj]
+        (deployment,) = (obj for obj in objects if obj["kind"] == "Deployment")
+        self.name: str = deployment["metadata"]["name"]
+        self.spec: Object = deployment["spec"]["template"]["spec"]
+        (self._container,) = self.spec["containers"]
+        self._client = client
+        self._folder = folder / self.name
+        self._folder.mkdir(parents=True)
+        self.mounts = {mount["mountPath"]: self._folder / mount["name"] for mount in self._container["volumeMounts"]}
+        for place in self.mounts.values():
+            place.mkdir()
+        self.sync()
+        bound = [obj["spec"]["subject"]["name"] for obj in objects if obj["kind"] == "SinkBinding"]
+        assert "envFrom" not in self._container
+        declared = {variable["name"]: variable["value"] for variable in self._container["env"]}
+        self.environment = image_environment() | declared | ({"K_SINK": sink} if self.name in bound else {})
+        self.kubeconfig = self._folder / "kubeconfig"
+        kubeconfig_of(client, kubeconfig, manifest, self.kubeconfig)
+        self.log = self._folder / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port = int(server.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def sync(self) -> None:
+        """Writes ConfigMaps and Secrets into the mounted volumes as they are now, as the kubelet does now and then."""
+        places = {mount["name"]: self.mounts[mount["mountPath"]] for mount in self._container["volumeMounts"]}
+        for volume in self.spec["volumes"]:
+            if "projected" not in volume:
+                continue
+            files: dict[str, bytes] = {}
+            for source in volume["projected"]["sources"]:
+                [(kind, what)] = source.items()
+                resource = {"configMap": CONFIG_MAP, "secret": SECRET}[kind]
+                data = dig(self._client.find(resource, Key("capi-functions", what["name"])), "data", {})
+                is_secret = kind == "secret"
+                files |= {key: base64.b64decode(text) if is_secret else text.encode() for key, text in data.items()}
+            for old in places[volume["name"]].iterdir():
+                if old.name not in files:
+                    old.unlink()
+            for name, content in files.items():
+                (places[volume["name"]] / name).write_bytes(content)
+
+    def command(self) -> list[str]:
+        program, *rest = [*self._container["command"], *self._container["args"]]
+        arguments = [re.sub(r"^--port=8080$", f"--port={self.port}", self._here(argument)) for argument in rest]
+        return [str(_PROGRAMS / program), *arguments]
+
+    def __enter__(self) -> Pod:
+        environment = {name: self._here(value) for name, value in self.environment.items()}
+        environment["PATH"] = f"{_PROGRAMS}:/usr/bin:/bin"
+        command = self.command()
+        if self._isolated:
+            environment |= self._service_account()
+            command = ["unshare", "--mount", "--propagation=private", "sh", "-euc", self._script(), "sh", *command]
+        else:
+            environment["KUBECONFIG"] = str(self.kubeconfig)
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=PROJECT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+            self.process.kill()
+            self.process.wait()
+
+    def until_ready(self) -> None:
+        """What the readiness probe waits for."""
+
+        def answers() -> bool:
+            assert self.process is None or self.process.poll() is None, self.log.read_text()
+            try:
+                return urllib3.request("GET", self.url, timeout=2.0, retries=False).status == 200
+            except urllib3.exceptions.HTTPError:
+                return False
+
+        until(answers, f"{self.name} answers", told=logged(self.log))
+
+    def in_namespace(self, *command: str) -> subprocess.CompletedProcess[bytes]:
+        """Runs a command in the running container, as its user."""
+        assert self.process is not None
+        user = self.spec["securityContext"]
+        enter = ["nsenter", f"--target={self.process.pid}", "--mount", "--root"]
+        identity = [f"--setuid={user['runAsUser']}", f"--setgid={user['runAsGroup']}"]
+        return subprocess.run([*enter, *identity, *command], capture_output=True, check=False)
+
+    def _service_account(self) -> dict[str, str]:
+        """Where the API server is, as every pod is told; credentials in the files that every pod has."""
+        server = inline(self.kubeconfig.read_bytes())
+        assert server.token is not None
+        folder = self._folder / "serviceaccount"
+        folder.mkdir()
+        (folder / "token").write_text(server.token())
+        (folder / "ca.crt").write_bytes(server.authority)
+        self.mounts[_SERVICE_ACCOUNT] = folder
+        address = urlsplit(server.host)
+        return {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
+
+    def _script(self) -> str:
+        """Makes the root, and runs the arguments in it: this machine's programs, the image's folder, the volumes."""
+        root, security = self._folder / "root", self.spec["securityContext"]
+        root.mkdir()
+        user = f"{security['runAsUser']}:{security['runAsGroup']}"
+        lines = [f"mount -t tmpfs tmpfs {root}"]
+        for place in ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/var"):
+            if Path(place).is_symlink():
+                lines.append(f"cp -P {place} {root}{place}")
+            elif Path(place).exists():
+                lines.append(f"mkdir {root}{place}; mount --rbind {place} {root}{place}")
+        for place, folder in self.mounts.items():
+            writable = place == "/tmp"
+            lines.append(f"mkdir -p {root}{place}; mount --bind {folder} {root}{place}")
+            lines.append(f"chown {user} {folder}" if writable else f"mount -o remount,bind,ro {root}{place}")
+        for path, place in ((PROJECT, "/app"), *((path, str(path)) for path in (sys.base_prefix, sys.prefix, PROJECT))):
+            lines.append(f"mkdir -p {root}{place}; mount --bind {path} {root}{place}")
+            lines.append(f"mount -o remount,bind,ro {root}{place}")
+        lines.append(f"mount -o remount,ro {root}")
+        lines.append(f'exec {shutil.which("chroot")} --userspec={user} {root} sh -c \'cd /app; exec "$@"\' sh "$@"')
+        return "\n".join(lines)
+
+    def _here(self, text: str) -> str:
+        """A path in the container as one of this machine, unless the container has it."""
+        if self._isolated:
+            return text
+        for place, folder in self.mounts.items():
+            if text == place or text.startswith(f"{place}/"):
+                return f"{folder}{text.removeprefix(place)}"
+        return text
