@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from shared.event import Event, EventError, from_http
+from shared.network import deadline, timed
 
 log = logging.getLogger("capi-functions.events")
 
 _LARGEST = 8 << 20
+_SECONDS = 30.0
+"""For the body of a request to arrive, however slowly its parts come."""
+_CONNECTIONS = 512
+"""At a time: each has a thread."""
 
 
 class Ingress:
@@ -56,11 +63,35 @@ class _Server(ThreadingHTTPServer):
         self, submit: Callable[[Event], object], address: tuple[str, int], listener: socket.socket | None
     ) -> None:
         self.submit = submit
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__(address, _Handler, bind_and_activate=listener is None)
         if listener is not None:
             self.socket.close()
             self.socket = listener
             self.server_address = listener.getsockname()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        accepted, address = super().get_request()
+        return timed(accepted), address
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):  # a sender that went away, or was cut off
+            log.debug("the connection from %s ended: %s", client_address, type(error).__name__)
+        else:
+            log.exception("a request from %s failed", client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -74,8 +105,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         try:
-            event = from_http(dict(self.headers.items()), self._body())
-        except (EventError, ValueError) as error:
+            with deadline(time.monotonic() + _SECONDS):
+                body = self._body()
+            event = from_http(dict(self.headers.items()), body)
+        except (EventError, ValueError, TimeoutError) as error:
             self.close_connection = True  # what is left of the body is not worth reading
             self._answer(400, str(error))
             return
@@ -97,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _read(self, size: int, before: int = 0) -> bytes:
-        if not 0 <= size + before <= _LARGEST:
+        if size < 0 or size + before > _LARGEST:
             raise EventError(f"the body is larger than {_LARGEST >> 20} MiB")
         return self.rfile.read(size)
 

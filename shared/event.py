@@ -8,6 +8,7 @@ capture are interchangeable. Our own types begin with `dev.capi-functions.`.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,13 @@ RESOURCE = "dev.knative.apiserver.resource."
 REFERENCE = "dev.knative.apiserver.ref."
 PING = "dev.knative.sources.ping"
 OWN = "dev.capi-functions."
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What no attribute may hold (CloudEvents, type system): a line break would end a header."""
+_NAME = re.compile(r"[!-~]*")
+"""What kinds, versions and names consist of."""
+_LONGEST = 2048
+"""Characters of an attribute."""
 
 
 class EventError(ValueError):
@@ -113,8 +121,8 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
         raise EventError("batches of CloudEvents are not taken, send them one by one")
     try:
         parsed = parse(lowered, body, data_unmarshaller=_json)
-    except (exceptions.GenericException, ValueError, AttributeError, TypeError) as error:
-        raise EventError(f"not a valid CloudEvent: {error}") from error
+    except (exceptions.GenericException, ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise EventError(f"not a valid CloudEvent: {str(error)[:200]}") from error
     return _event(parsed.get_attributes(), parsed.get_data())
 
 
@@ -122,7 +130,7 @@ def from_json(text: str | bytes) -> Event:
     """A CloudEvent in its structured form."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EventError(f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise EventError("not a CloudEvent: the document is no JSON object")
@@ -135,11 +143,11 @@ def _json(body: bytes | str) -> Any:
 
 def _event(attributes: Mapping[str, Any], data: Any) -> Event:
     if attributes.get("specversion") != "1.0":
-        raise EventError(f"specversion is {attributes.get('specversion')!r}, only '1.0' is taken")
+        raise EventError(f"specversion is {str(attributes.get('specversion'))[:100]!r}, only '1.0' is taken")
     missing = [name for name in ("id", "type", "source") if not attributes.get(name)]
     if missing:
         raise EventError(f"attribute {', '.join(missing)} is missing or empty")
-    about = f"event {attributes['id']} of type {attributes['type']}"
+    about = f"event {str(attributes['id'])[:200]} of type {str(attributes['type'])[:200]}"
     if data is None:
         data = {}
     if not isinstance(data, dict):
@@ -157,9 +165,23 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
         data=data,
         resync=str(attributes.get("resync", "")).lower() == "true",
     )
+    _check(event)
     if event.change and not (event.kind and event.api_version and event.name):
         raise EventError(f"{about}: kind, apiversion and name are needed to tell which object changed")
     return event
+
+
+def _check(event: Event) -> None:
+    """Raises `EventError` for attributes that cannot travel in headers, or be what Kubernetes calls anything."""
+    names = {"kind": event.kind, "apiversion": event.api_version, "namespace": event.namespace, "name": event.name}
+    free = {"id": event.id, "type": event.type, "source": event.source, "subject": event.subject, "time": event.time}
+    for attribute, value in (names | free).items():
+        if len(value) > _LONGEST:
+            raise EventError(f"attribute {attribute} is longer than {_LONGEST} characters")
+        if _CONTROL.search(value):
+            raise EventError(f"attribute {attribute} holds control characters, such as a line break")
+        if attribute in names and not _NAME.fullmatch(value):
+            raise EventError(f"attribute {attribute} is no name of Kubernetes: it holds more than visible ASCII")
 
 
 def change_event(obj: Object, change: Change, *, source: str, reference: bool = False, resync: bool = False) -> Event:

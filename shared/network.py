@@ -105,6 +105,11 @@ class _Socket(_Timed, socket.socket):
     pass
 
 
+def timed(sock: socket.socket) -> socket.socket:
+    """The same connection, which obeys deadlines from now on."""
+    return _Socket(fileno=sock.detach())
+
+
 class TlsSocket(_Timed, ssl.SSLSocket):
     """What a TLS context has to make (`sslsocket_class`) for deadlines to hold."""
 

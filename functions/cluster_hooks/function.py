@@ -20,7 +20,7 @@ from shared.effects import MANAGER
 from shared.event import Event
 from shared.kube import ApiError, Key, NotFound, Object, key_of
 from shared.runtime import Answer, Notice, logs, record
-from shared.runtime.http import page
+from shared.runtime.http import page, read_body, whole
 
 from . import protocol
 from .decide import RETRY, Reply, decide
@@ -58,9 +58,11 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
         if request.method != "POST":
             return flask.Response("POST the request of a hook\n", 405, mimetype="text/plain")
         started = time.perf_counter()
-        called = call(clients, request.path, request.stream.read(_LARGEST + 1))
+        body = read_body(request, _LARGEST)
+        called = call(clients, request.path, body)
         _tell(called, time.perf_counter() - started)
-        return flask.Response(json.dumps(called.response), called.code, mimetype="application/json")
+        content = json.dumps(called.response)
+        return flask.Response(whole(content, body, _LARGEST), called.code, mimetype="application/json")
 
     return cluster_hooks
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
 from infra import control_plane, object_store
+from infra.control_plane import files
 from infra.control_plane.processes import Process
 from shared.charts import HelmMissing
 from shared.kube import Client, connect
@@ -90,8 +90,7 @@ class Stack:
             )
         except control_plane.ControlPlaneError as error:
             raise StackError(str(error)) from error
-        shutil.copyfile(control_plane.kubeconfig(self.directory / "management"), self.kubeconfig)
-        self.kubeconfig.chmod(0o600)
+        files.write(self.kubeconfig, control_plane.kubeconfig(self.directory / "management").read_bytes())
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
         # The ingress listens before the functions start, since they are told where it is.
@@ -119,7 +118,7 @@ class Stack:
             **urls.__dict__,
             "settings": settings,
         }
-        (self.directory / STATE).write_text(json.dumps(state, indent=2) + "\n")
+        files.write(self.directory / STATE, json.dumps(state, indent=2) + "\n")
         return urls
 
     def stop(self) -> None:

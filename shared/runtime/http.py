@@ -1,15 +1,19 @@
 """HTTP around functions: the targets that functions-framework serves.
 
 The signature is `http`, since a target of signature `cloudevent` always answers a body that a Knative broker takes
-for a failed delivery. `GET` answers 200, for readiness probes, and at `/metrics` what is counted.
+for a failed delivery. `GET` answers 200, for readiness probes, at `/metrics` what is counted, and at `/healthz`
+whether the process gets on, for liveness probes.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import socket
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import flask
 
@@ -22,6 +26,16 @@ from .answer import Answer
 log = logging.getLogger("capi-functions")
 
 Handler = Callable[[Clients, Event], Answer]
+
+MOST_BYTES = 8 << 20
+"""Of a request: Kubernetes' objects have 3 MiB at most."""
+_TOO_LARGE = f"the body is larger than {MOST_BYTES >> 20} MiB\n"
+
+_WEDGED = 1200.0
+"""Seconds after which a delivery does not end any more: all that one does has deadlines, and they add up to less."""
+
+_running: dict[int, float] = {}
+"""When the deliveries that are under way began, by thread."""
 
 
 def target(name: str, handle: Handler, clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
@@ -67,8 +81,12 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
     started = time.perf_counter()
     event: Event | None = None
     try:
-        event = from_http(dict(request.headers), request.get_data())
-        answer = handle(clients, event)
+        with _under_way():
+            body = read_body(request)
+            if len(body) > MOST_BYTES:
+                return flask.Response(whole(_TOO_LARGE, body), 413, mimetype="text/plain")
+            event = from_http(dict(request.headers), body)
+            answer = handle(clients, event)
     except EventError as error:
         answer = Answer(400, str(error))
     except Exception as error:
@@ -84,7 +102,10 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
 
 def page(request: flask.Request) -> flask.Response:
     """The answer to a GET: what is counted, or that the process is there."""
-    if request.path.rpartition("/")[2] == "metrics":
+    place = request.path.rpartition("/")[2]
+    if place == "healthz" and (seconds := _longest()) > _WEDGED:
+        return flask.Response(f"a delivery has been under way for {seconds:.0f} s\n", 503, mimetype="text/plain")
+    if place == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
     return flask.Response("ok\n", mimetype="text/plain")
 
@@ -106,3 +127,36 @@ def _response(answer: Answer) -> flask.Response:
     if not body:
         response.headers.pop("Content-Type", None)
     return response
+
+
+def read_body(request: flask.Request, most: int = MOST_BYTES) -> bytes:
+    """The body of a request; of one that is longer than `most` one byte more, and its connection takes no others."""
+    body: bytes = request.stream.read(most + 1)
+    connection = request.environ.get("gunicorn.socket")
+    if len(body) > most and isinstance(connection, socket.socket):
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RD)
+    return body
+
+
+def whole(content: str, body: bytes, most: int = MOST_BYTES) -> str | Iterator[str]:
+    """The content of an answer to a request with this body, as functions-framework must be given it.
+
+    It reads what is left of a request, whatever that is, before each answer that is not a stream.
+    """
+    return iter([content]) if len(body) > most else content
+
+
+@contextmanager
+def _under_way() -> Iterator[None]:
+    thread = threading.get_ident()
+    _running[thread] = time.monotonic()
+    try:
+        yield
+    finally:
+        del _running[thread]
+
+
+def _longest() -> float:
+    """Seconds since the oldest delivery that is under way began."""
+    return time.monotonic() - min(_running.copy().values(), default=math.inf)

@@ -3,7 +3,8 @@
     2026-01-31 12:00:00,000 INFO addon_apply ClusterAddon team/cluster-addon-demo update -> 202 again in 10s 12.3ms
     cluster=team/demo stage=cni waiting for Deployment kube-system/cni
 
-(one line in truth). What comes from outside cannot begin a line of its own: control characters are escaped.
+(one line in truth). What comes from outside cannot begin a line of its own: control characters are escaped. The text
+of an exception may quote anything, such as a header or a parsed document, so a traceback has it only where it cannot.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import logging
 import os
 import re
 import sys
+import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from ..event import Event
 from .answer import Answer
@@ -60,13 +63,26 @@ def set_up() -> None:
     if not log.handlers:
         handler = logging.StreamHandler(sys.stderr)
         as_json = os.environ.get("LOG_FORMAT", "").lower() == "json"
-        handler.setFormatter(Json() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(Json() if as_json else Text("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(handler)
         log.setLevel(os.environ.get("LOG_LEVEL", "INFO").upper())
         log.propagate = False
 
 
-class Json(logging.Formatter):
+class Text(logging.Formatter):
+    """Tracebacks without the texts of exceptions that may quote what they were about."""
+
+    def formatException(self, ei: Any) -> str:
+        chain: list[BaseException] = []
+        error: BaseException | None = ei[1]
+        while error is not None and error not in chain:
+            chain.append(error)
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        parts = ("".join(traceback.format_tb(one.__traceback__)) + _described(one) for one in reversed(chain))
+        return "\nwhich led to:\n".join(parts)
+
+
+class Json(Text):
     """One object a line: time, level, message, and the fields of a delivery."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -76,6 +92,16 @@ class Json(logging.Formatter):
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry)
+
+
+_HARMLESS = (AttributeError, ImportError, IndexError, LookupError, MemoryError, NameError, RecursionError, TypeError)
+"""Their texts name types, attributes and keys."""
+
+
+def _described(error: BaseException) -> str:
+    name = type(error).__qualname__
+    ours = type(error).__module__.partition(".")[0] in ("events", "functions", "infra", "shared")
+    return f"{name}: {one_line(str(error))}" if ours or isinstance(error, _HARMLESS) else name
 
 
 def _quoted(value: str) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+import flask
 import pytest
 import urllib3
 
@@ -16,6 +20,8 @@ from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER
 from shared.event import change_event
 from shared.kube import Client, Key, Object
+from shared.runtime import Answer, http
+from shared.runtime.http import target
 from tests.support.until import until
 
 HTTP = urllib3.PoolManager(retries=urllib3.Retry(0, read=0))
@@ -210,3 +216,59 @@ def test_server_ends_with_its_parent(tmp_path: Path) -> None:
         parent.stdout.close()
         if Path(f"/proc/{child}").exists():
             os.killpg(int(child), signal.SIGKILL)
+
+
+def test_a_body_that_is_too_large_is_not_read(server: FunctionsServer) -> None:
+    """Neither one that says so, nor one that just goes on; and the process lives."""
+    for length in ({"Content-Length": str(100 << 20)}, {"Transfer-Encoding": "chunked"}):
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60) as sender:
+            headers = {"Host": "x", **GOOD, **length}
+            head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            sender.sendall(f"POST /cluster HTTP/1.1\r\n{head}\r\n".encode())
+            piece = b"10000\r\n" + bytes(65536) + b"\r\n" if "Transfer-Encoding" in length else bytes(65536)
+            sent = 0
+            with suppress(OSError):  # cut off by then
+                while sent < 9 << 20:
+                    sender.sendall(piece)
+                    sent += 65536
+            answer = b""
+            with suppress(OSError):
+                answer = sender.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 413") or not answer  # the rest of the body may have overtaken it
+    assert post(f"{server.url}/cluster", GOOD, b"{}").status == 204
+
+
+def test_line_breaks_in_a_structured_name_are_refused(server: FunctionsServer) -> None:
+    document = {name.removeprefix("ce-"): value for name, value in GOOD.items() if name.startswith("ce-")}
+    body = json.dumps(document | {"name": "a\r\nx-evil: 1", "data": {}}).encode()
+    for name in catalog.NAMES:
+        answer = post(f"{server.url}/{name}", {"content-type": "application/cloudevents+json"}, body)
+        assert (answer.status, b"control characters" in answer.data) == (400, True), name
+
+
+def test_liveness_is_lost_with_a_delivery_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def wedged(_clients: object, _event: object) -> Answer:
+        entered.set()
+        leave.wait(60)
+        return Answer(204)
+
+    app = flask.Flask("test")
+    serve = target("wedged", wedged)
+    app.add_url_rule("/<path:path>", view_func=lambda **_: serve(flask.request), methods=["GET", "POST"])
+    thread = threading.Thread(target=lambda: app.test_client().post("/", headers=GOOD, data=b"{}"))
+    app.add_url_rule("/", "root", view_func=lambda: serve(flask.request), methods=["POST"])
+    probe = app.test_client()
+    assert probe.get("/healthz").status_code == 200
+    thread.start()
+    try:
+        assert entered.wait(30)
+        assert probe.get("/healthz").status_code == 200  # it may well end
+        monkeypatch.setattr(http, "_WEDGED", 0.0)
+        assert probe.get("/healthz").status_code == 503
+        assert probe.get("/ready").status_code == 200
+    finally:
+        leave.set()
+        thread.join()
+    assert probe.get("/healthz").status_code == 200

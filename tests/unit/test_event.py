@@ -43,6 +43,28 @@ def test_binary_mode() -> None:
     assert event.object == CLUSTER
 
 
+@pytest.mark.parametrize("attribute", ["name", "namespace", "kind", "apiversion", "id", "source", "type", "subject"])
+@pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\nb", "a\x00", "a\u0085b", "\ud800", "x" * 3000])
+def test_what_cannot_be_a_header_is_refused(attribute: str, value: str) -> None:
+    document = {name.removeprefix("ce-"): text for name, text in HEADERS.items() if name.startswith("ce-")}
+    body = json.dumps(document | {"data": {}, attribute: value}).encode()
+    with pytest.raises(EventError, match=rf"attribute {attribute} (holds control characters|is longer)"):
+        from_http({"content-type": "application/cloudevents+json"}, body)
+
+
+@pytest.mark.parametrize("name", ["a\r\nx-evil: 1", "käse", "a b", "日本"])
+def test_names_in_the_data_are_checked_too(name: str) -> None:
+    changed = {**CLUSTER, "metadata": {"name": name, "namespace": "default"}}
+    with pytest.raises(EventError, match="attribute name"):
+        parse(json.dumps(changed).encode(), name=None)
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' * 200_000])
+def test_a_body_that_is_nested_too_deep_is_no_event(body: bytes) -> None:
+    with pytest.raises(EventError, match="not a valid CloudEvent"):
+        parse(body)
+
+
 def test_header_names_in_any_case() -> None:
     assert from_http({name.title(): value for name, value in HEADERS.items()}, b"{}").name == "demo"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 import urllib3
@@ -150,3 +150,46 @@ def test_json_of_a_reply_survives() -> None:
         reply = deliver("cluster", EVENT).reply
     assert reply is not None
     assert json.loads(reply.to_json()) == json.loads(REPLY.to_json())
+
+
+def test_an_ingress_waits_only_so_long_for_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes in time; only their sum does not."""
+    monkeypatch.setattr("events.ingress._SECONDS", 0.3)
+    taken: list[Event] = []
+    ingress = Ingress(taken.append)
+    ingress.start()
+    try:
+        with socket.create_connection(("127.0.0.1", ingress.port), timeout=30) as sender:
+            sender.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+            sender.settimeout(0.02)
+            answer = b""
+            while not answer:
+                sender.sendall(b" ")
+                with suppress(TimeoutError):
+                    answer = sender.recv(100)
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert taken == []
+    finally:
+        ingress.stop()
+
+
+def test_an_ingress_takes_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.ingress._CONNECTIONS", 2)
+    ingress = Ingress(lambda _event: None)
+    ingress.start()
+
+    def asks(sender: socket.socket) -> bytes:
+        with suppress(OSError):
+            sender.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            return sender.recv(100)
+        return b""
+
+    try:
+        with ExitStack() as opened:
+            address = ("127.0.0.1", ingress.port)
+            first, second, third = (opened.enter_context(socket.create_connection(address, 30)) for _ in range(3))
+            assert asks(first).startswith(b"HTTP/1.1 200")
+            assert asks(second).startswith(b"HTTP/1.1 200")
+            assert asks(third) == b""
+    finally:
+        ingress.stop()

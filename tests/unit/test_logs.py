@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 
 import pytest
 
@@ -86,13 +87,13 @@ def test_json_without_an_event() -> None:
 
 def test_json_of_any_other_record() -> None:
     try:
-        raise ValueError("broken")
-    except ValueError as error:
+        raise TypeError("broken")
+    except TypeError as error:
         failure = (type(error), error, None)
     made = logging.getLogger("x").makeRecord("x", logging.ERROR, "", 0, "%s failed", ("f",), failure)
     told = json.loads(logs.Json().format(made))
     assert (told["level"], told["message"]) == ("ERROR", "f failed")
-    assert "ValueError: broken" in told["traceback"]
+    assert "TypeError: broken" in told["traceback"]
 
 
 @pytest.mark.parametrize(
@@ -111,3 +112,19 @@ def test_json_of_any_other_record() -> None:
 )
 def test_outcome(answer: Answer, outcome: str) -> None:
     assert answer.outcome == outcome
+
+
+@pytest.mark.parametrize("formatter", [logs.Text(), logs.Json()])
+def test_a_traceback_does_not_quote_what_an_exception_is_about(formatter: logging.Formatter) -> None:
+    try:
+        try:
+            int("s3cr3t")
+        except ValueError as error:
+            raise TypeError("int is no str") from error
+    except TypeError:
+        record = logging.LogRecord("x", logging.ERROR, __file__, 1, "failed", (), sys.exc_info())
+    written = formatter.format(record)
+    assert "TypeError: int is no str" in written
+    assert "ValueError" in written
+    assert "test_logs.py" in written
+    assert "invalid literal" not in written

@@ -21,6 +21,12 @@ from shared.runtime.withheld import in_status, without
         ("cut off: hun…", ["hunter2"], "cut off: hun…"),
         ("not cut off: hunt", ["hunter2"], "not cut off: hunt"),
         ("ends: hunter2", ["hunter2"], "ends: …"),
+        ("cut within: hunt ... nter2 and on", ["hunter2"], "cut within:  ...  and on"),
+        ('escaped: "a\\"b\\\\c\\n"', ['a"b\\c\n'], 'escaped: "…"'),
+        ("escaped by Go: a\\u003cb\\u0026c", ["a<b&c"], "escaped by Go: …"),
+        ("not ASCII: p\\u00e4ss", ["päss"], "not ASCII: …"),
+        ("encoded: aHVudGVyMg==", ["hunter2"], "encoded: …"),
+        ("in a URL: ?p=hun%2Fter%202&q=hun%2Fter+2", ["hun/ter 2"], "in a URL: ?p=…&q=…"),
     ],
 )
 def test_words(text: str, values: list[str], left: str) -> None:
