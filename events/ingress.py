@@ -80,7 +80,7 @@ class _Server(ThreadingHTTPServer):
         else:
             self.shutdown_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as it is called
         error = sys.exc_info()[1]
         if isinstance(error, OSError):  # a sender that went away, or was cut off
             log.debug("the connection from %s ended: %s", client_address, type(error).__name__)
