@@ -21,8 +21,9 @@ Step = str | int
 def contains(live: Any, wanted: Any) -> bool:
     """Whether applying `wanted` over `live` would change nothing that is written there.
 
-    A value that the server writes in another form (`1000m` for `1`) reads as a difference: that costs a request, no
-    more. Lists count as wholes, item by item, since their merge keys are not known here.
+    A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) reads as a
+    difference; `stored` tells whether it is one. Lists count as wholes, item by item, since their merge keys are not
+    known here.
     """
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
@@ -35,6 +36,18 @@ def contains(live: Any, wanted: Any) -> bool:
             and all(contains(mine, theirs) for mine, theirs in zip(live, wanted, strict=True))
         )
     return type(live) is type(wanted) and bool(live == wanted)
+
+
+def stored(live: Any, wanted: Any) -> Any:
+    """The part of `live` that `wanted` writes, in the form in which the server stores it.
+
+    Equal after the object was applied and now: nobody has changed any of it meanwhile.
+    """
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        return {name: stored(live[name], value) for name, value in wanted.items() if name in live}
+    if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
+        return [stored(mine, theirs) for mine, theirs in zip(live, wanted, strict=True)]
+    return live
 
 
 def _empty(value: Any) -> bool:

@@ -30,7 +30,10 @@ OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
 
 @dataclass(frozen=True)
 class Entry:
-    """One object of ours. `hash` is of the content last applied, empty before that; `uid` likewise."""
+    """One object of ours. `hash` is of the content last applied, empty before that; `uid` likewise.
+
+    `stored` is the hash of that content as the server stores it, empty where it stores it as it was applied.
+    """
 
     group: str
     version: str
@@ -45,6 +48,7 @@ class Entry:
     """The stage of the release that it belongs to, where there are stages."""
     waiting: str = ""
     """Why it is not ready yet."""
+    stored: str = ""
 
     @property
     def identity(self) -> Identity:

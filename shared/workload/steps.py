@@ -10,7 +10,7 @@ from ..effects import MANAGER
 from ..kube import Key, Object, Resource, dig
 from ..kube.crds import CRD
 from .apply import apply, refuse_anothers
-from .fields import contains, differences, with_live
+from .fields import contains, differences, stored, with_live, without
 from .inventory import SYNCED, Entry, Step, content_hash
 from .live import same
 from .outcome import Done, Drift
@@ -52,14 +52,16 @@ class Applier:
         obj, drift = step.obj, Drift(step.entry)
         if live is not None:
             obj = with_ignored(obj, live, self.policy)
-            if contains(live, obj):
+            form = self._stored(step.obj, live)
+            if contains(live, obj) or (form and form == step.entry.stored):
                 return Done(self._synced(step, live))
             drift = Drift(step.entry, tuple(differences(live, obj)))
         if self.only_report:
-            differs = live is None or not same(live, self._foreseen(obj))
-            return Done(replace(step.entry, status=SYNCED), drift=drift if differs else None)
+            if live is not None and same(live, self._foreseen(obj)):
+                return Done(replace(step.entry, status=SYNCED, stored=self._stored(step.obj, live)))
+            return Done(replace(step.entry, status=SYNCED), drift=drift)
         done = self._apply(step, obj, before=live)
-        # Where nothing was written it only looked different: the server writes some values in another form.
+        # Where nothing was written it only looked different: the server stores some values in another form.
         return replace(done, drift=drift) if done.written else done
 
     def _apply(self, step: Step, obj: Object, before: Object | None = None) -> Done:
@@ -80,7 +82,15 @@ class Applier:
     def _synced(self, step: Step, live: Object) -> Entry:
         waiting = self.judge(live) if self.policy.wait or self.judge is completed else ""
         uid = live["metadata"]["uid"]
-        return replace(step.entry, uid=uid, hash=content_hash(step.obj), status=SYNCED, waiting=waiting)
+        form = self._stored(step.obj, live)
+        return replace(step.entry, uid=uid, hash=content_hash(step.obj), status=SYNCED, waiting=waiting, stored=form)
+
+    def _stored(self, obj: Object, live: Object) -> str:
+        """The hash of the form in which the server stores `obj`, but for what may differ; empty if that is the same."""
+        for ignored in self.policy.ignored:
+            if ignored.covers(obj):
+                obj = without(obj, ignored.path)
+        return "" if contains(live, obj) else content_hash(stored(live, obj))
 
     def _resource(self, obj: Object) -> Resource:
         return self.resources[obj["apiVersion"], obj["kind"]]

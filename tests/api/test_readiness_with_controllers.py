@@ -10,6 +10,7 @@ from infra import control_plane
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Key, Object, dig
 from shared.runtime import Answer
+from tests.support.api_proxy import Proxy, api_server
 from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
 from tests.support.releases import write_release
 from tests.support.until import until
@@ -100,6 +101,43 @@ def test_what_waits_for_a_hook_comes_after_its_job(world: World) -> None:
         assert dig(done, "status.completionTime") <= created
         jobs.append(done["metadata"]["uid"])
     assert len(set(jobs)) == 2
+
+
+def in_other_forms(world: World) -> list[Object]:
+    """Workloads that say what an API server stores otherwise: left out, or as another quantity."""
+    deployment = workload(DEPLOYMENT, "deployment", world.namespace, replicas=1, minReadySeconds=0)
+    daemons = workload(DAEMON_SET, "daemons", world.namespace)
+    for obj in (deployment, daemons):
+        obj["metadata"]["creationTimestamp"] = None
+        pod = obj["spec"]["template"]["spec"]
+        pod |= {"hostNetwork": False, "tolerations": [{"key": "a", "operator": "Exists", "effect": ""}]}
+        pod["containers"][0] |= {
+            "env": [{"name": "EMPTY", "value": ""}, {"name": "FULL", "value": "x"}],
+            "resources": {"requests": {"cpu": "1000m", "memory": "1024Mi"}, "limits": {"cpu": 1.5}},
+        }
+    return [deployment, daemons]
+
+
+@pytest.mark.parametrize("drift", ["repair", "report"])
+def test_a_look_for_drift_writes_nothing_where_nothing_was_changed(world: World, kubeconfig: Path, drift: str) -> None:
+    """Controllers write status and annotations all the time, and the server stores some fields in forms of its own."""
+    with Proxy(api_server(kubeconfig)) as proxy:
+        world.kubeconfig = proxy.kubeconfig
+        world.cluster(write_release(world.releases, "v1", in_other_forms(world)), policy={"drift": drift})
+        world.secret()
+        settled(world)
+        writes, before = len(proxy.writes()), world.addon()["metadata"]["resourceVersion"]
+        for _ in range(2):
+            world.resync()
+        assert [str(write) for write in proxy.writes()[writes:]] == []
+        assert world.addon()["metadata"]["resourceVersion"] == before
+        # What somebody did change is found as ever.
+        patch = {"spec": {"template": {"spec": {"hostNetwork": True}}}}
+        world.client.patch(DEPLOYMENT, Key(world.namespace, "deployment"), patch)
+        world.resync()
+        live = world.client.get(DEPLOYMENT, Key(world.namespace, "deployment"))
+        assert dig(live, "spec.template.spec.hostNetwork", False) is (drift == "report")
+        assert {write.path.rpartition("/")[2] for write in proxy.writes()[writes:]} == {"deployment"}
 
 
 def test_the_addon_ends_with_its_cluster(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.workload.fields import contains, differences, resolve, with_live, without
+from shared.workload.fields import contains, differences, resolve, stored, with_live, without
 
 OBJECT: dict[str, Any] = {
     "metadata": {"name": "x", "labels": {"app.kubernetes.io/name": "web", "app": "w"}, "finalizers": ["a", "b/c"]},
@@ -68,3 +68,22 @@ def test_with_the_live_value() -> None:
 def test_differences(live: Any, wanted: Any, found: list[str]) -> None:
     assert differences(live, wanted) == found
     assert contains(live, wanted) is (not found)
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "form"),
+    [
+        ({"a": "1", "b": 2}, {"a": "1000m"}, {"a": "1"}),
+        ({"b": 2}, {"a": False}, {}),
+        ({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 5}}, {"a": {"b": 1}}),
+        ({"l": [{"x": 1, "default": 2}]}, {"l": [{"x": 1, "empty": ""}]}, {"l": [{"x": 1}]}),
+        (
+            {"l": [{"x": 1, "default": 2}, {"injected": 1}]},
+            {"l": [{"x": 1}]},
+            {"l": [{"x": 1, "default": 2}, {"injected": 1}]},
+        ),
+    ],
+    ids=["another quantity", "left out", "only what is written", "items of a list", "a longer list as a whole"],
+)
+def test_stored_form(live: Any, wanted: Any, form: Any) -> None:
+    assert stored(live, wanted) == form

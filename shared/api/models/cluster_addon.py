@@ -55,6 +55,9 @@ class AppliedResource(Model):
     """The stage that applied it, in a release with stages."""
     waiting: str | None = None
     """Why it is not ready yet."""
+    stored: str | None = None
+    """Of what was applied, in the form in which the API server stores it, where that is another one; while the
+    object has the same, nobody has changed it."""
 
 
 class Stage(Model):
