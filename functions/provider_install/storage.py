@@ -21,6 +21,11 @@ def dropped(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     return [version for version in dig(live, "status.storedVersions", []) if version not in kept]
 
 
+def _versions_of(crd: Object) -> tuple[object, ...]:
+    """What changes with every change of the versions that a CRD has or stores."""
+    return dig(crd, "metadata.uid"), dig(crd, "metadata.generation"), dig(crd, "status.storedVersions")
+
+
 class NoCommonVersion(ApiError):
     """Objects cannot be stored in any version that both the present CRD and the new one have."""
 
@@ -29,14 +34,13 @@ class NoCommonVersion(ApiError):
 class MigrateStorage:
     """Has every object of the CRD `live` written in a version that `wanted` keeps. Returns how many there are.
 
-    Raises `NoCommonVersion`.
+    Raises `NoCommonVersion`, and `Conflict` if the CRD's versions change meanwhile.
     """
 
     live: Object
     wanted: Object
 
     def execute(self, clients: Clients) -> int:
-        name = self.live["metadata"]["name"]
         live = self._with_common_storage(clients)
         stored = next(version["name"] for version in dig(live, "spec.versions") if version.get("storage"))
         names = dig(live, "spec.names")
@@ -46,11 +50,26 @@ class MigrateStorage:
         for obj in clients.management.list(resource):
             self._rewrite(clients, resource, obj)
             count += 1
-        # A plain patch of the live object: what was written meanwhile is in this version anyhow.
-        clients.management.patch(
-            CRD, key_of({"metadata": {"name": name}}), {"status": {"storedVersions": [stored]}}, subresource="status"
-        )
+        self._forget_versions(clients, live, stored)
         return count
+
+    def _forget_versions(self, clients: Clients, live: Object, stored: str) -> None:
+        """Records that all objects are stored in this version.
+
+        What was written meanwhile is, too, as long as the CRD is as it was when they were listed: if it stored another
+        version in between, even for a moment, nobody knows of the objects of that moment.
+        """
+        while True:
+            metadata = {"uid": live["metadata"]["uid"], "resourceVersion": live["metadata"]["resourceVersion"]}
+            patch: Object = {"metadata": metadata, "status": {"storedVersions": [stored]}}
+            try:
+                clients.management.patch(CRD, key_of(live), patch, subresource="status")
+                return
+            except Conflict:
+                newer = clients.management.get(CRD, key_of(live))
+                if _versions_of(newer) != _versions_of(live):
+                    raise
+                live = newer  # its conditions changed, or somebody annotated it
 
     def _with_common_storage(self, clients: Clients) -> Object:
         """The CRD as it is, unless it stores a version that goes: then first with one that stays as the storage."""

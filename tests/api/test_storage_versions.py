@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from functions.provider_install.storage import MigrateStorage, NoCommonVersion, dropped
 from shared.clients import Clients
-from shared.kube import ApiError, Client, Key, Object, Resource, dig
+from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
 from tests.support.until import until
 
@@ -84,3 +85,39 @@ def test_no_version_in_common_is_refused_before_anything_is_touched(
         MigrateStorage(old, crd("v2", storage="v2")).execute(clients)
     after = management.get(CRD, Key("", NAME))
     assert after["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
+
+
+def meanwhile(client: Client, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Has `change` happen once the objects were listed."""
+    original = client.list
+
+    def listed(*arguments: Any, **options: Any) -> Iterator[Object]:
+        found = list(original(*arguments, **options))
+        change()
+        return iter(found)
+
+    monkeypatch.setattr(client, "list", listed)
+
+
+def test_versions_are_not_forgotten_that_were_stored_again_meanwhile(
+    management: Client, clients: Clients, namespace: str, old: Object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stored_as_before_for_a_moment() -> None:
+        for storage in ("v1alpha1", "v1beta1"):
+            management.apply(CRD, crd("v1alpha1", "v1beta1", storage=storage), manager="other", force=True)
+
+    meanwhile(clients.management, monkeypatch, stored_as_before_for_a_moment)
+    with pytest.raises(Conflict):
+        MigrateStorage(old, crd("v1beta1", storage="v1beta1")).execute(clients)
+    assert dig(management.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1alpha1", "v1beta1"]
+
+
+def test_other_changes_of_the_definition_do_not_matter(
+    management: Client, clients: Clients, old: Object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+    meanwhile(clients.management, monkeypatch, lambda: management.patch(CRD, Key("", NAME), patch))
+    MigrateStorage(old, crd("v1beta1", storage="v1beta1")).execute(clients)
+    live = management.get(CRD, Key("", NAME))
+    assert dig(live, "status.storedVersions") == ["v1beta1"]
+    assert dig(live, ("metadata", "annotations", "example.com/seen")) == "yes"
