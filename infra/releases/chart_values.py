@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared import charts
+from shared import charts, yamls
 from shared.addons.assets import Assets
 from shared.addons.content import OVERWRITE
-from shared.charts import yamls
 from shared.kube import dig
 
 from .keys import ANY

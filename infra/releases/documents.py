@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shared.charts import yamls
+from shared import yamls
 from shared.kube import Object
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from .. import yamls
 from ..kube.resources import Object, dig, split_api_version
-from . import yamls
 from .errors import ManifestError
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from . import integers, sandboxed, yamls
+from .. import yamls
+from . import integers, sandboxed
 from .archive import pack
 from .errors import ValuesError
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from shared import yamls
 from shared.api.provider import BY_KIND, CORE, ProviderKind
-from shared.charts import yamls
 from shared.settings import SETTINGS
 
 from .errors import ComponentsError, UnknownProvider

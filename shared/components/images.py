@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from shared.charts import yamls
+from shared import yamls
 from shared.kube.resources import Object, dig
 
 from .errors import ImageError

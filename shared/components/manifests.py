@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from shared import yamls
 from shared.api.provider import COMPONENT_LABEL, PROVIDER_LABEL
-from shared.charts import yamls
 from shared.charts.manifests import identity
 from shared.kube.resources import Object, dig, split_api_version
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from shared.charts import yamls
+from shared import yamls
 from shared.kube.resources import dig
 
 from .errors import IncompatibleVersion

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared.charts import yamls
+from shared import yamls
 from shared.charts.manifests import identity
 from shared.kube.resources import Object, dig, split_api_version
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Protocol
 
-from shared.charts import yamls
+from shared import yamls
 from shared.kube import ApiError, Object
 from shared.runtime import Decision
 

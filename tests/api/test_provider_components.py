@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.charts import yamls
+from shared import yamls
 from tests.support.providers import (
     CURRENT,
     DOWNLOADS,

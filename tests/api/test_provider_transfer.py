@@ -8,9 +8,9 @@ import pytest
 
 from infra.cli import manifests
 from infra.cli.provider.standing import providers as listed
+from shared import yamls
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
-from shared.charts import yamls
 from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded, write

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from infra.cli import manifests
 from infra.cli.main import app
-from shared.charts import yamls
+from shared import yamls
 from shared.kube import Object
 
 PROVIDER = """

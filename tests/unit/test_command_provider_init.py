@@ -12,6 +12,7 @@ from infra.cli.failures import Failure
 from infra.cli.main import app
 from infra.cli.provider.requests import Wanted, complete, default_namespace, kind_named, parse, secret_named
 from infra.cli.provider.standing import standing, table
+from shared import yamls
 from shared.api.conditions import READY
 from shared.api.provider import (
     ADDON,
@@ -24,7 +25,6 @@ from shared.api.provider import (
     RUNTIME_EXTENSION,
     ProviderKind,
 )
-from shared.charts import yamls
 from shared.kube import Key, Object
 from shared.workload.policy import PREFIX
 from tests.support.providers_made import provider

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from shared import yamls
 from shared.api.provider import additional_manifests
-from shared.charts import yamls
 from shared.components import catalog
 from shared.components.patches import patched
 from shared.components.render import render

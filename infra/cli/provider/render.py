@@ -83,7 +83,7 @@ def _provider(path: Path, report: Report) -> Object:
 
 
 def _documents(path: Path) -> list[Object]:
-    from shared.charts import yamls
+    from shared import yamls
 
     from .. import manifests
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.charts import yamls
+from shared import yamls
 
 
 @pytest.mark.parametrize(
