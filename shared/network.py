@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import os
 import socket
 import ssl
 import threading
@@ -22,8 +21,10 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from shared.settings import SETTINGS
+
 ALLOWED = "CAPI_FUNCTIONS_ALLOWED_NETWORKS"
-"""The environment variable with the networks (CIDR, separated by spaces or commas) that are reached all the same."""
+"""The setting with the networks (CIDR, separated by spaces or commas) that are reached all the same."""
 
 _ADDRESSES = 4
 """Of one name, how many are tried."""
@@ -154,7 +155,7 @@ def _check(text: str) -> None:
 
 
 def _allowed() -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    return _networks(os.environ.get(ALLOWED, ""))
+    return _networks(SETTINGS.get(ALLOWED, ""))
 
 
 @lru_cache(maxsize=4)

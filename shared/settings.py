@@ -43,7 +43,7 @@ _PROXIES = (
 
 STORAGE = Group(
     "capi-functions-storage",
-    "The object store for release assets and provider components.",
+    "The object store for release assets and provider components; its keys also open `s3:` release sources.",
     (
         ("S3_ENDPOINT_URL", "URL of the S3 endpoint. Default: AWS."),
         ("CAPI_FUNCTIONS_BUCKET", "The bucket, created if it is absent. Default: `capi-functions`."),
@@ -105,7 +105,17 @@ HOOKS = Group(
         ("HOOK_DELETE_SECONDS", "How long a deletion is held back, and a clean-up tried. Default: 600."),
     ),
 )
-GROUPS = (STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS)
+NETWORK = Group(
+    "capi-functions-network",
+    "Which addresses functions may be led to by kubeconfigs and sources.",
+    (
+        (
+            "CAPI_FUNCTIONS_ALLOWED_NETWORKS",
+            "Networks (CIDR, separated by spaces or commas) of link-local and metadata addresses that are not refused.",
+        ),
+    ),
+)
+GROUPS = (STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS, NETWORK)
 
 _KEYS = frozenset(key for group in GROUPS for key, _ in group.keys)
 

@@ -10,7 +10,7 @@ from shared.api.names import KUBECONFIG_SUFFIX, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.event import OWN, Event
 from shared.kube import Key
-from shared.settings import STORAGE
+from shared.settings import NETWORK, STORAGE
 from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
 
 
@@ -57,5 +57,5 @@ TRIGGERS = Triggers(
         Rule("infrastructure.cluster-k8s.io", ("*",), ("get",)),
         Rule("controlplane.cluster.x-k8s.io", ("*",), ("get",)),
     ),
-    settings=(STORAGE,),
+    settings=(STORAGE, NETWORK),
 )

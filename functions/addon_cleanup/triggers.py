@@ -9,7 +9,7 @@ from shared.api.hooks import BEFORE_DELETE
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Key, deleting, dig, key_of
-from shared.settings import HOOKS
+from shared.settings import HOOKS, NETWORK
 from shared.triggers import Rule, Triggers, Watch
 
 
@@ -33,5 +33,5 @@ TRIGGERS = Triggers(
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("secrets",), ("get",)),  # kubeconfigs
     ),
-    settings=(HOOKS,),
+    settings=(HOOKS, NETWORK),
 )

@@ -11,7 +11,7 @@ from typing import Any
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.kube import Key, key_of, owners
 from shared.releases.usage import release_of
-from shared.settings import RELEASE_SOURCES
+from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import SPEC, Rule, Triggers, Watch
 
 
@@ -47,5 +47,5 @@ TRIGGERS = Triggers(
         # The providers' templates and release objects; those of another group need a rule of their own.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "create", "patch")),
     ),
-    settings=(RELEASE_SOURCES,),
+    settings=(STORAGE, RELEASE_SOURCES, NETWORK),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api.provider import GROUP, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.providers import phases
-from shared.settings import PROVIDER_SOURCES, STORAGE
+from shared.settings import NETWORK, PROVIDER_SOURCES, STORAGE
 from shared.triggers import Rule, Subscription, Triggers
 
 _PROVIDERS = tuple(kind.resource for kind in KINDS)
@@ -19,5 +19,5 @@ TRIGGERS = Triggers(
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list", "patch", "create")),
     ),
-    settings=(STORAGE, PROVIDER_SOURCES),
+    settings=(STORAGE, PROVIDER_SOURCES, NETWORK),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.api.provider import KINDS
 from shared.providers import phases
-from shared.settings import PROVIDER_SOURCES, STORAGE
+from shared.settings import NETWORK, PROVIDER_SOURCES, STORAGE
 from shared.triggers import Rule, Subscription, Triggers
 
 TRIGGERS = Triggers(
@@ -13,5 +13,5 @@ TRIGGERS = Triggers(
     subscriptions=(Subscription(phases.type_of(phases.FETCHED), phases.about),),
     # Components are of any kind, and bring roles: only who has a right may grant it.
     rules=(Rule("*", ("*",), ("*",)),),
-    settings=(STORAGE, PROVIDER_SOURCES),
+    settings=(STORAGE, PROVIDER_SOURCES, NETWORK),
 )

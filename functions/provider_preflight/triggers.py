@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.settings import PROVIDER_SOURCES
+from shared.settings import NETWORK, PROVIDER_SOURCES
 from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
 
 PROVIDERS = tuple(kind.resource for kind in KINDS)
@@ -22,5 +22,5 @@ TRIGGERS = Triggers(
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list")),  # selectors, spec.additionalManifests
     ),
-    settings=(PROVIDER_SOURCES,),
+    settings=(PROVIDER_SOURCES, NETWORK),
 )

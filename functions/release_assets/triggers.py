@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.event import OWN, Event
 from shared.kube import Key
-from shared.settings import RELEASE_SOURCES, STORAGE
+from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import Rule, Subscription, Triggers
 
 WANTED = OWN + "release.wanted"
@@ -30,5 +30,5 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),
     ),
-    settings=(STORAGE, RELEASE_SOURCES),
+    settings=(STORAGE, RELEASE_SOURCES, NETWORK),
 )

@@ -1,11 +1,13 @@
-"""`docs/triggers.md`: the declarations as a table."""
+"""`docs/triggers.md` and `docs/configuration.md`: the declarations as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from shared.settings import FOLDER, GROUPS, NAMESPACE, Group
 from shared.triggers import Triggers, Watch
 
+from . import workloads
 from .files import NOTICE
 
 _HEAD = f"""<!-- {NOTICE} -->
@@ -18,10 +20,68 @@ nothing of what matters is not forwarded. *By reference* means that the event na
 | function | kind or type of event | what matters | changes |
 |---|---|---|---|
 """
+_EMITS = """
+Beside the one event that an answer has room for, these send events of their own accord, to the address in `K_SINK`. In
+a cluster a SinkBinding sets it.
+
+| function | types of events |
+|---|---|
+"""
+_CONFIGURATION = f"""<!-- {NOTICE} -->
+
+# Configuration of an installation
+
+In a cluster settings are keys of ConfigMaps and Secrets in the namespace `{NAMESPACE}`. All are optional, and so is
+every key; which of the two has it does not matter to the functions, but what is *secret* belongs into the Secret, which
+counts more where both have a key. For example:
+
+    kubectl -n {NAMESPACE} create configmap {GROUPS[0].name} --from-literal=S3_ENDPOINT_URL=https://s3.example.com
+    kubectl -n {NAMESPACE} create secret generic {GROUPS[0].name} \\
+      --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=...
+
+They are mounted as files, since the kubelet renews files in a running pod: a change reaches the functions within about
+a minute, without a restart. Values are read where they are used. Keys that are not listed here are ignored.
+
+A local run takes the same names from the environment of `capi-functions up`, and so do the commands. A variable of the
+process counts more than a file; in a cluster an overlay of `infra/knative` may set one in a Deployment, as it does for
+`LOG_LEVEL` and `LOG_FORMAT` ([logs](metrics.md#logs)).
+"""
+_PROCESS = (
+    ("`THREADS`", f"Requests that one replica works on at once, {workloads.THREADS} as generated; see below."),
+    ("`WORKERS`", f"Processes in a replica, {workloads.WORKERS} as generated; see below."),
+    ("`HOME`", f"`{workloads.TEMPORARY}`, the one writable volume: gunicorn puts its control socket there."),
+    (f"`{FOLDER}`", "Where the settings above are mounted."),
+    ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
+    ("`K_SINK`", "The broker, set by a SinkBinding."),
+)
+_SIZES = """
+Threads mostly wait for other servers, so the number of processors of a node says nothing about how many there should
+be; but each may hold a chart or a file of a release in memory, so raise the memory limit along with them. Each process
+would have its own connections, locks and counts: leave `WORKERS` at 1, and scale by replicas.
+"""
 
 
 def text(declared: Mapping[str, Triggers]) -> str:
-    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in _rows(declared))
+    emitting = [(f"`{name}`", ", ".join(f"`{type_}`" for type_ in t.emits)) for name, t in declared.items() if t.emits]
+    return _HEAD + _table(_rows(declared)) + _EMITS + _table(emitting)
+
+
+def configuration(declared: Mapping[str, Triggers]) -> str:
+    """All settings there are, group by group, and who reads them."""
+    groups = "".join(_group(group, declared) for group in GROUPS)
+    process = f"\n## Variables of the pods\n\n| variable | |\n|---|---|\n{_table(_PROCESS)}{_SIZES}"
+    return _CONFIGURATION + groups + process
+
+
+def _group(group: Group, declared: Mapping[str, Triggers]) -> str:
+    readers = ", ".join(f"`{name}`" for name, triggers in declared.items() if group in triggers.settings)
+    rows = ((f"`{key}`", f"{'*Secret.* ' * (key in group.secret)}{meaning}") for key, meaning in group.keys)
+    head = f"\n## `{group.name}`\n\n{group.purpose} Read by {readers}.\n\n| key | |\n|---|---|\n"
+    return head + _table(rows)
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _rows(declared: Mapping[str, Triggers]) -> Iterable[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from functions.cluster_hooks.triggers import TRIGGERS
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
 
-from . import rbac, workloads
+from . import network, rbac, workloads
 from .files import Document, yaml_text
 from .knative import kustomization
 
@@ -24,6 +24,7 @@ TLS = "/tls"
 
 _CERTIFICATES = "cert-manager.io/v1"
 _ISSUER = "Signs its own certificate; with another issuer, ca.crt in the Secret is what Cluster API trusts."
+_NETWORK = "Cluster API's core controller calls the hooks; where it is not in capi-system, this takes an overlay."
 _EXTENSION = """
 Needs Cluster API's feature gate RuntimeSDK. For some namespaces only, set spec.namespaceSelector in an overlay.
 """
@@ -48,6 +49,7 @@ def _documents() -> Iterable[Document]:
     yield "", rbac.cluster_role_binding(role, NAME, NAMESPACE)
     yield "", _deployment()
     yield "", _service()
+    yield _NETWORK, network.of_hooks(NAME, NAMESPACE, PORT)
     yield _ISSUER, _issuer()
     yield "", _certificate()
     yield _EXTENSION, _extension_config()

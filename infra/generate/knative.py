@@ -11,7 +11,7 @@ from shared.kube.resources import Object
 from shared.settings import NAMESPACE
 from shared.triggers import Rule, Triggers, Watch
 
-from . import eventing, rbac, workloads
+from . import eventing, network, rbac, workloads
 from .files import Document, yaml_text
 
 SWEEPS: dict[str, tuple[str, Object]] = {
@@ -40,6 +40,10 @@ _REFERENCE = """
 Only that an object changed and what it is called: how Secrets are watched without their contents travelling.
 """
 _SWEEP = "Sources lose events; the sweep makes up for it by sending again what is not settled, or, seldom, everything."
+_NETWORK = """
+Who may post events to the functions: Knative's brokers, or a forwarder with these labels. Prometheus is where
+kube-prometheus has it; one elsewhere takes an overlay. The kubelet's probes are let in by every network plugin.
+"""
 _SOURCE_ROLE = """
 What the adapters watch, Secrets among it if a function watches them: to watch by reference is a matter of what is sent
 on; the adapter itself cannot but list and watch the objects.
@@ -53,6 +57,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
         "namespace.yaml": [("", _namespace())],
         "broker.yaml": [(_ASYNC, eventing.broker(NAMESPACE))],
         "sources.yaml": _sources(declared),
+        "network.yaml": [(_NETWORK, network.of_functions(NAMESPACE))],
     }
     for function, triggers in declared.items():
         documents[f"function-{workloads.name_of(function)}.yaml"] = _function(function, triggers)
@@ -62,8 +67,11 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 
 def _namespace() -> Object:
-    # The label makes SinkBindings work also where Knative is set to look at labelled namespaces only.
-    labels = {"bindings.knative.dev/include": "true"}
+    # The first label makes SinkBindings work also where Knative is set to look at labelled namespaces only. The others
+    # hold pods to the strictest of Kubernetes' standards; those of the functions and of Knative's adapters conform.
+    labels = {"bindings.knative.dev/include": "true"} | {
+        f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
+    }
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
 
 

@@ -325,3 +325,73 @@ def test_rights(client: Client, account: str, verb: str, group: str, resource: s
     while (said := client.create(kind, review)["status"]["allowed"]) != allowed and time.monotonic() < deadline:
         time.sleep(0.05)
     assert said == allowed
+
+
+# -- who gets at the functions -------------------------------------------------------------------------------------
+
+
+def test_pods_conform_to_the_standard_that_their_namespace_enforces(client: Client) -> None:
+    """The server's own admission decides; it refuses a pod that may be root."""
+    apply(client, next(obj for obj in manifests() if obj["kind"] == "Namespace"))
+    deployments = [obj for obj in manifests() if obj["kind"] == "Deployment"]
+    deployments += [obj for obj in documents(PROJECT / "infra/hooks/cluster-hooks.yaml") if obj["kind"] == "Deployment"]
+    for deployment in deployments:
+        metadata = {"name": deployment["metadata"]["name"], "namespace": "capi-functions"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": dig(deployment, "spec.template.spec")}
+        apply(client, pod)
+        assert pod["spec"]["securityContext"].pop("runAsNonRoot")
+        with pytest.raises(ApiError, match="restricted") as refused:
+            apply(client, {**pod, "metadata": metadata | {"name": "as-root"}})
+        assert refused.value.status == 403
+
+
+FUNCTION = {"app.kubernetes.io/name": "cluster", "app.kubernetes.io/part-of": "capi-functions"}
+HOOKS = FUNCTION | {"app.kubernetes.io/name": "cluster-hooks"}
+PROMETHEUS = {"app.kubernetes.io/name": "prometheus"}
+API_CORE = {"cluster.x-k8s.io/provider": "cluster-api"}
+
+
+@pytest.mark.parametrize(
+    ("to", "port", "namespace", "labels", "allowed"),
+    [
+        (FUNCTION, 8080, "knative-eventing", {"eventing.knative.dev/brokerRole": "filter"}, True),
+        (FUNCTION, 8080, "knative-eventing", {"app": "kafka-broker-dispatcher"}, True),
+        (FUNCTION, 8080, "monitoring", PROMETHEUS, True),
+        (FUNCTION, 8080, "capi-functions", FUNCTION | {"app.kubernetes.io/name": "forwarder"}, True),
+        (FUNCTION, 8080, "capi-functions", FUNCTION, False),
+        (FUNCTION, 8080, "capi-functions", {"app.kubernetes.io/name": "forwarder"}, False),
+        (FUNCTION, 8080, "team", FUNCTION | {"app.kubernetes.io/name": "forwarder"}, False),
+        (FUNCTION, 8080, "team", PROMETHEUS, False),
+        (FUNCTION, 8080, "monitoring", {}, False),
+        (FUNCTION, 8080, "team", {}, False),
+        (FUNCTION, 9443, "knative-eventing", {}, False),
+        (HOOKS, 9443, "capi-system", API_CORE, True),
+        (HOOKS, 9443, "monitoring", PROMETHEUS, True),
+        (HOOKS, 9443, "capi-system", {}, False),
+        (HOOKS, 9443, "team", API_CORE, False),
+        (HOOKS, 9443, "knative-eventing", {}, False),
+    ],
+)
+def test_who_may_post(
+    client: Client, to: Mapping[str, str], port: int, namespace: str, labels: Mapping[str, str], allowed: bool
+) -> None:
+    """The policies as the server has them, read by the rules of NetworkPolicy."""
+    objects = [*manifests(), *documents(PROJECT / "infra/hooks/cluster-hooks.yaml")]
+    apply(client, next(obj for obj in objects if obj["kind"] == "Namespace"))
+    policies = [apply(client, obj)["spec"] for obj in objects if obj["kind"] == "NetworkPolicy"]
+    of_namespace = {"kubernetes.io/metadata.name": namespace}
+
+    def has(selector: Object | None, found: Mapping[str, str]) -> bool:
+        assert selector is None or set(selector) <= {"matchLabels"}
+        return dig(selector, "matchLabels", {}).items() <= found.items()
+
+    def lets_in(peer: Object) -> bool:
+        here = "namespaceSelector" in peer or namespace == "capi-functions"
+        return here and has(peer.get("namespaceSelector"), of_namespace) and has(peer.get("podSelector"), labels)
+
+    selecting = [policy for policy in policies if has(policy["podSelector"], to)]
+    assert selecting
+    assert all(policy["policyTypes"] == ["Ingress"] for policy in selecting)
+    rules = [rule for policy in selecting for rule in policy["ingress"]]
+    ports = [rule for rule in rules if {"protocol": "TCP", "port": port} in rule["ports"]]
+    assert any(lets_in(peer) for rule in ports for peer in rule["from"]) == allowed
