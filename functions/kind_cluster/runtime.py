@@ -100,10 +100,18 @@ class Local:
 
 
 def from_env(env: Mapping[str, str] = os.environ) -> Runtime:
-    """The runtime that `KIND_RUNTIME` names (`local`); `CAPI_FUNCTIONS_DATA` is where its instances live."""
-    name = env.get("KIND_RUNTIME", "local")
-    if name != "local":
-        raise RuntimeProblem(f"KIND_RUNTIME={name}: only the runtime 'local' is built in so far")
+    """The runtime that `KIND_RUNTIME` names (`local`); `CAPI_FUNCTIONS_DATA` is where its instances live.
+
+    In a pod none is the default: what it starts would end with the pod, and nobody else would reach it.
+    """
+    name = env.get("KIND_RUNTIME", "")
+    if not name and env.get("KUBERNETES_SERVICE_HOST"):
+        raise RuntimeProblem(
+            "the control plane of a KINDCluster is processes of one machine, which a pod cannot have: "
+            "have the Cluster refer to the infrastructure object of a provider, or use `capi-functions up` on a machine"
+        )
+    if name not in ("", "local"):
+        raise RuntimeProblem(f"KIND_RUNTIME={name}: the only runtime is 'local'")
     owner = env.get("CAPI_FUNCTIONS_OWNER", "")
     data = Path(env.get("CAPI_FUNCTIONS_DATA") or Path.home() / ".capi-functions")
     return Local(data / "clusters", int(owner) if owner.isdigit() else None)

@@ -148,6 +148,15 @@ def test_killed_instance_comes_back_with_the_same_identity(world: World) -> None
     assert connect.workload(base64.b64decode(config["data"]["config"])).text("/readyz")
 
 
+def test_in_a_pod_the_advice_is_another_infrastructure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    world.create(with_cluster=False)
+    world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))
+    message = world.kind()["status"]["failureMessage"]
+    assert "have the Cluster refer to the infrastructure object of a provider" in message
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+
+
 def test_unknown_runtime_is_a_state_not_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIND_RUNTIME", "bogus")
     world.create(with_cluster=False)

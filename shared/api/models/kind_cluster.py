@@ -18,11 +18,11 @@ class Endpoint(Model):
 
 class KINDClusterSpec(Model):
     cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
-    """The name that the cluster gets in kind."""
+    """The name of the cluster; its kubeconfig is in the Secret `<clusterName>-config`."""
     kubernetes_version: str = Field("1.21", pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
     """A minor version, 1.14 or later, that is asked for. The runtime `local` has one only, and runs that."""
-    runtime: Literal["local", "kind"] | None = None
-    """`kind` for a cluster in containers, `local` for a control plane of plain processes."""
+    runtime: Literal["local"] | None = None
+    """`local`, the only one there is: a control plane of plain processes on the machine that the functions run on."""
     control_plane_endpoint: Endpoint | None = None
     """Where the API server is; filled in once that is known."""
 
@@ -50,7 +50,7 @@ class KINDClusterStatus(Model):
 
 
 class KINDCluster(Model):
-    """A cluster made by kind or of local processes."""
+    """A workload cluster on the machine that the functions run on: a control plane of local processes."""
 
     spec: KINDClusterSpec
     status: KINDClusterStatus | None = None
