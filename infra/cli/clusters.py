@@ -36,7 +36,8 @@ Release = Annotated[
     typer.Option(help="Tag or folder of the release (default: that of the Cluster's class).", show_default=False),
 ]
 ExitCode = Annotated[
-    bool, typer.Option("--exit-code", help="Exit with 3 if it would change something, 4 if it would not get through.")
+    bool,
+    typer.Option("--exit-code", help="Exit with 3 if it would change something. 4, that it would fail, needs none."),
 ]
 
 
@@ -98,8 +99,7 @@ def plan(
         else:
             for line in plan_text.lines(forecast):
                 out.print(line)
-    if exit_code:
-        raise typer.Exit(forecast.exit_code)
+    raise typer.Exit(forecast.exit_code if exit_code or forecast.obstructed else 0)
 
 
 def describe_cluster(

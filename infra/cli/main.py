@@ -1,7 +1,7 @@
 """`capi-functions`: the commands, their options, and what they print.
 
 Exit codes: 0 done and verified, 1 it did not work (the last line says why and what to do), 2 wrong usage,
-130 interrupted.
+3 something would change (with --exit-code), 4 it would not get through, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..kube import Object
+from ..kube import Object, dig
 
 
 class _Mark:
@@ -48,9 +49,11 @@ class Field:
 def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[Field, ...]:
     """The fields in which `other` differs from `live`; unless it is `whole`, only those that it has.
 
-    Of a Secret the paths only.
+    Of two answers of a server only what a manager owns counts, by their `managedFields`: what the server sets by
+    itself, such as a port that it allocates, is another one in each dry run. Of a Secret the paths only.
     """
-    fields = _mappings(live, other, "", (), whole)
+    owned = _Owned.by_managers(live, other) if whole else _ALL
+    fields = _mappings(live, other, "", (), whole, owned)
     if live.get("kind") == "Secret" and live.get("apiVersion") == "v1":
         fields = [Field(field.path, _withheld(field.old), _withheld(field.new)) for field in fields]
     return tuple(fields)
@@ -60,38 +63,87 @@ def _withheld(value: Any) -> Any:
     return value if value is ABSENT else WITHHELD
 
 
+@dataclass(frozen=True)
+class _Owned:
+    """What managers own from some field on downwards: parts of their `fieldsV1`, and `whole` where one owns it all."""
+
+    parts: tuple[Mapping[str, Any], ...] = ()
+    whole: bool = False
+
+    @classmethod
+    def by_managers(cls, *objects: Object) -> _Owned:
+        """What anybody owns of these objects; everything where they do not say."""
+        entries = [entry for obj in objects for entry in dig(obj, "metadata.managedFields", [])]
+        fields = [entry["fieldsV1"] for entry in entries if isinstance(entry, Mapping) and "fieldsV1" in entry]
+        return cls(tuple(fields)) if fields else _ALL
+
+    def __bool__(self) -> bool:
+        return self.whole or bool(self.parts)
+
+    def field(self, name: str) -> _Owned:
+        return self._below(lambda key: key == f"f:{name}")
+
+    def item(self, *items: Any) -> _Owned:
+        """An item of a list, in the forms that it has."""
+        return self._below(lambda key: key.startswith("k:") and any(_has(item, json.loads(key[2:])) for item in items))
+
+    def _below(self, match: Callable[[str], bool]) -> _Owned:
+        found = tuple(part for parts in self.parts for key, part in parts.items() if match(key))
+        return _Owned(found, self.whole or not all(found))
+
+
+_ALL: Final = _Owned(whole=True)
+
+
+def _has(item: Any, key: Mapping[str, Any]) -> bool:
+    return isinstance(item, Mapping) and all(item.get(name) == value for name, value in key.items())
+
+
 def _mappings(
-    old: Mapping[str, Any], new: Mapping[str, Any], path: str, at: tuple[str, ...], whole: bool
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str, at: tuple[str, ...], whole: bool, owned: _Owned
 ) -> list[Field]:
     found: list[Field] = []
     for name in {**old, **new} if whole else new:
         below = (*at, str(name))
         if below not in _BOOKKEEPING:
             where = f"{path}.{name}" if path else str(name)
-            found += _values(old.get(name, ABSENT), new.get(name, ABSENT), where, below, whole)
+            one, other = old.get(name, ABSENT), new.get(name, ABSENT)
+            found += _values(one, other, where, below, whole, owned.field(name))
     return found
 
 
-def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool) -> list[Field]:
+def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, owned: _Owned) -> list[Field]:
+    if not owned or (not whole and old is ABSENT and new is None):  # in what is asked for null is as good as nothing
+        return []
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return _mappings(old, new, path, at, whole)
+        return _mappings(old, new, path, at, whole, owned)
     if isinstance(old, list) and isinstance(new, list) and old != new:
-        return _lists(old, new, path, at, whole) or [Field(path, old, new)]
+        found = _lists(old, new, path, at, whole, owned)
+        return [Field(path, old, new)] if found is None else found
     return [] if type(old) is type(new) and old == new else [Field(path, old, new)]
 
 
-def _lists(old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool) -> list[Field]:
-    """Items of the same name or, in lists of one length, of the same place; empty where that tells nothing."""
+def _lists(
+    old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool, owned: _Owned
+) -> list[Field] | None:
+    """Items of the same name or, in lists of one length, of the same place; None where that tells nothing."""
     mine, theirs = _by_name(old), _by_name(new)
     if mine is not None and theirs is not None:
+        if mine.keys() == theirs.keys() and list(mine) != list(theirs):
+            return None
         pairs = [
             (f'{path}[name="{name}"]', mine.get(name, ABSENT), theirs.get(name, ABSENT)) for name in {**mine, **theirs}
         ]
     elif len(old) == len(new) and all(isinstance(item, Mapping) for item in (*old, *new)):
         pairs = [(f"{path}[{index}]", one, other) for index, (one, other) in enumerate(zip(old, new, strict=True))]
     else:
-        return []
-    return [field for where, one, other in pairs for field in _values(one, other, where, (*at, "[]"), whole)]
+        return None
+    below = (*at, "[]")
+    return [
+        field
+        for where, one, other in pairs
+        for field in _values(one, other, where, below, whole, owned.item(one, other))
+    ]
 
 
 def _by_name(items: Sequence[Any]) -> dict[str, Any] | None:

@@ -43,7 +43,8 @@ from tests.support.providers_made import provider
         (INFRASTRUCTURE, "docker:v1.14.0", "docker-infrastructure-system", "v1.14.0"),
         (INFRASTRUCTURE, "docker:1.14.0-rc.1", "docker-infrastructure-system", "v1.14.0-rc.1"),
         (INFRASTRUCTURE, "docker::v1.14.0", "docker-infrastructure-system", "v1.14.0"),
-        (INFRASTRUCTURE, "docker:v1", "v1", ""),
+        (INFRASTRUCTURE, "docker:v1:v1.14.0", "v1", "v1.14.0"),
+        (INFRASTRUCTURE, "vsphere:vsphere-system", "vsphere-system", ""),
         (IPAM, "in-cluster", "in-cluster-ipam-system", ""),
         (RUNTIME_EXTENSION, "nutanix", "nutanix-runtime-extension-system", ""),
         (ADDON, "helm:caaph-system:v0.4.0-alpha.1", "caaph-system", "v0.4.0-alpha.1"),
@@ -54,7 +55,26 @@ def test_name_namespace_and_version(kind: ProviderKind, text: str, namespace: st
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":", "a:", ":a", "a:b:", "a:b:c:d", "a:b:c", "A", "a_b", "a:B", "a b", "-a", "a\n"]
+    "text",
+    [
+        "docker:vfoo",
+        "docker:v1",
+        "docker:1",
+        "docker:v1-14",
+        "",
+        ":",
+        "a:",
+        ":a",
+        "a:b:",
+        "a:b:c:d",
+        "a:b:c",
+        "A",
+        "a_b",
+        "a:B",
+        "a b",
+        "-a",
+        "a\n",
+    ],
 )
 def test_what_names_no_provider(text: str) -> None:
     with pytest.raises(Failure, match="--infrastructure "):

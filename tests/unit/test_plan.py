@@ -67,8 +67,8 @@ def test_fields(old: Any, new: Any, expected: list[Field]) -> None:
 
 
 def test_bookkeeping_is_no_difference() -> None:
-    mine = {"name": "a", "uid": "1", "resourceVersion": "1", "generation": 1, "managedFields": [1]}
-    theirs = {"name": "a", "uid": "1", "resourceVersion": "2", "generation": 2, "managedFields": [2]}
+    mine = {"name": "a", "uid": "1", "resourceVersion": "1", "generation": 1, "managedFields": []}
+    theirs = {"name": "a", "uid": "1", "resourceVersion": "2", "generation": 2, "managedFields": [{"time": "1"}]}
     assert compare(obj(metadata=mine, status={"a": 1}), obj(metadata=theirs, status={"a": 2})) == ()
     labelled = compare(obj(metadata=mine), obj(metadata={**theirs, "labels": {"a.b/c": "1"}}))
     assert labelled == (Field("metadata.labels", ABSENT, {"a.b/c": "1"}),)
@@ -76,6 +76,42 @@ def test_bookkeeping_is_no_difference() -> None:
 
 def test_only_what_is_asked_for() -> None:
     assert compare(obj(spec={"a": 1, "defaulted": 2}), obj(spec={"a": 2}), whole=False) == (Field("spec.a", 1, 2),)
+
+
+ASKED = {
+    "f:spec": {
+        "f:type": {},
+        "f:atomic": {},
+        "f:selector": {".": {}, "f:a": {}},
+        "f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}},
+    }
+}
+LIVE = {"type": "A", "address": "10.0.0.1", "ports": [{"port": 80, "protocol": "TCP"}], "selector": {"a": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        pytest.param({"type": "B", "address": "10.0.0.2"}, ["spec.type"], id="an address that is allocated"),
+        pytest.param({"address": ABSENT, "policy": "x"}, [], id="fields that come and go by themselves"),
+        pytest.param({"ports": [{"port": 80, "protocol": "TCP", "nodePort": 3}]}, [], id="in an item of a list"),
+        pytest.param({"ports": [{"port": 81, "protocol": "TCP"}]}, ["spec.ports[0].port"], id="a field of an item"),
+        pytest.param({"selector": {"a": "2", "b": "2"}}, ["spec.selector.a"], id="in a mapping"),
+        pytest.param({"selector": ABSENT}, ["spec.selector"], id="a mapping that goes"),
+        pytest.param({"atomic": {"a": {"b": 1}}}, ["spec.atomic"], id="what is owned as a whole"),
+    ],
+)
+def test_what_the_server_sets_by_itself_is_no_difference(other: dict[str, Any], expected: list[str]) -> None:
+    managed = {"name": "a", "managedFields": [{"manager": "any", "fieldsV1": ASKED}]}
+    spec = {name: value for name, value in {**LIVE, **other}.items() if value is not ABSENT}
+    fields = compare(obj(metadata=managed, spec=LIVE), obj(metadata=managed, spec=spec))
+    assert [field.path for field in fields] == expected
+
+
+def test_asking_for_null_or_less_than_there_is_asks_for_nothing() -> None:
+    live = obj(spec={"ports": [{"port": 1, "protocol": "TCP"}], "named": [{"name": "a", "defaulted": 1}]})
+    asked = obj(spec={"ports": [{"port": 1}], "named": [{"name": "a"}], "time": None})
+    assert compare(live, asked, whole=False) == ()
 
 
 def test_of_a_secret_the_paths_only() -> None:

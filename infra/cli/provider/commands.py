@@ -167,8 +167,8 @@ def plan(
                 out.print(line)
         if as_json:
             typer.echo(json.dumps([outlook.dump() for outlook in outlooks], indent=2))
-    if exit_code:
-        raise typer.Exit(max((outlook.exit_code for outlook in outlooks), default=0))
+    told = [outlook.exit_code for outlook in outlooks if exit_code or outlook.obstructed]
+    raise typer.Exit(max(told, default=0))
 
 
 def _check_version(version: str) -> None:

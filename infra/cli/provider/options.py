@@ -39,7 +39,8 @@ Wait = Annotated[
 Timeout = Annotated[float, typer.Option(help="Seconds to wait.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the manifests instead.")]
 ExitCode = Annotated[
-    bool, typer.Option("--exit-code", help="Exit with 3 if it would change something, 4 if it would not get through.")
+    bool,
+    typer.Option("--exit-code", help="Exit with 3 if it would change something. 4, that it would fail, needs none."),
 ]
 ConfigSecret = Annotated[str, typer.Option(help="Secret with variables and credentials: name[:namespace].")]
 

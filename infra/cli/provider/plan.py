@@ -49,9 +49,14 @@ class Outlook:
         return totals(self.changes)
 
     @property
+    def obstructed(self) -> bool:
+        """Whether the version would not get through."""
+        return bool(self.obstacle or self.counts["refuse"] or self.counts["unknown"])
+
+    @property
     def exit_code(self) -> int:
         """0 where nothing would change, 3 where something would, 4 where it would not get through."""
-        if self.obstacle or self.counts["refuse"] or self.counts["unknown"]:
+        if self.obstructed:
             return 4
         return 3 if any(change.changes for change in self.changes) else 0
 

@@ -21,6 +21,8 @@ _KUBEADM = "kubeadm"
 _FORM = "name, name:version, name:namespace or name:namespace:version"
 _LIKE_VERSION = re.compile(r"v?[0-9]+\.[^:]*")
 """No namespace has a dot."""
+_MEANT_AS_VERSION = re.compile(r"v[^-]*|v?[0-9].*")
+"""As the only thing after the name. A mistyped version is not to become a namespace."""
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -89,11 +91,12 @@ def parse(kind: ProviderKind, text: str) -> Wanted:
     name, *rest = parts
     if len(rest) == 2 and _LIKE_VERSION.fullmatch(rest[0]):
         raise Failure(f"{where}: the namespace comes before the version, as in {name}:{rest[1]}:{rest[0]}")
-    if len(rest) == 1 and _LIKE_VERSION.fullmatch(rest[0]):
+    if alone := len(rest) == 1 and _MEANT_AS_VERSION.fullmatch(rest[0]) is not None:
         rest.insert(0, "")
     namespace, version = (*rest, "", "")[:2]
     if version and versions.try_parse(version) is None:
-        raise Failure(f"{where}: {version!r} is no version such as v1.2.3; want {_FORM}")
+        hint = f"; for namespace {version} name the version, too" if alone else ""
+        raise Failure(f"{where}: {version!r} is no version such as v1.2.3{hint}; want {_FORM}")
     namespace = namespace or default_namespace(kind, name)
     if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
         raise Failure(f"{where}: names have lower-case letters, digits and dashes; want {_FORM}")
