@@ -22,7 +22,7 @@ from shared.event import Change, Event, change_event
 from shared.kube import ApiError, Client, Gone, Key, NotFound, Object, Resource, dig, key_of
 from shared.kube.client import METADATA, METADATA_LIST
 from shared.kube.crds import CRD
-from shared.triggers import Triggers, Watch
+from shared.triggers import Naming, Triggers, Watch
 
 log = logging.getLogger("capi-functions.events")
 
@@ -78,6 +78,55 @@ def feeds(triggers: Iterable[Triggers]) -> list[Feed]:
     return [Feed(*what, tuple(functions)) for what, functions in wanted.items()]
 
 
+class _Names:
+    """Which objects the objects of some kinds name, as far as these kinds are watched. Shared by all streams."""
+
+    def __init__(self, watched: Iterable[Feed]) -> None:
+        watched = list(watched)
+        self._lock = threading.Lock()
+        self._named: dict[Naming, dict[Key, frozenset[Key] | None]] = {}
+        """For each naming object what it names; None where that cannot be told."""
+        whole = {feed.resource for feed in watched if self._is_whole(feed)}
+        for _, watch in (wanted for feed in watched for wanted in feed.wanted):
+            self._named |= {naming: {} for naming in watch.named_by if naming.resource in whole}
+
+    @staticmethod
+    def _is_whole(feed: Feed) -> bool:
+        """Whether it brings every object of the kind, with its content."""
+        return not feed.selector and not feed.metadata_only
+
+    def learn(self, feed: Feed, obj: Object) -> None:
+        """Called with each state of an object before anybody is told of it."""
+        for naming, named in self._named.items():
+            if naming.resource != feed.resource or not self._is_whole(feed):
+                continue
+            try:
+                names = frozenset(naming.names(obj))
+            except Exception:  # an object that the declaration cannot take must not end the watch
+                log.exception("what %s %s names cannot be told", feed, key_of(obj))
+                names = None
+            with self._lock:
+                named[key_of(obj)] = names
+
+    def forget(self, feed: Feed, key: Key) -> None:
+        with self._lock:
+            for naming, named in self._named.items():
+                if naming.resource == feed.resource:
+                    named.pop(key, None)
+
+    def concerns(self, watch: Watch, key: Key) -> bool:
+        """Whether something names this object, or may."""
+        if not watch.named_by:
+            return True
+        either = {key, Key(key.namespace, "")}
+        with self._lock:
+            return any(
+                naming not in self._named
+                or any(names is None or not names.isdisjoint(either) for names in self._named[naming].values())
+                for naming in watch.named_by
+            )
+
+
 class Watcher:
     """Tells `sink` of the changes that `triggers` declare, from one thread per feed.
 
@@ -95,11 +144,12 @@ class Watcher:
         namespace: str = "",
     ) -> None:
         self._stop = threading.Event()
+        watched = feeds(triggers.values())
+        names = _Names(watched)
         definitions = Feed(CRD, "", True, (("", Watch(CRD, changes=("add", "update"), reference=True)),))
-        self._definitions = _Stream(client, definitions, self._defined, self._stop, resync, "")
+        self._definitions = _Stream(client, definitions, self._defined, self._stop, resync, "", names)
         self._streams = [
-            _Stream(client, feed, sink, self._stop, resync, namespace, self._undefined)
-            for feed in feeds(triggers.values())
+            _Stream(client, feed, sink, self._stop, resync, namespace, names, self._undefined) for feed in watched
         ]
         self._starting = threading.Lock()
 
@@ -155,6 +205,7 @@ class _Stream:
         stop: threading.Event,
         resync: float,
         namespace: str,
+        names: _Names,
         undefined: Callable[[], bool] = lambda: False,
     ) -> None:
         self.resource = feed.resource
@@ -166,6 +217,7 @@ class _Stream:
         self._stop = stop
         self._resync = resync
         self._namespace = namespace
+        self._names = names
         self._seen: dict[Key, _Seen] = {}
         self._next_resync = 0.0
         self._failures = 0
@@ -297,16 +349,17 @@ class _Stream:
     def _tell_state(self, obj: Object, *, resync: bool = False) -> None:
         self._name(obj)
         key = key_of(obj)
+        self._names.learn(self._feed, obj)
         seen, new = self._seen.get(key), self._digest(obj)
         if seen is not None and seen.uid != new.uid:  # deleted and made again while nobody watched
             self._tell_vanished({key})
             seen = None
         if seen is None:
             self._seen[key] = new
-            self._tell("add", obj, self._concerned("add"))
+            self._tell("add", obj, self._concerned("add", key))
         elif resync:
             self._seen[key] = new
-            self._tell("update", obj, self._concerned("update"), resync=True)
+            self._tell("update", obj, self._concerned("update", key), resync=True)
         elif seen.version != new.version:
             self._seen[key] = new
             changed = {
@@ -314,20 +367,24 @@ class _Stream:
                 for (name, _), before, after in zip(self._feed.wanted, seen.hashes, new.hashes, strict=True)
                 if before != after
             }
-            self._tell("update", obj, [name for name in self._concerned("update") if name in changed])
+            self._tell("update", obj, [name for name in self._concerned("update", key) if name in changed])
 
     def _tell_deletion(self, obj: Object) -> None:
         self._name(obj)
-        self._seen.pop(key_of(obj), None)
-        self._tell("delete", obj, self._concerned("delete"))
+        key = key_of(obj)
+        self._seen.pop(key, None)
+        self._names.forget(self._feed, key)
+        self._tell("delete", obj, self._concerned("delete", key))
 
     def _tell_vanished(self, keys: Collection[Key]) -> None:
         """Tells of deletions that were not seen, with what is still known of the objects."""
         for key in keys:
             self._tell_deletion({"metadata": self._seen[key].metadata})
 
-    def _concerned(self, change: Change) -> list[str]:
-        return [name for name, watch in self._feed.wanted if change in watch.changes]
+    def _concerned(self, change: Change, key: Key) -> list[str]:
+        return [
+            name for name, watch in self._feed.wanted if change in watch.changes and self._names.concerns(watch, key)
+        ]
 
     def _tell(self, change: Change, obj: Object, functions: Collection[str], *, resync: bool = False) -> None:
         if not functions:

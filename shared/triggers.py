@@ -6,7 +6,7 @@ Light on purpose: the forwarder and the generator read declarations without load
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +34,15 @@ ANNOTATIONS = "metadata.annotations"
 
 
 @dataclass(frozen=True)
+class Naming:
+    """A kind whose objects name objects of another kind: `names` returns which. An empty name stands for each object
+    of the namespace."""
+
+    resource: Resource
+    names: Callable[[Mapping[str, Any]], Iterable[Key]]
+
+
+@dataclass(frozen=True)
 class Watch:
     """One kind whose changes concern a function.
 
@@ -43,6 +52,10 @@ class Watch:
     is how Secrets are watched without their values travelling. `fields` are the dotted paths that matter; an update
     that touches none of them is not forwarded (empty: every update is). Of annotations, those in `own` do not matter:
     the functions write them themselves. `digest` is what must differ where less matters than the whole `fields`.
+
+    With `named_by`, only objects matter that some object of these kinds names. A forwarder that watches these kinds
+    holds the others back. A broker cannot, and a change that comes before the naming object is known is held back too:
+    the function whose object names it reads it when that object comes.
     """
 
     resource: Resource
@@ -53,6 +66,7 @@ class Watch:
     selector: str = ""
     own: tuple[str, ...] = ()
     digest: Callable[[Mapping[str, Any]], object] | None = None
+    named_by: tuple[Naming, ...] = ()
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """What must differ for an update to matter; comparable with ==."""

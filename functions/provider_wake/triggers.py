@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL
+from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL, additional_manifests, config_secret
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import REFERENCE
-from shared.kube import Key, key_of
+from shared.kube import Key, dig, key_of
 from shared.providers.peers import works
-from shared.triggers import Rule, Triggers, Watch
+from shared.triggers import Naming, Rule, Triggers, Watch
 
 
 def working(core: Mapping[str, Any]) -> Key | None:
     """A core provider that others need not wait for any more, or may be one: a bare reference does not tell."""
     return key_of(core) if "spec" not in core or works(core) else None
 
+
+def secrets(provider: Mapping[str, Any]) -> Iterable[Key]:
+    """The Secret that the provider names."""
+    return filter(None, [config_secret(provider)])
+
+
+def config_maps(provider: Mapping[str, Any]) -> Iterable[Key]:
+    """The ConfigMaps that the provider names or may select."""
+    selected = dig(provider, "spec.fetchConfig.selector") is not None
+    return filter(None, [additional_manifests(provider), Key(key_of(provider).namespace, "") if selected else None])
+
+
+_NAMES_SECRETS = tuple(Naming(kind.resource, secrets) for kind in KINDS)
+_NAMES_CONFIG_MAPS = tuple(Naming(kind.resource, config_maps) for kind in KINDS)
 
 # What belongs to a Cluster is none of a provider's, nor is what providers have brought themselves.
 _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
@@ -26,8 +40,14 @@ TRIGGERS = Triggers(
     name="provider_wake",
     watches=(
         Watch(CORE.resource, key=working, fields=("status.conditions",), digest=works, changes=("add", "update")),
-        Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS),
-        Watch(CONFIG_MAP, changes=("add", "update"), reference=True, selector=f"!{PROVIDER_LABEL}"),
+        Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS, named_by=_NAMES_SECRETS),
+        Watch(
+            CONFIG_MAP,
+            changes=("add", "update"),
+            reference=True,
+            selector=f"!{PROVIDER_LABEL}",
+            named_by=_NAMES_CONFIG_MAPS,
+        ),
     ),
     rules=(
         Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get", "list")),

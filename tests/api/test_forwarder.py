@@ -22,7 +22,9 @@ from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from events.replay import apply_inputs, replay
 from events.watcher import Watcher, feeds
+from functions import catalog
 from infra import control_plane
+from shared.api.provider import IPAM
 from shared.event import Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.client import METADATA_LIST
@@ -154,6 +156,42 @@ def test_values_of_secrets_are_not_even_fetched(management: Client, namespace: s
     management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
     [page] = management.pages(SECRET, namespace, accept=METADATA_LIST)
     assert "data" not in page["items"][0]
+
+
+def test_secrets_and_config_maps_that_no_provider_names_concern_nobody(management: Client, namespace: str) -> None:
+    triggers = {name: catalog.triggers()[name] for name in ("provider_preflight", "provider_wake")}
+    heard = Heard()
+
+    def provider(name: str, **spec: Any) -> None:
+        metadata = {"namespace": namespace, "name": name}
+        body = {"apiVersion": IPAM.resource.api_version, "kind": IPAM.kind, "metadata": metadata, "spec": spec}
+        management.create(IPAM.resource, body)
+        heard.waits_for("add", name)
+
+    def inputs(*names: str) -> set[tuple[str, str]]:
+        """Which of these are told of. They come in order, and the last is named by a provider."""
+        for name in names:
+            metadata = {"namespace": namespace, "name": name}
+            management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+            management.create(CONFIG_MAP, config_map(namespace, name, {}))
+        until(lambda: heard.told().count(("add", names[-1])) == 2)
+        return {(event.kind, event.name) for event, _ in heard.events if event.name in names}
+
+    with watching(management, triggers, heard, namespace=namespace):
+        provider("one", configSecret={"name": "first"}, additionalManifests={"name": "first"})
+        assert inputs("of-nobody", "first") == {("Secret", "first"), ("ConfigMap", "first")}
+        provider("two", configSecret={"name": "second"}, fetchConfig={"selector": {"matchLabels": {"a": "b"}}})
+        assert inputs("selected-perhaps", "second") == {
+            ("ConfigMap", "selected-perhaps"),
+            ("Secret", "second"),
+            ("ConfigMap", "second"),
+        }
+        for name in ("one", "two"):
+            management.delete(IPAM.resource, Key(namespace, name))
+        provider("three", configSecret={"name": "third"}, additionalManifests={"name": "third"})
+        management.patch(SECRET, Key(namespace, "first"), {"stringData": {"key": "other"}})
+        assert inputs("of-nobody-now", "third") == {("Secret", "third"), ("ConfigMap", "third")}
+        assert ("update", "first") not in heard.told()
 
 
 def test_kind_that_is_served_later(management: Client, namespace: str, caplog: pytest.LogCaptureFixture) -> None:
