@@ -34,6 +34,9 @@ number of processors; memory is what limits them. functions-framework would take
 WORKERS = 1
 """Processes. What a process keeps (connections, locks, counts) would be there once for each; replicas scale better."""
 
+MEMORY = {"addon_apply": "1Gi", "cluster_stack_release": "1Gi"}
+"""Who needs more than others: rendering has processes of its own, whose limits (`shared.sandbox`) have to fit in."""
+
 
 def name_of(function: str) -> str:
     """Of its objects."""
@@ -55,7 +58,10 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
         "args": [f"--source=functions/{function}/main.py", f"--target={function}", f"--port={PORT}"],
         "ports": [{"name": "http", "containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
-        "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}},
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "96Mi"},
+            "limits": {"memory": MEMORY.get(function, "512Mi")},
+        },
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

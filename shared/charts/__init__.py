@@ -10,7 +10,7 @@ from ..kube.resources import Object
 from .archive import folder, inspect, pack
 from .engine import NAMESPACE, RELEASE_NAME, needs_cluster_facts, render, uses_lookup
 from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
-from .lookup import LiveCluster
+from .live import LiveCluster
 from .manifests import Identity, Manifest, Wave, hooks_of, identity, waves
 from .program import find_helm, provide_helm
 from .sandboxed import parse

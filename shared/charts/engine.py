@@ -22,15 +22,15 @@ from . import sandboxed
 from .archive import inspect
 from .errors import HelmMissing, RenderError
 from .integers import guarded
-from .lookup import LiveCluster, LookupServer
+from .live import LiveCluster
 from .manifests import Manifest
 from .program import find_helm
 
 RELEASE_NAME: Final = "cluster-addon"
 NAMESPACE: Final = "kube-system"
-LIMITS: Final = Limits(cpu=20, wall=60.0, memory=512)
+LIMITS: Final = Limits(cpu=20, wall=60.0, memory=384)
 """Of one run of the helm program."""
-MOST_BYTES: Final = 64 * 2**20
+MOST_BYTES: Final = 32 * 2**20
 """Of everything that the helm program renders."""
 
 
@@ -150,6 +150,8 @@ def _by_program(
         if live is not None:
             # With an output directory the program has rendered everything before it would compare anything with the
             # cluster, and nothing is left to compare: objects of kinds that are not there yet do no harm.
+            from .lookup import LookupServer  # with an HTTP server, which few processes need
+
             server = stack.enter_context(LookupServer(live))
             kubeconfig = str(server.write_kubeconfig(directory))
             command += ["--dry-run=server", "--disable-openapi-validation"]

@@ -13,32 +13,25 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from ..kube.client import Client
-from ..kube.errors import ApiError, NotFound, Unauthorized, Unavailable
+from ..kube.errors import ApiError, NotFound, TooLarge, Unauthorized, Unavailable
 from ..kube.resources import Object, Resource
+from .live import LiveCluster
 
 MOST_LOOKUPS: Final = 500
 """Of one rendering."""
 
+MOST_SECONDS: Final = 20.0
+"""In which all lookups of one rendering have to be over: no slow cluster is to hold up the charts of others."""
+
 _VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-
-@dataclass(frozen=True)
-class LiveCluster:
-    """A cluster to look objects up in: its `version` (`v1.36.3`), and the kinds that it serves."""
-
-    client: Client
-    version: str
-    served: Mapping[tuple[str, str], Resource]
 
 
 class LookupServer:
@@ -49,6 +42,7 @@ class LookupServer:
         self._paths = _paths(live.served.values())
         self._secret = secrets.token_urlsafe(32)
         self._lock = Lock()
+        self._client = live.client.within(MOST_SECONDS)
         self._answers: dict[str, tuple[int, Object]] = {}
         self.failure: ApiError | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -127,9 +121,11 @@ class LookupServer:
 
     def _read(self, path: str, subject: str) -> tuple[int, Object]:
         try:
-            return 200, self._live.client.request("GET", path, subject=f"{subject}, which a chart looks up")
+            return 200, self._client.request("GET", path, subject=f"{subject}, which a chart looks up")
         except NotFound as error:
             return _status(404, "NotFound", error.detail)
+        except TooLarge as error:
+            return _status(400, "BadRequest", str(error))
         except (Unavailable, Unauthorized) as error:
             self.failure = error
             return _status(500, "InternalError", "the cluster does not answer")
@@ -162,11 +158,11 @@ class LookupServer:
         return Handler
 
 
-def _paths(served: Any) -> dict[tuple[str, str, str], Resource]:
+def _paths(served: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:
     return {(one.group, one.version, one.plural): one for one in served}
 
 
-def _groups(served: list[Resource]) -> Object:
+def _groups(served: Iterable[Resource]) -> Object:
     groups: dict[str, dict[str, list[Object]]] = {}
     for one in served:
         kind = {"group": one.group, "version": one.version, "kind": one.kind}
@@ -190,7 +186,7 @@ def _groups(served: list[Resource]) -> Object:
     }
 
 
-def _kinds(served: Any, group: str, version: str) -> Object:
+def _kinds(served: Iterable[Resource], group: str, version: str) -> Object:
     resources = [
         {"name": one.plural, "kind": one.kind, "namespaced": one.namespaced, "verbs": ["get", "list"]}
         for one in served

@@ -11,7 +11,7 @@ from ..sandbox import LimitExceeded, Limits
 from .errors import ManifestError, RenderError, ValuesError
 from .manifests import Manifest
 
-LIMITS: Final = Limits(cpu=10, wall=60.0, memory=192)
+LIMITS: Final = Limits(cpu=20, wall=60.0, memory=256)
 """Of one chart, values template or rendered text."""
 
 

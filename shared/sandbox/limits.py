@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import dataclass
 
@@ -25,13 +26,16 @@ def explain(returncode: int, limits: Limits, stderr: str = "") -> str:
     """Says why a process that was limited ended, as a clause for `LimitExceeded`."""
     if returncode == -signal.SIGXCPU:
         return f"used more than {limits.cpu} s of CPU time"
-    fatal = next((line for line in stderr.splitlines() if line.startswith("fatal error: ")), "")
-    if fatal and "memory" not in fatal:
-        return f"crashed its process ({fatal.removeprefix('fatal error: ')})"
-    if fatal or returncode == OUT_OF_MEMORY:
+    if returncode == OUT_OF_MEMORY or _NO_MEMORY.search(stderr):
         return f"needed more than {limits.memory} MiB of memory"
-    return f"crashed its process (exit status {returncode}), most likely for want of memory ({limits.memory} MiB)"
+    return f"crashed its process (exit status {returncode}), perhaps for want of memory ({limits.memory} MiB)"
 
 
 OUT_OF_MEMORY = 77
 """Exit status of a worker whose Python code could not allocate memory."""
+
+_NO_MEMORY = re.compile(r"out of memory|cannot allocate memory|malloc failed|pthread_create failed|memory allocation")
+"""What Go and Rust say of it at their end, and the C library between them."""
+
+CRASHED = re.compile(r"^(fatal error|runtime(/cgo)?): ", re.MULTILINE)
+"""How Go's runtime begins what it says of its own end."""

@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .limits import MIB, LimitExceeded, Limits, explain
+from .gate import GATE
+from .limits import CRASHED, MIB, LimitExceeded, Limits, explain
 
-MOST_OUTPUT = 64 * MIB
+MOST_OUTPUT = 32 * MIB
 """Bytes of each file that the program may write."""
 
 
@@ -21,6 +22,13 @@ def run(
 
     The program must read its standard input before it works: the limits are set before anything is written there.
     """
+    with GATE:
+        return _run(command, input, cwd, env, limits)
+
+
+def _run(
+    command: Sequence[str], input: str, cwd: Path, env: Mapping[str, str], limits: Limits
+) -> subprocess.CompletedProcess[str]:
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -44,7 +52,7 @@ def run(
     code = process.returncode
     if code == -signal.SIGKILL:
         code = -signal.SIGXCPU  # a program that does not heed the signal, as those in Go, is killed by the same limit
-    if code < 0 or "fatal error: " in stderr[:4096]:
+    if code < 0 or CRASHED.search(stderr[:4096]):
         raise LimitExceeded(explain(code, limits, stderr[:4096]))
     return subprocess.CompletedProcess(command, code, "", stderr)
 

@@ -11,20 +11,17 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Condition
+from threading import Lock
 from typing import Any
 
-from ..kube.errors import Unavailable
+from .gate import GATE
 from .limits import LimitExceeded, Limits, explain
 
-MOST_WORKERS = 2
-MOST_BYTES = 128 * 2**20
+MOST_BYTES = 32 * 2**20
 """Of one answer."""
-PATIENCE = 30.0
-"""Seconds that a call waits for a worker to become free."""
 
 _LENGTH = struct.Struct("!Q")
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -34,7 +31,7 @@ def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[E
     """Calls `function` (`package.module:name`) in a worker and returns what it returns, as JSON carries it.
 
     Exceptions of the types in `raises` are raised here with the same message; any other is a bug. Raises
-    `LimitExceeded`, or `Unavailable` where no worker becomes free.
+    `LimitExceeded`, or `Unavailable` where others are at work for too long.
     """
     with _POOL.worker() as worker:
         answer = worker.ask(pickle.dumps((function, arguments, limits)), limits)
@@ -114,61 +111,45 @@ class _Worker:
 
 
 class _Pool:
-    """At most `MOST_WORKERS` at a time, of which one is kept."""
+    """As many workers as there are calls at a time, of which one is kept."""
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []
-        self._busy = 0
-        self._changed = Condition()
+        self._lock = Lock()
 
-    def worker(self) -> _Lease:
-        return _Lease(self)
+    @contextmanager
+    def worker(self) -> Iterator[_Worker]:
+        """One that ends after an exception: where an answer was not read to its end, the next would begin there."""
+        with GATE:
+            worker = self._take()
+            try:
+                yield worker
+            except BaseException:
+                worker.end()
+                raise
+            self._give_back(worker)
 
-    def take(self) -> _Worker:
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._busy < MOST_WORKERS, PATIENCE):
-                raise Unavailable(f"no worker for charts and expressions was free for {PATIENCE:g} s", retry_after=5.0)
-            self._busy += 1
+    def _take(self) -> _Worker:
+        with self._lock:
             free = self._free.pop() if self._free else None
         if free is not None and free.alive:
             return free
-        try:
-            if free is not None:
-                free.end()
-            return _Worker()
-        except BaseException:
-            self.give_back(None)
-            raise
+        if free is not None:
+            free.end()
+        return _Worker()
 
-    def give_back(self, worker: _Worker | None) -> None:
-        with self._changed:
-            self._busy -= 1
-            if worker is not None and not self._free:
+    def _give_back(self, worker: _Worker) -> None:
+        with self._lock:
+            if not self._free:
                 self._free.append(worker)
-                worker = None
-            self._changed.notify()
-        if worker is not None:
-            worker.end()
+                return
+        worker.end()
 
     def close(self) -> None:
-        with self._changed:
+        with self._lock:
             free, self._free = self._free, []
         for worker in free:
             worker.end()
-
-
-class _Lease:
-    def __init__(self, pool: _Pool) -> None:
-        self._pool = pool
-
-    def __enter__(self) -> _Worker:
-        self._worker = self._pool.take()
-        return self._worker
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:  # where the answer was not read to its end, the next one would begin with its rest
-            self._worker.end()
-        self._pool.give_back(self._worker if kind is None else None)
 
 
 _POOL = _Pool()

@@ -13,7 +13,7 @@ import yaml
 
 from shared import charts
 from shared.api.resources import CLUSTER, SECRET
-from shared.charts import LiveCluster, RenderError
+from shared.charts import LiveCluster, RenderError, lookup
 from shared.charts.lookup import MOST_LOOKUPS
 from shared.kube import Client, Key, Unavailable, dig
 from shared.kube.credentials import Credentials
@@ -106,6 +106,14 @@ def test_a_cluster_that_goes_away_is_no_fault_of_the_chart(management: Client, h
     nobody = Client(Credentials("http://127.0.0.1:9"), attempts=1)
     with pytest.raises(Unavailable, match="does not answer"):
         shown('lookup "v1" "Secret" "x" "y"', LiveCluster(nobody, cluster.version, cluster.served), helm)
+
+
+def test_a_cluster_that_answers_slowly_is_not_waited_for(
+    management: Client, helm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "MOST_SECONDS", 0.0)
+    with pytest.raises(Unavailable, match="took all the time that there was"):
+        shown('lookup "v1" "Secret" "x" "y"', live(management), helm)
 
 
 def test_lookups_are_counted(management: Client, helm: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ import pytest
 
 from shared import cel, charts, sandbox
 from shared.charts import RenderError, ValuesError, engine, sandboxed
-from shared.sandbox import LimitExceeded, Limits
+from shared.kube import Unavailable
+from shared.sandbox import LimitExceeded, Limits, gate
+from shared.sandbox.limits import explain
 from tests.support.releases import chart
 
-PLENTY = Limits(cpu=30, wall=60.0, memory=256)
+PLENTY = Limits(cpu=60, wall=300.0, memory=256)
 HERE = "tests.support.work"
 LOOP = '{{ define "f" }}' + "{{ range until 1000 }}" * 3 + "{{ end }}" * 4
 GROW = '{{ define "g" }}{{ $s := "x" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}{{ end }}'
@@ -40,10 +44,10 @@ def test_results_and_known_errors_come_back() -> None:
 @pytest.mark.parametrize(
     ("function", "limits", "words"),
     [
-        ("spin", Limits(1, 60.0, 64), "used more than 1 s of CPU time"),
-        ("doze", Limits(30, 0.3, 64), "took longer than 0.3 s"),
-        ("grow", Limits(30, 60.0, 64), "needed more than 64 MiB of memory"),
-        ("crash", Limits(30, 60.0, 64), "crashed its process"),
+        ("spin", Limits(1, 300.0, 64), "used more than 1 s of CPU time"),
+        ("doze", Limits(60, 0.3, 64), "took longer than 0.3 s"),
+        ("grow", Limits(60, 300.0, 64), "needed more than 64 MiB of memory"),
+        ("crash", Limits(60, 300.0, 64), "crashed its process"),
     ],
 )
 def test_a_limit_ends_the_worker_and_the_next_call_has_a_new_one(function: str, limits: Limits, words: str) -> None:
@@ -56,7 +60,7 @@ def test_a_limit_ends_the_worker_and_the_next_call_has_a_new_one(function: str, 
 
 
 def test_limits_are_of_one_call_and_not_of_all_together() -> None:
-    limits = Limits(cpu=1, wall=60.0, memory=64)
+    limits = Limits(cpu=1, wall=300.0, memory=64)
     pids = {sandbox.call(f"{HERE}:busy", 0.4, limits=limits) for _ in range(6)}
     assert len(pids) == 1
 
@@ -88,8 +92,9 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_other_threads_go_on_while_an_expression_loops() -> None:
+def test_other_threads_go_on_while_an_expression_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """What holds the interpreter lock, holds that of the worker."""
+    monkeypatch.setattr(cel, "LIMITS", Limits(cpu=1, wall=300.0, memory=256))
     expression = "[1,2,3,4,5,6,7,8,9,0]" + ".map(a, [1,2,3,4,5,6,7,8,9,0]" * 12 + ")" * 12 + ".size() > 0"
     ticks: list[float] = []
     stop = threading.Event()
@@ -108,7 +113,7 @@ def test_other_threads_go_on_while_an_expression_loops() -> None:
 
 
 def test_a_chart_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxed, "LIMITS", Limits(cpu=1, wall=60.0, memory=192))
+    monkeypatch.setattr(sandboxed, "LIMITS", Limits(cpu=1, wall=300.0, memory=256))
     with pytest.raises(RenderError, match=r"c\.tgz: rendering used more than 1 s of CPU time"):
         charts.render(endless(), {}, name="c.tgz")
     with pytest.raises(RenderError, match=r"v\.yaml: rendering used more than 1 s"):
@@ -118,19 +123,50 @@ def test_a_chart_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_chart_that_grows_without_end_is_ended() -> None:
     data = chart("c", {"t.yaml": GROW + '{{ include "g" . }}'})
-    with pytest.raises(RenderError, match=r"c\.tgz: rendering needed more than 192 MiB of memory"):
+    with pytest.raises(RenderError, match=r"c\.tgz: rendering needed more than 256 MiB of memory"):
         charts.render(data, {}, name="c.tgz")
 
 
 def test_the_helm_program_is_ended_too(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "LIMITS", Limits(cpu=1, wall=60.0, memory=512))
+    monkeypatch.setattr(engine, "LIMITS", Limits(cpu=1, wall=300.0, memory=512))
     asks: dict[str, Any] = {"helm": lambda: helm}
     loops = LOOP + '{{ .Capabilities.KubeVersion }}{{ range until 1000 }}{{ include "f" . }}{{ end }}'
     with pytest.raises(RenderError, match=r"c\.tgz: helm used more than 1 s of CPU time"):
         charts.render(chart("c", {"t.yaml": loops}), {}, name="c.tgz", **asks)
+    monkeypatch.setattr(engine, "LIMITS", Limits(cpu=60, wall=300.0, memory=384))
     grows = GROW + '{{ .Capabilities.KubeVersion }}{{ include "g" . }}'
-    with pytest.raises(RenderError, match=r"c\.tgz: helm needed more than 512 MiB of memory"):
+    with pytest.raises(RenderError, match=r"c\.tgz: helm needed more than 384 MiB of memory"):
         charts.render(chart("c", {"t.yaml": grows}), {}, name="c.tgz", **asks)
+
+
+def test_work_that_waits_for_others_too_long_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "PATIENCE", 0.01)
+    with gate.GATE, gate.GATE, pytest.raises(Unavailable, match="other charts and expressions"):
+        sandbox.call(f"{HERE}:pid", limits=PLENTY)
+    assert sandbox.call(f"{HERE}:pid", limits=PLENTY)
+
+
+def test_calls_at_the_same_time_have_workers_of_their_own() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        pids = list(pool.map(lambda _: sandbox.call(f"{HERE}:busy", 0.2, limits=PLENTY), range(8)))
+    assert len(pids) == 8
+    alive = [pid for pid in set(pids) if _runs(pid)]
+    assert len(alive) == 1, "one worker is kept"
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "words"),
+    [
+        (2, "fatal error: runtime: out of memory\n\ngoroutine 1", "needed more than 64 MiB of memory"),
+        (2, "runtime/cgo: pthread_create failed: Resource temporarily unavailable", "needed more than 64 MiB"),
+        (-6, "memory allocation of 8388608 bytes failed", "needed more than 64 MiB of memory"),
+        (77, "", "needed more than 64 MiB of memory"),
+        (-24, "", "used more than 3 s of CPU time"),
+        (-11, "", r"crashed its process \(exit status -11\)"),
+    ],
+)
+def test_how_an_end_is_explained(code: int, stderr: str, words: str) -> None:
+    assert re.search(words, explain(code, Limits(3, 1.0, 64), stderr))
 
 
 def test_nothing_is_started_before_the_first_chart() -> None:

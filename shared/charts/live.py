@@ -1,0 +1,18 @@
+"""The live cluster that a chart is rendered for, as far as charts can see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..kube.client import Client
+from ..kube.resources import Resource
+
+
+@dataclass(frozen=True)
+class LiveCluster:
+    """A cluster to look objects up in: its `version` (`v1.36.3`), and the kinds that it serves."""
+
+    client: Client
+    version: str
+    served: Mapping[tuple[str, str], Resource]
