@@ -48,6 +48,10 @@ class Case:
     goal: Target
     way: Progress = field(default_factory=Progress)
 
+    def __str__(self) -> str:
+        """As messages name it."""
+        return self.goal.class_name
+
     @property
     def resumed(self) -> bool:
         """Whether the latest rollout had the same goal."""
@@ -70,6 +74,9 @@ class Rollback(Case):
     """Back to what was applied before."""
 
     kept: Kept
+
+    def __str__(self) -> str:
+        return f"going back to {self.kept.class_name}"
 
 
 @dataclass(frozen=True, kw_only=True)

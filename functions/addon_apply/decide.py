@@ -18,7 +18,6 @@ from shared.kube import ApiError, deleting, dig
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
 from shared.workload.desired import UnknownKinds
 from shared.workload.policy import PolicyError
 from shared.workload.reach import Reached, Unreachable
@@ -27,6 +26,7 @@ from . import guards, parts, readiness, rollback, stages, whole
 from .case import Awaited, Release, Rollback, Settled
 from .observe import Observed
 from .standing import is_anothers
+from .status import AddonStatus
 from .target import unchanged
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, finalizer, waiting
 
@@ -64,56 +64,54 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     if is_anothers(addon, cluster):
         # Made anew for the Cluster that has the name now, whose uid it then carries.
         return Decision((Delete(CLUSTER_ADDON, addon),), message="this addon is of an earlier Cluster of that name")
-    verdict = Verdict(addon, now)
+    status = AddonStatus.of(addon, cluster, now)
     if cluster_api.is_paused(cluster):
-        return guards.paused(verdict)
+        return guards.paused(status)
     match observed.found:
         case None:
-            return guards.no_cluster_stack(verdict, cluster)
+            return guards.no_cluster_stack(status, cluster)
         case PolicyError() as error:
-            return guards.misconfigured(verdict, error)
+            return guards.misconfigured(status, error)
         case Settled():
-            return Decision(finalizer(addon), message="applied")
+            return Decision(finalizer(addon), status.about(), message="applied")
         case Unreachable() as problem:
-            return guards.not_reached(verdict, problem)
+            return guards.not_reached(status, problem)
         case found:
-            verdict.true("ClusterReady")
+            status.true("ClusterReady")
     match found:
         case Awaited():
-            return readiness.look(verdict, found)
+            return readiness.look(status, found)
         case Rollback():
-            return rollback.apply(verdict, found)
+            return rollback.apply(status, found)
         case MissingAssets():
-            return guards.not_downloaded(verdict, cluster, found)
+            return guards.not_downloaded(status, cluster, found)
         case Release():
-            verdict.true(missing.CONDITION)
-            return _bring_to(verdict, found)
+            status.true(missing.CONDITION)
+            return _bring_to(status, found)
 
 
-def _bring_to(verdict: Verdict, case: Release) -> Decision:
+def _bring_to(status: AddonStatus, case: Release) -> Decision:
     """The addons' own version is what decides: a new release with the same addons costs the cluster nothing."""
     if not case.resumed and unchanged(case.addon, case.goal):
-        verdict.true("HelmChartApplied")
-        effects = (*finalizer(case.addon), *parts.advance(case))
-        return Decision(effects, verdict.status(ready=True, digest=case.goal.digest), message="addons unchanged")
+        return parts.unchanged(status, case)
     if problem := case.assets.problem:
-        verdict.false(
-            "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed", problem, "Error", tell="Warning"
-        )
-        return waiting(verdict, BROKEN_RETRY, problem)
-    verdict.drop("ClusterAddonConfigValidated")
+        config, reason = "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed"
+        return _broken(status, config, reason, problem, BROKEN_RETRY)
+    templated, failed = "HelmChartTemplated", "TemplateNewClusterStackFailed"
     if case.unreadable:
-        verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", case.unreadable, "Error", tell="Warning")
-        return waiting(verdict, CLUSTER_RETRY, case.unreadable)
+        return _broken(status, templated, failed, f"{case}: {case.unreadable}", CLUSTER_RETRY)
     try:
-        return stages.step(verdict, case, case.at) if case.at else whole.apply(verdict, case)
+        return stages.step(status, case, case.at) if case.at else whole.apply(status, case)
     except charts.ChartError as error:
         # Nothing is applied or pruned: the last good state stays.
-        verdict.false("HelmChartTemplated", "TemplateNewClusterStackFailed", str(error), "Error", tell="Warning")
-        return waiting(verdict, BROKEN_RETRY, f"{case.name}: {error}")
+        return _broken(status, templated, failed, f"{case}: {error}", BROKEN_RETRY)
     except ApiError as error:
-        return guards.not_reached(verdict, Unreachable(f"the workload API server does not answer: {error}"))
+        return guards.not_reached(status, Unreachable(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:
-        verdict.false("HelmChartApplied", "FailedToApplyObjects", str(error), "Error", tell="Warning")
-        decision = waiting(verdict, PARTIAL_RETRY, str(error))
+        decision = _broken(status, "HelmChartApplied", "FailedToApplyObjects", f"{case}: {error}", PARTIAL_RETRY)
         return replace(decision, effects=(*decision.effects, Refresh(case.reach)))
+
+
+def _broken(status: AddonStatus, condition: str, reason: str, message: str, seconds: float) -> Decision:
+    status.false(condition, reason, message, "Error", tell="Warning")
+    return waiting(status, seconds, message)

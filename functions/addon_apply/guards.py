@@ -10,11 +10,11 @@ from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
 from shared.workload.policy import PolicyError
 from shared.workload.reach import Unreachable
 
 from . import generated, history
+from .status import AddonStatus
 from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, waiting
 
 
@@ -28,24 +28,26 @@ def let_go(addon: Object) -> Decision:
     return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
 
 
-def paused(verdict: Verdict) -> Decision:
+def paused(verdict: AddonStatus) -> Decision:
     verdict.false("ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", tell="Normal")
-    status = verdict.status(ready=dig(verdict.obj, "status.ready") is True)
-    return Decision(status=status, notices=tuple(verdict.notices), message="paused")
+    ready = dig(verdict.obj, "status.ready") is True and not verdict.is_new
+    return Decision(status=verdict.status(ready=ready), notices=tuple(verdict.notices), message="paused")
 
 
-def misconfigured(verdict: Verdict, error: PolicyError) -> Decision:
+def misconfigured(verdict: AddonStatus, error: PolicyError) -> Decision:
     verdict.false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", tell="Warning")
     return waiting(verdict, BROKEN_RETRY, str(error))
 
 
-def no_cluster_stack(verdict: Verdict, cluster: Object) -> Decision:
+def no_cluster_stack(verdict: AddonStatus, cluster: Object) -> Decision:
     name = cluster_api.class_name(cluster)
-    verdict.false(missing.CONDITION, "NoClusterStack", f"class {name!r} names no cluster stack", tell="Normal")
+    what = f"class {name} names no cluster stack" if name else "the Cluster has no class"
+    message = f"{what}: its addons are left as they are; a class of a cluster stack is called like local-demo-1-36-v1"
+    verdict.false(missing.CONDITION, "NoClusterStack", message, "Warning", tell="Warning")
     return Decision(status=verdict.status(ready=False), notices=tuple(verdict.notices))
 
 
-def not_reached(verdict: Verdict, problem: Unreachable) -> Decision:
+def not_reached(verdict: AddonStatus, problem: Unreachable) -> Decision:
     lost = verdict.is_true("ClusterReady")  # else it is how each cluster begins, and no news
     verdict.false(
         "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Warning" if lost else ""
@@ -53,7 +55,7 @@ def not_reached(verdict: Verdict, problem: Unreachable) -> Decision:
     return waiting(verdict, CLUSTER_RETRY, problem.message)
 
 
-def not_downloaded(verdict: Verdict, cluster: Object, lost: MissingAssets) -> Decision:
+def not_downloaded(verdict: AddonStatus, cluster: Object, lost: MissingAssets) -> Decision:
     if lost.failure:
         verdict.false(missing.CONDITION, lost.reason, lost.message, "Error", tell="Warning")
     else:

@@ -17,13 +17,12 @@ from typing import Any
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, rfc3339
+from shared.api.names import ROLLBACK as ROLLBACK
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import ApiError, Key, NotFound, Object, dig, key_of, owner_reference
-from shared.workload.policy import PREFIX
 
-ROLLBACK = PREFIX + "rollback-from"
 ROLLED_BACK = "RolledBack"
 """Reason of HelmChartApplied while a rollback holds."""
 

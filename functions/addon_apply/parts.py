@@ -7,27 +7,39 @@ from collections.abc import Sequence
 from shared.api.resources import CLUSTER_ADDON
 from shared.effects import Effect, Patch, changes, write_ahead
 from shared.kube import Object, dig
-from shared.runtime.verdict import Verdict
+from shared.runtime import Decision
 from shared.workload import inventory
 from shared.workload.desired import defined_by
 from shared.workload.inventory import Plan
 from shared.workload.rollout import Rollout
 
-from .case import Case
+from .case import Case, Release
+from .status import AddonStatus
+from .waits import finalizer
 
 STAGE_ANNOTATION = "ClusterAddonStage"
 
 
-def begin(verdict: Verdict, case: Case, plan: Plan) -> tuple[Effect, ...]:
+def begin(status: AddonStatus, case: Case, plan: Plan) -> tuple[Effect, ...]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
-    status = verdict.status(
+    intent = status.status(
         ready=False,
         resources=inventory.dump(inventory.intent(plan)),
         digest=case.goal.digest,
         kubernetesVersion=case.goal.told or None,
         stages=case.way.dump() or None,
     )
-    return write_ahead(CLUSTER_ADDON, case.addon, status)
+    return write_ahead(CLUSTER_ADDON, case.addon, intent)
+
+
+def unchanged(status: AddonStatus, case: Release) -> Decision:
+    """The addons of this release are those of the one before, which are applied and ready."""
+    status.true("HelmChartApplied")
+    if case.policy.wait:
+        status.true("ObjectsReady")
+    effects = (*finalizer(case.addon), *advance(case))
+    fields = {"ready": True, "digest": case.goal.digest}
+    return Decision(effects, status.status(**fields), message="addons unchanged")
 
 
 def rollout(case: Case, plan: Plan, objects: Sequence[Object], *, only_report: bool = False) -> Rollout:

@@ -9,7 +9,6 @@ from shared import metrics
 from shared.effects import Results
 from shared.kube import dig
 from shared.runtime import Decision, Notice
-from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.outcome import Incomplete, Outcome
 from shared.workload.rollout import Rollout
@@ -17,14 +16,15 @@ from shared.workload.rollout import Rollout
 from . import generated, readiness, rollback, stages, whole
 from .case import Awaited, Case, Release, Rollback
 from .observe import Observed
+from .status import AddonStatus
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
     found = observed.found
-    if observed.addon is None or not isinstance(found, (Awaited, Rollback, Release)):
+    if observed.addon is None or observed.cluster is None or not isinstance(found, (Awaited, Rollback, Release)):
         return decision
-    verdict = Verdict(observed.addon, now)
+    verdict = AddonStatus.of(observed.addon, observed.cluster, now)
     verdict.true("ClusterReady")
     if not isinstance(found, Rollback):
         verdict.true("ClusterStackReleaseDownloaded")
@@ -37,14 +37,13 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     return decision
 
 
-def _rolled_out(verdict: Verdict, case: Rollback | Release, decision: Decision, results: Results) -> Decision:
+def _rolled_out(verdict: AddonStatus, case: Rollback | Release, decision: Decision, results: Results) -> Decision:
     if isinstance(results.error, Incomplete):
         incomplete, results.error = results.error, None
         return _incomplete(verdict, case, decision, incomplete)
     outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
     if outcome is None or results.error is not None:
         return decision
-    verdict.drop("HelmChartTemplated", "HelmChartDeleted", "ClusterAddonConfigValidated", "EvaluatedCEL")
     _tell(verdict, outcome)
     if isinstance(case, Rollback):
         return rollback.applied(verdict, case, decision, outcome)
@@ -53,15 +52,15 @@ def _rolled_out(verdict: Verdict, case: Rollback | Release, decision: Decision, 
     return whole.applied(verdict, case, decision, results, outcome)
 
 
-def _incomplete(verdict: Verdict, case: Case, decision: Decision, incomplete: Incomplete) -> Decision:
+def _incomplete(verdict: AddonStatus, case: Case, decision: Decision, incomplete: Incomplete) -> Decision:
     """Some objects failed, or a wave of hooks is not over; the inventory says which."""
-    outcome, message = incomplete.outcome, str(incomplete)
+    outcome, message = incomplete.outcome, f"{case}: {incomplete}"
     _tell(verdict, outcome)
     if incomplete.waiting:
         seconds = READY_RETRY
-        verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message)
+        verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message, tell="Normal", progress=True)
         if verdict.since("HelmChartApplied") > case.policy.wait_timeout:
-            message = f"not over after {case.policy.wait_timeout:g} s: {message}"
+            message = f"{case}: not over after {case.policy.wait_timeout:g} s: {incomplete}"
             verdict.false("HelmChartApplied", "ObjectsNotReady", message, "Warning", tell="Warning")
             seconds = BROKEN_RETRY
     else:
@@ -76,7 +75,7 @@ def _incomplete(verdict: Verdict, case: Case, decision: Decision, incomplete: In
     )
 
 
-def _tell(verdict: Verdict, outcome: Outcome) -> None:
+def _tell(verdict: AddonStatus, outcome: Outcome) -> None:
     """Counts, and events for what people should hear of, whatever else came of the rollout."""
     metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
     metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))

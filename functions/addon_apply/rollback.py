@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.outcome import Outcome
 
 from . import history, parts
 from .case import Rollback
+from .status import AddonStatus
 from .waits import BROKEN_RETRY, finalizer, waiting
 
 
-def apply(verdict: Verdict, case: Rollback) -> Decision:
+def apply(verdict: AddonStatus, case: Rollback) -> Decision:
     kept = case.kept
     if kept.problem:
-        verdict.false("HelmChartApplied", "RollbackFailed", kept.problem, "Error", tell="Warning")
-        return waiting(verdict, BROKEN_RETRY, kept.problem)
+        message = f"going back from {verdict.release}: {kept.problem}"
+        verdict.false("HelmChartApplied", "RollbackFailed", message, "Error", tell="Warning")
+        return waiting(verdict, BROKEN_RETRY, message)
     plan = inventory.plan(kept.objects, case.known, resumed=case.resumed)
     verdict.false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
     begin = parts.begin(verdict, case, plan)
@@ -26,7 +27,7 @@ def apply(verdict: Verdict, case: Rollback) -> Decision:
     return Decision((*finalizer(case.addon), *begin, rollout, *parts.advance(case)))
 
 
-def applied(verdict: Verdict, case: Rollback, decision: Decision, outcome: Outcome) -> Decision:
+def applied(verdict: AddonStatus, case: Rollback, decision: Decision, outcome: Outcome) -> Decision:
     message = (
         f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {history.ROLLBACK} "
         "or give the Cluster another class to go on"

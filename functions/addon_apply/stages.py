@@ -7,31 +7,30 @@ from dataclasses import replace
 from shared import charts
 from shared.cel import ExpressionError, NotYet, evaluate
 from shared.runtime import Decision, Notice
-from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.outcome import Outcome
 from shared.workload.reach import Unreachable
 
 from . import parts, rendering
 from .case import Release
+from .status import AddonStatus
 from .target import AFTER, BEFORE, DONE, WORKING, Position
 from .waits import CONDITION_RETRY, finalizer, waiting
 
 
-def step(verdict: Verdict, case: Release, at: Position) -> Decision:
+def step(verdict: AddonStatus, case: Release, at: Position) -> Decision:
     obstacle = _obstacle(verdict, case, at)
     if obstacle:
         way = case.way.moved(AFTER if at.phase == AFTER else BEFORE, verdict.now)
         return waiting(verdict, CONDITION_RETRY, obstacle, stages=way.dump(), digest=case.goal.digest)
-    verdict.drop("EvaluatedCEL")
     if at.phase == AFTER:
         way = case.way.moved(DONE, verdict.now)
         status = verdict.status(ready=False, stages=way.dump())
-        return Decision(status=status, proceed=True, message=f"stage {at.stage.name} is done")
+        return Decision(status=status, proceed=True, message=f"{case}: stage {at.stage.name} is done")
     return _work(verdict, replace(case, way=case.way.moved(WORKING, verdict.now)), at)
 
 
-def _work(verdict: Verdict, case: Release, at: Position) -> Decision:
+def _work(verdict: AddonStatus, case: Release, at: Position) -> Decision:
     name = at.stage.name
     objects, keep = rendering.of_stage(verdict, case, at.stage)
     if at.stage.action == "delete":
@@ -39,32 +38,33 @@ def _work(verdict: Verdict, case: Release, at: Position) -> Decision:
     else:
         stages = {charts.identity(obj): name for obj in objects}
         plan = inventory.plan(objects, case.known, resumed=case.resumed, stages=stages, prune=False)
-    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"stage {name} of {case.name}")
+    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"{case}: stage {name}")
     begin = parts.begin(verdict, case, plan)
     return Decision((*finalizer(case.addon), *keep, *begin, parts.rollout(case, plan, objects)))
 
 
-def worked(verdict: Verdict, case: Release, at: Position, decision: Decision, outcome: Outcome) -> Decision:
+def worked(verdict: AddonStatus, case: Release, at: Position, decision: Decision, outcome: Outcome) -> Decision:
     """The stage's chart is applied or deleted; what may be left of it is its second condition."""
     way = case.way.moved(AFTER if at.stage.after else DONE, verdict.now)
     word = "deleted" if at.stage.action == "delete" else "applied"
-    message = f"{case.name}: stage {at.stage.name} {word}"
+    message = f"{case}: stage {at.stage.name} {word}"
     verdict.notices.append(Notice("StageDone", message))
     verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message)
     status = verdict.status(ready=False, resources=inventory.dump(outcome.entries), stages=way.dump())
     return replace(decision, status=status, notices=tuple(verdict.notices), proceed=True, message=message)
 
 
-def _obstacle(verdict: Verdict, case: Release, at: Position) -> str:
+def _obstacle(verdict: AddonStatus, case: Release, at: Position) -> str:
     """Why the stage cannot go on, also as a condition; empty where its condition is true, or it has none now."""
     condition = at.condition
     if condition is None:
         return ""
     which = "Post" if at.phase == AFTER else "Pre"
-    reason, stage = f"FailedToEvaluate{which}Condition", f"stage {at.stage.name}"
+    reason, stage = f"FailedToEvaluate{which}Condition", f"{case}: stage {at.stage.name}"
     if isinstance(case.bound, Unreachable):
-        verdict.false("EvaluatedCEL", reason, f"{stage}: {case.bound.message}", tell="Warning")
-        return case.bound.message
+        message = f"{stage}: {case.bound.message}"
+        verdict.false("EvaluatedCEL", reason, message, tell="Warning")
+        return message
     missing = [str(one) for one in condition.objects if case.bound.get(one.key) is None]
     try:
         if missing:

@@ -8,7 +8,8 @@ from shared.effects import Effect, ensure_finalizer
 from shared.event import Event
 from shared.kube import Object
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
+
+from .status import AddonStatus
 
 # Seconds until the next look.
 CLUSTER_RETRY = 10.0
@@ -21,7 +22,7 @@ BROKEN_RETRY = 60.0
 
 
 def waiting(
-    verdict: Verdict, seconds: float, message: str, *, reply: Event | None = None, **fields: object
+    verdict: AddonStatus, seconds: float, message: str, *, reply: Event | None = None, **fields: object
 ) -> Decision:
     """To look again after so many seconds; `fields` go into the status."""
     return Decision(

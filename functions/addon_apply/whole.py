@@ -10,16 +10,16 @@ from dataclasses import replace
 from shared import charts
 from shared.effects import Effect, Results
 from shared.runtime import Decision, Notice
-from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.outcome import Outcome
 
 from . import history, parts, readiness, rendering
 from .case import Release
+from .status import AddonStatus
 from .waits import finalizer
 
 
-def apply(verdict: Verdict, case: Release) -> Decision:
+def apply(verdict: AddonStatus, case: Release) -> Decision:
     rendered, keep = rendering.of_all(verdict, case)
     objects = [obj for _, part in rendered for obj in part]
     stages = {charts.identity(obj): stage for stage, part in rendered for obj in part}
@@ -36,10 +36,10 @@ def apply(verdict: Verdict, case: Release) -> Decision:
     return Decision((*effects, *parts.advance(case)))
 
 
-def applied(verdict: Verdict, case: Release, decision: Decision, results: Results, outcome: Outcome) -> Decision:
+def applied(verdict: AddonStatus, case: Release, decision: Decision, results: Results, outcome: Outcome) -> Decision:
     goal = case.goal
     verdict.true("HelmChartApplied")
-    message = f"{case.name}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
+    message = f"{case}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
     if outcome.written or outcome.pruned or not case.looking:
         verdict.notices.append(Notice("AddonsApplied", message))
     fields: dict[str, object] = {

@@ -19,6 +19,7 @@ def judge_source(verdict: Verdict, observed: Observed) -> None:
     remote = observed.remote
     if remote.unusable:
         verdict.false(CLIENT, "FailedCreateAssetsClient", remote.unusable, "Error", tell="Warning")
+        verdict.drop(SYNCED)  # of the sources before
     elif not subscribes(dig(verdict.obj, "spec", {})):
         verdict.drop(CLIENT, SYNCED)
     elif remote.failure:

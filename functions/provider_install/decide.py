@@ -94,4 +94,4 @@ def _roll_out(
     effects.append(Rollout(management.workload, plan, resources, policy))
     if complete:
         effects += planning.remember(provider, observed.digest)
-    return Decision(tuple(effects))
+    return Decision(tuple(effects), notices=tuple(state.notices))

@@ -51,7 +51,8 @@ def begin(state: State, observed: Observed, provider: Object, due: Plan, whole: 
     reason, what = "Installing", provider_api.version_of(provider)
     if observed.upgrades:
         reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
-    state.false(INSTALLED, reason, f"{reason.lower()} {what}: {len(due.steps)} objects", tell="Normal")
+    message = f"{reason.lower()} {what}: {len(due.steps)} objects"
+    state.false(INSTALLED, reason, message, tell="" if observed.resumed else "Normal")
     resources = inventory.dump(inventory.intent(due))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     if not observed.resumed:

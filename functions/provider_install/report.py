@@ -36,7 +36,7 @@ def report(
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     if provider is None or rollout is None:
         return decision
-    state = State(provider, now)
+    state = State(provider, now, notices=list(decision.notices))
     error = results.error
     if isinstance(error, Incomplete):
         results.error = None

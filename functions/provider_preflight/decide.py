@@ -13,7 +13,7 @@ from shared.components.label_selector import LONGEST
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.providers import phases
 from shared.providers.peers import works
-from shared.providers.state import CHECKED, State
+from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State
 from shared.runtime import Decision
 
 from .observe import Observed
@@ -46,6 +46,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     if observed.unchanged:
         return Decision(message="installed as it stands")
     state = State(provider, now)
+    state.drop_outdated(INSTALLED, UPGRADED)  # of a version, or a source, that is not asked for any more
     refusal = next(filter(None, (check(observed, provider) for check in CHECKS)), None)
     if refusal is not None:
         state.false(CHECKED, refusal.reason, refusal.message, tell=refusal.tell)

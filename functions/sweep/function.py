@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
+from shared.api.names import ROLLBACK
 from shared.api.provider import BY_KIND
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
@@ -38,7 +39,7 @@ def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
     """Those that are on their way somewhere, or that nobody has looked at."""
     objects = list(objects)
     with_addon = {
-        (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), dig(addon, "spec.clusterStack"))
+        (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), _release_of(addon))
         for addon in objects
         if addon["kind"] == CLUSTER_ADDON.kind
     }
@@ -53,9 +54,21 @@ def _ready(obj: Object) -> bool:
     summed_up = is_true(dig(obj, "status.conditions"), "Ready")
     if obj["kind"] == CLUSTER_STACK.kind or obj["kind"] in BY_KIND:
         return summed_up
-    if obj["kind"] == CLUSTER_STACK_RELEASE.kind and not summed_up:
+    if obj["kind"] in (CLUSTER_STACK_RELEASE.kind, CLUSTER_ADDON.kind) and not summed_up:
+        return False
+    if obj["kind"] == CLUSTER_ADDON.kind and _lacks_rollback(obj):
         return False
     return dig(obj, "status.ready") is True
+
+
+def _release_of(addon: Object) -> str:
+    """What its status is about: of a Cluster with another class the last change was lost on the way."""
+    return str(dig(addon, "status.release") or dig(addon, "spec.clusterStack", ""))
+
+
+def _lacks_rollback(addon: Object) -> bool:
+    wanted = dig(addon, ("metadata", "annotations", ROLLBACK))
+    return bool(wanted) and wanted == _release_of(addon) != dig(addon, "status.rollbackFrom")
 
 
 def _outdated(obj: Object) -> bool:

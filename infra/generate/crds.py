@@ -116,4 +116,6 @@ def _file_name(custom: CustomResource) -> str:
 
 
 def _columns(columns: Iterable[Column]) -> Iterable[Object]:
-    return ({"name": column.name, "type": column.type, "jsonPath": column.path} for column in columns)
+    for column in columns:
+        described: Object = {"name": column.name, "type": column.type, "jsonPath": column.path}
+        yield described | ({"priority": 1} if column.wide else {})

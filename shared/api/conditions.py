@@ -6,7 +6,7 @@ status is False). Entries without a type, such as the history that a KINDCluster
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -77,17 +77,24 @@ def set_condition(
 
 
 def summary(
-    conditions: Conditions, *, now: datetime, type: str = READY, observed_generation: int | None = None
+    conditions: Conditions,
+    *,
+    now: datetime,
+    type: str = READY,
+    observed_generation: int | None = None,
+    first: Collection[str] = (),
 ) -> list[Object]:
     """The list with `type` (v1beta1's `Ready`) telling of all others.
 
-    False with reason, severity and message of the worst that is False (the first of them in the list), else Unknown
-    if one is Unknown, else True. Where there is nothing to sum up, there is no summary.
+    False with reason, severity and message of the worst that is False (the first of them in the list; those of the
+    types `first` before all others), else Unknown if one is Unknown, else True. Where there is nothing to sum up, there
+    is no summary.
     """
     others = [entry for entry in remove_condition(conditions, type) if entry.get("type")]
     if not others:
         return remove_condition(conditions, type)
-    failed = sorted((entry for entry in others if entry.get("status") == "False"), key=_rank)
+    failed = [entry for entry in others if entry.get("status") == "False"]
+    failed.sort(key=lambda entry: (entry["type"] not in first, _rank(entry)))
     unknown = [entry for entry in others if entry.get("status") != "True"]
     worst = next(iter(failed or unknown), {"status": "True"})
     return set_condition(

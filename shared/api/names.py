@@ -10,6 +10,8 @@ from shared.kube.resources import Key, key_of
 ADDON_PREFIX = "cluster-addon-"
 ADDON_FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
 """`addon_create` gives it, `addon_apply` takes it away (and gives it to addons that others made)."""
+ROLLBACK = "capi-functions.dev/rollback-from"
+"""The annotation on a ClusterAddon that names the class to stay away from."""
 CA_SUFFIX = "-ca"
 KUBECONFIG_SUFFIX = "-kubeconfig"
 

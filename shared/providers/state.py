@@ -38,6 +38,13 @@ def under_way(provider: Object) -> bool:
 class State(Draft):
     """The draft of a provider's conditions."""
 
+    def drop_outdated(self, *types: str) -> None:
+        """Drops those of these conditions that are not True and were found for another generation of the spec."""
+        for type_ in types:
+            condition = get_condition(self.conditions, type_) or {}
+            if condition.get("status") != "True" and condition.get("observedGeneration") != self.generation:
+                self.drop(type_)
+
     def summed_up(self) -> list[Object]:
         status, reason, message = _ready(self.conditions)
         return set_condition(

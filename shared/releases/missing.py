@@ -33,7 +33,9 @@ class MissingAssets:
 
     @property
     def message(self) -> str:
-        return self.failure or f"release {self.tag} is not in storage yet; its fetch has been asked for"
+        if not self.failure:
+            return f"release {self.tag} is not in storage yet; its fetch has been asked for"
+        return self.failure if self.tag in self.failure else f"release {self.tag}: {self.failure}"
 
     def wish(self, about: Object, namespace: str, now: datetime, *, source: str, every: float) -> Event | None:
         """Has the release fetched that `about` waits for in `namespace`.

@@ -24,9 +24,14 @@ class Draft:
     now: datetime
     conditions: list[Object] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    stated: set[str] = field(default_factory=set, init=False)
+    """The types of the conditions that this decision has said something about."""
+    before: list[Object] = field(default_factory=list, init=False)
+    """The conditions that the decision starts from."""
 
     def __post_init__(self) -> None:
-        self.conditions = list(dig(self.obj, "status.conditions", []))
+        self.before = list(dig(self.obj, "status.conditions", []))
+        self.conditions = list(self.before)
 
     def true(self, type_: str, reason: str = "", message: str = "", *, tell: str = "", progress: bool = False) -> None:
         self.condition(type_, "True", reason, message, tell=tell, progress=progress)
@@ -46,7 +51,8 @@ class Draft:
         progress: bool = False,
     ) -> None:
         message = shortened(message)
-        before = get_condition(dig(self.obj, "status.conditions", []), type_) or {}
+        self.stated.add(type_)
+        before = get_condition(self.before, type_) or {}
         same = (before.get("status"), before.get("reason") or "") == (status, reason)
         if tell and not (same and (progress or (before.get("message") or "") == message)):
             self.notices.append(Notice(reason, message or reason, tell, type_))
@@ -87,7 +93,10 @@ class Draft:
 
 @dataclass
 class Verdict(Draft):
-    """In Cluster API's v1beta1 shape: with severities, without generations, `Ready` telling of all others."""
+    """In Cluster API's v1beta1 shape: with severities, without generations, `Ready` telling of all others.
+
+    What the decision at hand has found to be False comes first in it: the rest was found earlier.
+    """
 
     def false(
         self, type_: str, reason: str, message: str, severity: str = "Info", *, tell: str = "", progress: bool = False
@@ -99,7 +108,7 @@ class Verdict(Draft):
         return None
 
     def summed_up(self) -> list[Object]:
-        return summary(self.conditions, now=self.now)
+        return summary(self.conditions, now=self.now, first=self.stated)
 
     def paused(self) -> Object:
         """The status of an object that is left as it is: all else that it says still stands."""

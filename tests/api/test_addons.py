@@ -18,7 +18,7 @@ from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.releases.origin import of_stack
 from shared.runtime import Answer
-from tests.support.releases import archive, config_map, write_release
+from tests.support.releases import STACK, archive, config_map, write_release
 from tests.support.until import until
 from tests.support.world import ADDON, World
 
@@ -136,7 +136,7 @@ def test_a_refused_object_is_named_once(world: World) -> None:
     world.secret()
     world.settle()
     message = world.condition("HelmChartApplied")["message"]
-    assert message.startswith(f"1 of 2 objects failed: ConfigMap {world.namespace}/odd: ")
+    assert message.startswith(f"{STACK}-v1: 1 of 2 objects failed: ConfigMap {world.namespace}/odd: ")
     assert message.count(f"{world.namespace}/odd") == 1
     assert "not a label" in message
 

@@ -52,7 +52,7 @@ def an_addon(*conditions: Object, spec: Mapping[str, Any] | None = None, **statu
             "finalizers": [ADDON_FINALIZER],
         },
         "spec": {"clusterRef": {"name": "demo", "uid": "c"}, **(spec or {})},
-        "status": {"conditions": list(conditions), **status},
+        "status": {"conditions": list(conditions), "release": TAG, **status},
     }
 
 

@@ -125,7 +125,9 @@ def test_only_a_cluster_that_was_reached_is_lost(before: str, told: list[str]) -
 def test_settled() -> None:
     addon = an_addon()
     addon["metadata"]["finalizers"] = []
-    assert decided(Settled()) == Decision(message="applied", context={"cluster": "demo", "release": TAG})
+    about = {"release": TAG, "rollbackFrom": None}
+    context = {"cluster": "demo", "release": TAG}
+    assert decided(Settled()) == Decision(status=about, message="applied", context=context)
     assert [type(effect) for effect in decided(Settled(), addon).effects] == [Patch]
 
 

@@ -445,3 +445,10 @@ def test_a_cluster_is_known_by_the_release_behind_its_class() -> None:
         "spec": {"topology": {"class": F + "v0-sha.abc"}},
     }
     assert TRIGGERS.key(change_event(obj, "delete", source="/test")) == Key("ns", F + "v0-sha-abc")
+
+
+def test_sources_that_cannot_be_asked_say_nothing_of_those_before() -> None:
+    obj = stack()
+    failing = decide(observed(obj, remote=Remote(failure="HTTP 500")), NOW)
+    changed = decide(observed(obj | {"status": failing.status}, remote=Remote(unusable="no such scheme")), NOW)
+    assert "HTTP 500" not in str(changed.status)

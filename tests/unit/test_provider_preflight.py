@@ -14,6 +14,7 @@ from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.kube import Object, dig
 from shared.providers.inputs import Inputs
 from shared.providers.phases import CHECKED, type_of
+from shared.providers.state import INSTALLED, UPGRADED
 from shared.runtime import Decision
 from tests.support.providers_made import READY, provider
 
@@ -225,3 +226,15 @@ def test_kinds_with_the_same_name_are_told_apart() -> None:
     subjects = [TRIGGERS.subject(change_event(each, "update", source="/test")) for each in both]
     assert len(set(subjects)) == 2
     assert [subject.resource for subject in subjects if subject] == [CORE.resource, BOOTSTRAP.resource]
+
+
+@pytest.mark.parametrize(("status", "generation", "kept"), [("False", 1, False), ("False", 2, True), ("True", 1, True)])
+@pytest.mark.parametrize("version", ["v1.0.0", "one"])
+def test_what_failed_for_another_spec_is_not_said_of_this_one(
+    version: str, status: str, generation: int, kept: bool
+) -> None:
+    said = {"status": status, "reason": "ComponentsFetchError", "message": "v9.9.9 is not there"}
+    before = [{"type": type_, "observedGeneration": generation, **said} for type_ in (INSTALLED, UPGRADED)]
+    decision = decide(Observed(provider(version=version, metadata={"generation": 2}, conditions=before)), NOW)
+    for type_ in (INSTALLED, UPGRADED):
+        assert (get_condition(dig(decision.status, "conditions"), type_) is not None) is kept

@@ -99,6 +99,10 @@ class ClusterAddonStatus(Model):
     ready: bool = False
     conditions: list[Condition] | None = None
     """`Ready` sums up all others."""
+    release: str | None = None
+    """The cluster stack that the conditions and `ready` are about: the class that the Cluster had at the last look."""
+    rollback_from: str | None = None
+    """The same while a rollback from it is asked for."""
     observed_generation: Int64 | None = None
     digest: str | None = None
     """Names the latest rollout, by what it applies: one that was interrupted is resumed, not begun again."""
@@ -124,7 +128,8 @@ CLUSTER_ADDON = CustomResource(
     short_name="caddon",
     columns=(
         Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
-        Column("Hook", ".spec.hook"),
+        Column("Release", ".status.release"),
+        Column("Applied", ".spec.clusterStack", wide=True),
         Column("Ready", ".status.ready", "boolean"),
         AGE,
         Column("Reason", ".status.conditions[?(@.type=='Ready')].reason"),

@@ -46,6 +46,8 @@ class Column:
     name: str
     path: str
     type: Literal["string", "boolean", "integer", "date"] = "string"
+    wide: bool = False
+    """Only with `-o wide`."""
 
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")

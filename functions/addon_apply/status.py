@@ -1,0 +1,84 @@
+"""The conditions of one ClusterAddon, which are about one release: the one that its Cluster asks for.
+
+What was said of a rollout goes with its release: once the Cluster asks for another, nothing of the former one is left.
+What stands in the way is said for as long as it does: what a decision does not find any more is not false any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared.api import cluster as cluster_api
+from shared.api.conditions import remove_condition
+from shared.kube import Object, dig
+from shared.releases import missing
+from shared.runtime.verdict import Verdict
+from shared.workload import inventory
+from shared.workload.inventory import KEPT
+
+from . import generated, history
+
+OBSTACLES = (
+    "ClusterReady",
+    missing.CONDITION,
+    "ClusterAddonConfigValidated",
+    "HelmChartTemplated",
+    "EvaluatedCEL",
+    "HelmChartDeleted",
+)
+"""Conditions that are False only while a decision finds them so."""
+OF_RELEASE = (*OBSTACLES[1:], generated.CONDITION, "HelmChartApplied", "ObjectsReady")
+
+
+@dataclass
+class AddonStatus(Verdict):
+    """The status while a decision is made. `release` is the class that the Cluster has."""
+
+    release: str = ""
+    rollback_from: str = ""
+    """The same where a rollback from it is asked for, else empty."""
+
+    @classmethod
+    def of(cls, addon: Object, cluster: Object, now: datetime) -> AddonStatus:
+        release = cluster_api.class_name(cluster) or ""
+        return cls(addon, now, release=release, rollback_from=release if history.asked(addon, cluster) else "")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.is_new:
+            for type_ in OF_RELEASE:
+                self.before = remove_condition(self.before, type_)
+            self.conditions = list(self.before)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the status is of another release so far, or of a rollback."""
+        recorded = dig(self.obj, "status.release") or dig(self.obj, "spec.clusterStack", "")
+        return (recorded, dig(self.obj, "status.rollbackFrom", "")) != (self.release, self.rollback_from)
+
+    def status(self, **fields: object) -> Object:
+        about = self.about()
+        if self.is_new:
+            about |= {"stages": None, "drift": None}
+            resources = dig(self.obj, "status.resources")
+            if (cleared := _without_errors(resources)) != resources:
+                about["resources"] = cleared
+        return super().status(**{**about, **fields})
+
+    def about(self) -> Object:
+        """The fields that say which release the status is of."""
+        return {"release": self.release or None, "rollbackFrom": self.rollback_from or None}
+
+    def summed_up(self) -> list[Object]:
+        self.drop(*(type_ for type_ in OBSTACLES if type_ not in self.stated and not self.is_true(type_)))
+        return super().summed_up()
+
+
+def _without_errors(resources: object) -> list[Object] | None:
+    """The inventory without what went wrong in a rollout that is over; what is kept says why for as long as it is."""
+    if not isinstance(resources, list):
+        return None
+    entries: Iterable[inventory.Entry] = inventory.load(resources)
+    return inventory.dump(entry if entry.status == KEPT else replace(entry, error="") for entry in entries)
