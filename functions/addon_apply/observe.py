@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.addons.assets import Assets, load
-from shared.addons.content import Facts, asks
+from shared.addons.content import Facts, traits
 from shared.addons.generated import may_vary
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
@@ -132,7 +132,7 @@ def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | Mi
 
 def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
     """The live cluster's for charts that ask; any other is rendered without a request for them."""
-    if not asks(assets):
+    if not traits(assets).asks:
         return Facts(assets.release.metadata.kubernetes)
     version = _version(reached)
     if isinstance(version, Unreachable):

@@ -8,7 +8,7 @@ from infra.releases.documents import load
 from infra.releases.folder import read
 from infra.releases.samples import Sample, of_file
 from shared.addons.assets import of_files
-from shared.addons.content import Facts, looks_up, wanted
+from shared.addons.content import Facts, traits, wanted
 from shared.kube import Object
 from shared.releases.stages import FIRST
 
@@ -46,7 +46,7 @@ def render_release(folder: Path, sample: Sample, kube_version: str | None = None
 
 def remarks(folder: Path) -> list[str]:
     """What is to be known about the objects that are rendered without a cluster. Raises like `render_release`."""
-    if looks_up(of_files(*read(folder))):
+    if traits(of_files(*read(folder))).looks_up:
         return ["the charts call `lookup`: there is no cluster here, so lookups come back empty"]
     return []
 

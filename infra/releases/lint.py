@@ -14,7 +14,6 @@ from shared import cel, charts, yamls
 from shared.addons import content, generated
 from shared.addons.assets import Assets, of_files
 from shared.addons.content import OVERWRITE, Facts
-from shared.charts.generated import may_vary, on_another_day
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
 from shared.releases.naming import InvalidName
@@ -95,9 +94,10 @@ def _archives(release: Release, files: Files) -> Iterator[Finding]:
             # The ClusterClass's name comes from this version; that of addons is no more than a label.
             severity: Severity = "error" if archive == release.class_chart else "warning"
             yield Finding(severity, archive, f"Chart.yaml has version {found}, want {versions[archive].dotted}")
-        if charts.uses_lookup(members):
+        traits = charts.traits(files[archive], archive)
+        if traits.looks_up:
             yield _lookups(archive, only_here=archive == release.addon_chart)
-        if charts.needs_cluster_facts(members):
+        if traits.asks:
             yield Finding(
                 "info", archive, "asks about the cluster: rendered by the helm program, for each version anew"
             )
@@ -146,9 +146,9 @@ def _class(release: Release, files: Files) -> Iterator[Finding]:
 def _again(release: Release, chart: bytes) -> list[charts.Manifest] | None:
     """The class chart rendered on another day, if it calls anything that may differ."""
     archive = release.class_chart
-    if not may_vary(charts.inspect(chart, archive)):
+    if not charts.traits(chart, archive).varies:
         return None
-    chart = on_another_day(chart, archive)
+    chart = charts.on_another_day(chart, archive)
     return charts.render(
         chart, {}, name=archive, release_name=release.name.stack, kube_version=release.metadata.kubernetes
     )

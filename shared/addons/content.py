@@ -27,20 +27,12 @@ class Facts:
     live: charts.LiveCluster | None = None
 
 
-def asks(assets: Assets) -> bool:
-    """Whether any of the charts asks about the cluster that it is rendered for."""
+def traits(assets: Assets) -> charts.Traits:
+    """Of all charts of the release together; of an archive that cannot be read, none: rendering will say why."""
     try:
-        return charts.needs_cluster_facts(charts.inspect(assets.archive, assets.release.addon_chart))
+        return charts.traits(assets.archive, assets.release.addon_chart)
     except charts.ChartError:
-        return False  # rendering will say what is wrong with it
-
-
-def looks_up(assets: Assets) -> bool:
-    """Whether any of the charts looks up objects of that cluster."""
-    try:
-        return charts.uses_lookup(charts.inspect(assets.archive, assets.release.addon_chart))
-    except charts.ChartError:
-        return False
+        return charts.Traits(-1, asks=False, looks_up=False, remote_schema=False, varies=False)
 
 
 def umbrella(assets: Assets, context: Mapping[str, Any], facts: Facts) -> list[Object]:

@@ -19,6 +19,7 @@ from shared import charts
 from shared.charts import generated
 from shared.kube import Object
 
+from . import content
 from .assets import Assets
 
 Parts = list[tuple[str, list[Object]]]
@@ -84,12 +85,9 @@ class Rendered:
 
 def may_vary(assets: Assets) -> bool:
     """Whether the release's templates call functions that may give something else the next time."""
-    if assets.values_template is not None and generated.text_may_vary(assets.values_template):
-        return True
-    try:
-        return generated.may_vary(charts.inspect(assets.archive, assets.release.addon_chart))
-    except charts.ChartError:
-        return False  # rendering will say what is wrong with it
+    return content.traits(assets).varies or (
+        assets.values_template is not None and generated.text_may_vary(assets.values_template)
+    )
 
 
 def render(assets: Assets, renderer: Callable[[Assets], Parts], record: Record) -> Rendered:
@@ -113,7 +111,7 @@ def render(assets: Assets, renderer: Callable[[Assets], Parts], record: Record) 
 
 def _on_another_day(assets: Assets) -> Assets:
     template = assets.values_template
-    archive = generated.on_another_day(assets.archive, assets.release.addon_chart)
+    archive = charts.on_another_day(assets.archive, assets.release.addon_chart)
     return replace(
         assets,
         archive=archive,

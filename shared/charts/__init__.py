@@ -8,12 +8,13 @@ from typing import Any
 
 from ..kube.resources import Object
 from .archive import folder, inspect, pack
-from .engine import NAMESPACE, RELEASE_NAME, needs_cluster_facts, render, uses_lookup
+from .engine import NAMESPACE, RELEASE_NAME, render
 from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
 from .live import LiveCluster
 from .manifests import Identity, Manifest, Wave, hooks_of, identity, waves
 from .program import find_helm, provide_helm
-from .sandboxed import parse
+from .sandboxed import on_another_day, parse, traits
+from .traits import Traits, needs_cluster_facts
 from .values import render_values
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Manifest",
     "ManifestError",
     "RenderError",
+    "Traits",
     "ValuesError",
     "Wave",
     "find_helm",
@@ -36,13 +38,14 @@ __all__ = [
     "identity",
     "inspect",
     "needs_cluster_facts",
+    "on_another_day",
     "pack",
     "parse",
     "provide_helm",
     "render",
     "render_addon",
     "render_values",
-    "uses_lookup",
+    "traits",
     "waves",
 ]
 

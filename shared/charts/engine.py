@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,6 @@ from typing import Any, Final
 from .. import sandbox
 from ..sandbox import LimitExceeded, Limits
 from . import sandboxed
-from .archive import inspect
 from .errors import HelmMissing, RenderError
 from .integers import guarded
 from .live import LiveCluster
@@ -56,11 +54,11 @@ def render(
     Raises ArchiveError, RenderError with Helm's own words, HelmMissing, and `ApiError` where the live cluster does not
     answer.
     """
-    members = inspect(chart, name)
-    if not members:
+    traits = sandboxed.traits(chart, name)
+    if traits.depth < 0:
         raise RenderError(f"{name}: the archive is empty")
-    prepared = guarded(chart, members)
-    if not needs_cluster_facts(members) and not _has_remote_schema(members):
+    prepared = guarded(chart, traits.depth)
+    if not traits.asks and not traits.remote_schema:
         texts = sandboxed.call("render", prepared, dict(values), name, release_name, namespace, name=name)
         return [Manifest(*text) for text in texts]
     try:
@@ -74,61 +72,9 @@ def render(
         arguments += ["--kube-version", kube_version]
     for version in api_versions:
         arguments += ["--api-versions", version]
-    if _has_remote_schema(members):
+    if traits.remote_schema:
         arguments += ["--skip-schema-validation"]
-    return _by_program(program, prepared, values, name, arguments, live if uses_lookup(members) else None)
-
-
-_NOT_TEMPLATES: Final = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")
-_LOOKS_UP: Final = re.compile(rb"""\blookup\s+["'`$(.]""")
-_ASKS: Final = re.compile(rb"\bCapabilities\b|" + _LOOKS_UP.pattern)
-_CONSTRAINT: Final = re.compile(rb"""^["']?kubeVersion["']?\s*:""", re.MULTILINE)
-_INSIDE: Final = re.compile("#")
-_BUILT_IN: Final = {
-    "$ref": _INSIDE,
-    "$dynamicRef": _INSIDE,
-    "$recursiveRef": _INSIDE,
-    "$schema": re.compile("https?://json-schema.org/"),
-}
-"""What a schema may refer to without anything being fetched."""
-
-
-def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
-    """Whether a chart, or a subchart, may ask for the Kubernetes version, the API list or live objects.
-
-    A mention counts, also in values and other files, since `tpl` can run those; a needless yes costs only
-    time.
-    """
-    return any(
-        _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _ASKS.search(content)
-        for path, content in members.items()
-        if not _NOT_TEMPLATES.search(path)
-    )
-
-
-def uses_lookup(members: Mapping[str, bytes]) -> bool:
-    """Whether a chart, or a subchart, may look up objects of the cluster; a mention counts."""
-    return any(_LOOKS_UP.search(content) for path, content in members.items() if not _NOT_TEMPLATES.search(path))
-
-
-def _has_remote_schema(members: Mapping[str, bytes]) -> bool:
-    """Whether validating the values would fetch or open another schema; such a one is not used at all."""
-    return any(_refers(content) for path, content in members.items() if _is(path, "values.schema.json"))
-
-
-def _refers(schema: bytes) -> bool:
-    pairs: list[tuple[str, Any]] = []
-    try:
-        json.loads(schema.decode(errors="replace"), object_pairs_hook=pairs.extend)  # sees every object inside
-    except ValueError:
-        return False  # Helm says what is wrong with it
-    except RecursionError:
-        return True
-    return any(_BUILT_IN[key].match(str(value)) is None for key, value in pairs if key in _BUILT_IN)
-
-
-def _is(path: str, file_name: str) -> bool:
-    return path.rpartition("/")[2] == file_name
+    return _by_program(program, prepared, values, name, arguments, live if traits.looks_up else None)
 
 
 def _by_program(

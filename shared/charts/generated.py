@@ -17,12 +17,13 @@ _FUNCTIONS = (
 _CALLS = re.compile(rb'(?<![\w.$"])(?:' + "|".join(_FUNCTIONS).encode() + rb")(?!\w)")
 _NOW = re.compile(rb'"(?:\\.|[^"\\])*"|`[^`]*`|(?<![\w.$])now(?!\w)')
 _ANOTHER_DAY = b'(toDate "2006-01-02" "2001-02-03")'
-_NOT_TEMPLATES = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")
+NOT_TEMPLATES = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")
+"""Paths of a chart's files that are never run as templates."""
 
 
 def may_vary(members: Mapping[str, bytes]) -> bool:
     """Whether a template calls what may give something else the next time; values count, since `tpl` runs them."""
-    return any(text_may_vary(content) for path, content in members.items() if not _NOT_TEMPLATES.search(path))
+    return any(text_may_vary(content) for path, content in members.items() if not NOT_TEMPLATES.search(path))
 
 
 def text_may_vary(text: bytes) -> bool:
@@ -63,7 +64,7 @@ def _rewritten(files: Mapping[str, bytes]) -> dict[str, bytes]:
             }
             rewritten[path] = pack(_rewritten(own)) if own else content
         else:
-            rewritten[path] = content if _NOT_TEMPLATES.search(path) else text_on_another_day(content)
+            rewritten[path] = content if NOT_TEMPLATES.search(path) else text_on_another_day(content)
     return rewritten
 
 

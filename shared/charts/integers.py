@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gzip
 import tarfile
-from collections.abc import Iterable
 from typing import Final
 
 FROM: Final = 1_000_000
@@ -57,15 +56,14 @@ def template(start: int = FROM) -> str:
     return _TEMPLATE.replace("FROM", str(start))
 
 
-def guarded(chart: bytes, paths: Iterable[str]) -> bytes:
-    """The chart archive with the template added; `paths` are the archive's members.
+def guarded(chart: bytes, depth: int) -> bytes:
+    """The chart archive with the template added, deeper than `depth`, that of the archive's most deeply nested file.
 
     A gzip file may be several, one after the other, and so the chart itself is not touched: the new
     member's tar record is compressed alone and put in front.
     """
-    depth = max(path.count("/") for path in paths) + 1
     content = template().encode()
-    member = tarfile.TarInfo("chart/templates/" + "~/" * depth + "integers.yaml")
+    member = tarfile.TarInfo("chart/templates/" + "~/" * (depth + 1) + "integers.yaml")
     member.size = len(content)
     record = member.tobuf(tarfile.PAX_FORMAT) + content + bytes(-len(content) % tarfile.BLOCKSIZE)
     return gzip.compress(record, mtime=0) + chart

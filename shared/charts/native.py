@@ -5,15 +5,28 @@ Only `shared.sandbox` loads this module, so that no function's process ever hold
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
 from helm_python import Chart, HelmError
 
-from . import manifests
+from . import generated, manifests
+from .archive import inspect
 from .errors import RenderError, ValuesError
 from .manifests import Manifest
+from .traits import traits_of
 from .values import OUTPUT, as_chart, explained, read
+
+
+def traits(chart: bytes, name: str) -> tuple[Any, ...]:
+    """See `Traits`. Raises `ArchiveError`."""
+    return traits_of(inspect(chart, name))
+
+
+def on_another_day(chart: bytes, name: str) -> str:
+    """See `generated.on_another_day`; base64."""
+    return base64.b64encode(generated.on_another_day(chart, name)).decode()
 
 
 def render(

@@ -49,7 +49,7 @@ def _chart(objects: list[Object], begin: str = "") -> bytes:
 
 
 def _here(data: bytes) -> list[Object]:
-    texts = native.render(guarded(data, charts.inspect(data, "c")), {}, "c", "cluster-addon", "kube-system")
+    texts = native.render(guarded(data, charts.traits(data, "c").depth), {}, "c", "cluster-addon", "kube-system")
     return native.parse(texts, "kube-system")
 
 

@@ -1,0 +1,85 @@
+"""What a chart's text tells of what it takes to render it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from .generated import NOT_TEMPLATES, may_vary
+
+
+class Traits(NamedTuple):
+    """Of a chart with its subcharts. `depth` is that of the most deeply nested file; -1 without any."""
+
+    depth: int
+    asks: bool
+    """Whether it may ask for the Kubernetes version, the API list or live objects."""
+    looks_up: bool
+    """Whether it may look up live objects."""
+    remote_schema: bool
+    """Whether validating the values would fetch or open another schema; such a one is not used at all."""
+    varies: bool
+    """Whether it may render to something else the next time."""
+
+
+def traits_of(members: Mapping[str, bytes]) -> Traits:
+    return Traits(
+        max((path.count("/") for path in members), default=-1),
+        needs_cluster_facts(members),
+        uses_lookup(members),
+        has_remote_schema(members),
+        may_vary(members),
+    )
+
+
+_LOOKS_UP: Final = re.compile(rb"""\blookup\s+["'`$(.]""")
+_ASKS: Final = re.compile(rb"\bCapabilities\b|" + _LOOKS_UP.pattern)
+_CONSTRAINT: Final = re.compile(rb"""^["']?kubeVersion["']?\s*:""", re.MULTILINE)
+_INSIDE: Final = re.compile("#")
+_BUILT_IN: Final = {
+    "$ref": _INSIDE,
+    "$dynamicRef": _INSIDE,
+    "$recursiveRef": _INSIDE,
+    "$schema": re.compile("https?://json-schema.org/"),
+}
+"""What a schema may refer to without anything being fetched."""
+
+
+def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
+    """Whether a chart, or a subchart, may ask for the Kubernetes version, the API list or live objects.
+
+    A mention counts, also in values and other files, since `tpl` can run those; a needless yes costs only
+    time.
+    """
+    return any(
+        _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _ASKS.search(content)
+        for path, content in members.items()
+        if not NOT_TEMPLATES.search(path)
+    )
+
+
+def uses_lookup(members: Mapping[str, bytes]) -> bool:
+    """Whether a chart, or a subchart, may look up objects of the cluster; a mention counts."""
+    return any(_LOOKS_UP.search(content) for path, content in members.items() if not NOT_TEMPLATES.search(path))
+
+
+def has_remote_schema(members: Mapping[str, bytes]) -> bool:
+    """Whether validating the values would fetch or open another schema; such a one is not used at all."""
+    return any(_refers(content) for path, content in members.items() if _is(path, "values.schema.json"))
+
+
+def _refers(schema: bytes) -> bool:
+    pairs: list[tuple[str, Any]] = []
+    try:
+        json.loads(schema.decode(errors="replace"), object_pairs_hook=pairs.extend)  # sees every object inside
+    except ValueError:
+        return False  # Helm says what is wrong with it
+    except RecursionError:
+        return True
+    return any(_BUILT_IN[key].match(str(value)) is None for key, value in pairs if key in _BUILT_IN)
+
+
+def _is(path: str, file_name: str) -> bool:
+    return path.rpartition("/")[2] == file_name
