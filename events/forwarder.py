@@ -141,10 +141,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from shared.kube import connect
 
+    try:
+        management = connect.management()
+    except connect.KubeconfigError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
     triggers: Mapping[str, Triggers] = import_module("functions.catalog").triggers()
     to_sink = options.functions is None
     forwarder = Forwarder(
-        connect.management(),
+        management,
         triggers,
         HttpDelivery(options.functions or options.sink, single=to_sink),
         to_sink=to_sink,

@@ -46,7 +46,10 @@ def management() -> Client:
     Raises `KubeconfigError`.
     """
     if not os.environ.get("KUBECONFIG") and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return Client(_in_cluster())
+        try:
+            return Client(_in_cluster())
+        except OSError as error:
+            raise KubeconfigError(f"this pod's service account cannot be used: {error}") from error
     return opened(load(default_files()))
 
 

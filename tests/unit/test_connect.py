@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from events import forwarder
 from shared.certificates import Authority
 from shared.kube import ApiError, Client, connect
 from shared.kube.connect import KubeconfigError, inline
@@ -178,6 +179,25 @@ def test_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("second\n")
     assert credentials.token() == "second"
     assert connect.management().host == "https://[fd00::1]:6443"
+
+
+def test_in_a_pod_without_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with pytest.raises(KubeconfigError, match=r"service account cannot be used: .*ca\.crt"):
+        connect.management()
+
+
+def test_the_forwarder_says_in_one_line_what_is_wrong_with_its_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "config").write_text("{")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    with pytest.raises(SystemExit) as ended:
+        forwarder.main(["--sink", "http://127.0.0.1:9"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == f"python -m events.forwarder: {file}: kubeconfig is not valid YAML\n"
 
 
 @pytest.mark.parametrize(
