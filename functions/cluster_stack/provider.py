@@ -93,4 +93,6 @@ class Clone:
         served = clients.discovery.resource(api_version, kind)
         if served is None:
             raise ApiError(f"{kind} ({api_version}) is not served: is its CRD installed?")
+        if not served.namespaced:
+            raise ApiError(f"{kind} ({api_version}) is cluster-scoped: a release has none such")
         return served

@@ -13,7 +13,7 @@ from shared.workload.rollout import Rollout
 
 from .conditions import DELETED, PROVIDER, PROVIDER_RETRY
 from .observe import Observed
-from .rollout import POLICY
+from .rollout import POLICY, belongings
 
 IN_USE_RETRY = 60.0
 """Seconds until the next look."""
@@ -30,8 +30,7 @@ def delete(verdict: Verdict, observed: Observed) -> Decision:
         verdict.false(DELETED, "ClusterClassInUse", message)
         return Decision(status=verdict.status(), requeue=IN_USE_RETRY, message=message)
     effects: list[Effect] = []
-    known = inventory.load(dig(release, "status.resources"))
-    prune = tuple(entry for entry in known if entry.identity not in observed.claimed)
+    prune = tuple(entry for entry in belongings(release) if entry.identity not in observed.claimed)
     if prune:
         effects.append(Rollout(observed.management.reached.workload, inventory.Plan((), prune), {}, POLICY))
     provider = observed.provider

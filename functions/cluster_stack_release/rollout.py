@@ -14,6 +14,7 @@ from shared.runtime import Decision
 from shared.runtime.verdict import Verdict
 from shared.workload import inventory
 from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
+from shared.workload.inventory import Entry
 from shared.workload.policy import Policy
 from shared.workload.rollout import Rollout
 
@@ -43,7 +44,7 @@ def roll_out(
     except UnknownKinds as error:
         decision = broken(verdict, APPLIED, "FailedToApplyObjects", str(error), requeue=PARTIAL_RETRY, facts=facts)
         return replace(decision, effects=(*decision.effects, Rediscover()))
-    known = inventory.load(dig(verdict.obj, "status.resources"))
+    known = belongings(verdict.obj)
     plan = inventory.plan(objects, known, resumed=False)
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in observed.claimed))
     effects: list[Effect] = list(finalizer(verdict))
@@ -54,6 +55,13 @@ def roll_out(
     resources = {**management.reached.served, **defined_by(objects)}
     effects.append(Rollout(management.reached.workload, plan, resources, POLICY))
     return Decision(tuple(effects))
+
+
+def belongings(release: Object) -> list[Entry]:
+    """What the release may have brought. Nothing outside its namespace counts, whoever put it into the status."""
+    namespace = key_of(release).namespace
+    entries = inventory.load(dig(release, "status.resources"))
+    return [entry for entry in entries if entry.namespace == namespace]
 
 
 def _render(assets: Assets, name: ReleaseName, management: Management, namespace: str) -> list[Object]:
@@ -73,8 +81,11 @@ def _render(assets: Assets, name: ReleaseName, management: Management, namespace
     if not objects:
         raise charts.ChartError(f"{assets.file}: the chart renders no objects, a ClusterClass is needed")
     for obj in objects:
-        if (elsewhere := dig(obj, "metadata.namespace", namespace)) != namespace:
-            # A release is not to reach farther than those who may ask for it.
-            who = charts.identity(obj)
-            raise charts.ChartError(f"{assets.file}: {who} is meant for {elsewhere}, only {namespace} is allowed")
+        # A release is not to reach farther than those who may ask for it.
+        if (elsewhere := dig(obj, "metadata.namespace", "")) != namespace:
+            where = f"is meant for {elsewhere}" if elsewhere else "is cluster-scoped"
+            raise charts.ChartError(
+                f"{assets.file}: {charts.identity(obj)} {where}, only objects in {namespace} are allowed; "
+                "take it out of the class chart, and apply it by other means"
+            )
     return objects

@@ -15,7 +15,7 @@ from functions.cluster_stack_release.observe import observe
 from infra.generate.__main__ import PROJECT
 from infra.local import crds
 from shared.api.conditions import get_condition
-from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP
 from shared.clients import Clients
 from shared.effects import perform
 from shared.event import change_event
@@ -23,12 +23,14 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.kube.credentials import Credentials
 from shared.runtime import Answer
+from shared.workload.inventory import OWNED, OWNED_LABEL, entry_of
 from shared.workload.rollout import Rollout
 from tests.conftest import NAMESPACE
 from tests.support.api_proxy import api_server
 from tests.support.releases import STACK
 from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks, classes, definition
 
+LATE = Resource("infrastructure.cluster.x-k8s.io", "v1beta1", "LateTemplate", "latetemplates")
 _RBAC = ("rbac.authorization.k8s.io", "v1")
 RESOURCES = {
     "Namespace": NAMESPACE,
@@ -260,7 +262,13 @@ def test_a_wiped_store_costs_a_ready_release_nothing(stacks: Stacks) -> None:
         ("{{ nope }}", "nope"),
         ("a: {{ .Values.missing.deep }}", "extra.yaml"),
         ("kind: [unclosed", "extra.yaml"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kube-system}", "only test-"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kube-system}", "only objects in test-"),
+        ("apiVersion: v1\nkind: Namespace\nmetadata: {name: escaped}", "Namespace escaped is cluster-scoped"),
+        (
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: escaped, namespace: x}",
+            "ClusterRole.rbac.authorization.k8s.io escaped is cluster-scoped",
+        ),
+        (yaml.safe_dump(definition(LATE)), f"{LATE.plural}.{LATE.group} is cluster-scoped"),
         ("apiVersion: nowhere.example.com/v1\nkind: Nothing\nmetadata: {name: a}", "the management cluster does not"),
     ],
 )
@@ -308,16 +316,15 @@ def test_a_refused_object_does_not_stop_the_others(stacks: Stacks) -> None:
 
 
 def test_a_kind_that_comes_later(stacks: Stacks) -> None:
-    late = Resource("infrastructure.cluster.x-k8s.io", "v1beta1", "LateTemplate", "latetemplates")
-    extra = f"apiVersion: {late.api_version}\nkind: LateTemplate\nmetadata: {{name: late}}"
+    extra = f"apiVersion: {LATE.api_version}\nkind: LateTemplate\nmetadata: {{name: late}}"
     stacks.publish("v1", class_templates=classes("v1", extra=extra))
     stacks.stack()
     stacks.settle()
     assert "LateTemplate" in stacks.condition(stacks.release("v1"), "HelmChartApplied")["message"]
-    crds.install(stacks.client, [definition(late)])
+    crds.install(stacks.client, [definition(LATE)])
     stacks.settle()
     assert stacks.release("v1")["status"]["ready"] is True
-    stacks.client.delete(CRD, Key("", f"{late.plural}.{late.group}"))
+    stacks.client.delete(CRD, Key("", f"{LATE.plural}.{LATE.group}"))
 
 
 def test_a_resync_repairs_the_class(stacks: Stacks) -> None:
@@ -450,6 +457,44 @@ def test_what_another_release_has_too_stays(stacks: Stacks) -> None:
     stacks.delete(CLUSTER_STACK, "stack")
     stacks.settle()
     assert stacks.names(TEMPLATE) == []
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+def test_nothing_outside_the_namespace_is_pruned_whatever_the_status_says(stacks: Stacks, leaving: bool) -> None:
+    """An earlier version may have applied it, or somebody else have written it there."""
+    stacks.publish("v1")
+    stacks.stack()
+    stacks.settle()
+    name = f"escaped-{stacks.namespace}"
+    labels = {OWNED_LABEL: OWNED}
+    kinds = ((RESOURCES["ClusterRole"], ""), (CONFIG_MAP, "default"))
+    made = [
+        stacks.client.apply(
+            kind,
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {"name": name, "labels": labels} | ({"namespace": place} if place else {}),
+            },
+            manager="user",
+        )
+        for kind, place in kinds
+    ]
+    release = stacks.release("v1")
+    planted = [{**entry_of(obj).dump(), "uid": obj["metadata"]["uid"], "status": "synced"} for obj in made]
+    status = {"status": {"resources": [*release["status"]["resources"], *planted]}}
+    stacks.client.patch(CLUSTER_STACK_RELEASE, Key(stacks.namespace, f"{STACK}-v1"), status, subresource="status")
+    if leaving:
+        stacks.delete(CLUSTER_STACK, "stack")
+        stacks.client.delete(CLUSTER_STACK_RELEASE, Key(stacks.namespace, f"{STACK}-v1"))
+        stacks.look_at(stacks.release("v1"))
+        assert stacks.names(CLASS) == []
+    else:
+        stacks.look_at(stacks.release("v1"), resync=True)
+        assert len(stacks.release("v1")["status"]["resources"]) == 2
+    for kind, place in kinds:
+        assert stacks.client.find(kind, Key(place, name)) is not None
+        stacks.client.delete(kind, Key(place, name))
 
 
 def test_what_two_leaving_releases_have_goes_with_the_last(stacks: Stacks) -> None:
