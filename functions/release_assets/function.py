@@ -5,6 +5,8 @@ A failed fetch is remembered beside the releases, so that the addon that waits c
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from shared import metrics
 from shared.clients import Clients
 from shared.event import Event, own_event
@@ -24,8 +26,13 @@ _FLIGHTS = Flights("the fetch of releases", most=3)
 """Within a process the second of two equal wishes finds the work done; across processes the store sees to that. And a
 slow source takes no more than some of a process's threads."""
 
+PAUSE = 5.0
+"""Seconds for which a source that failed is not asked again for the same release: each try may take its whole timeout,
+and a thread with it."""
+
 
 def handle(clients: Clients, event: Event) -> Answer:
+    arrived = datetime.now(UTC)
     tag, namespace = event.data.get("release"), event.data.get("namespace") or event.namespace
     if event.type != WANTED or not isinstance(tag, str) or not isinstance(namespace, str):
         return Answer(400, f"event {event.id}: a {WANTED} with data.release, the name of a release, is needed")
@@ -33,7 +40,7 @@ def handle(clients: Clients, event: Event) -> Answer:
         name = ReleaseName.parse(tag)
         origin = of_release(clients, namespace, name)
         with _FLIGHTS.alone((origin.scope, name.tag)):
-            return _ensure(clients.releases.within(origin.scope), name, origin.source, event)
+            return _ensure(clients.releases.within(origin.scope), name, origin.source, event, arrived)
     except InvalidName as error:
         return Answer(400, f"event {event.id}: {error}")
     except (Unavailable, StorageUnavailable) as error:
@@ -42,20 +49,24 @@ def handle(clients: Clients, event: Event) -> Answer:
         return Answer(503, str(error), retry_after=30.0)
 
 
-def _ensure(store: ReleaseStore, name: ReleaseName, source: Source, event: Event) -> Answer:
+def _ensure(store: ReleaseStore, name: ReleaseName, source: Source, event: Event, arrived: datetime) -> Answer:
     if store.load(name.tag) is not None:
         _count("present")
         return done(f"{name} is there already", reply=_fetched(event, name))
     if held := store.held(name.tag):
-        # No reply: the one who asked knows why, and would only ask again.
         message, seconds = held
         _count("held")
-        return done(message, again=seconds)
+        # Who asked while it failed is told, too. Who asks later knows why, and would only ask again.
+        failure = store.failure(name.tag)
+        told = failure is not None and failure[1] >= arrived
+        return done(message, reply=_fetched(event, name) if told else None, again=seconds)
     try:
         store.save(name.tag, source)
     except (InvalidRelease, SourceError) as error:
         _count("failed" if isinstance(error, SourceError) else "invalid")
-        after = error.retry_after if isinstance(error, SourceError) else None
+        after = None
+        if isinstance(error, SourceError):
+            after = error.retry_after or (PAUSE if error.transient else None)
         store.note_failure(name.tag, str(error), after)
         return done(str(error), reply=_fetched(event, name), again=after)
     _count("fetched")

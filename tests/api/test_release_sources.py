@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from functions.release_assets import function as release_assets
 from functions.release_assets.function import handle as fetch
 from functions.release_prune.function import handle as prune
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
@@ -27,6 +28,7 @@ from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release, of_stack, scope_of
 from shared.releases.sources import SourceError
 from shared.releases.store import ReleaseStore
+from shared.runtime.flights import Flights
 from shared.storage import ObjectStore
 from tests.api.test_cluster_stacks import as_account
 from tests.support.releases import STACK, write_release
@@ -254,6 +256,44 @@ def test_retry_after_is_kept_to(
     object_store.put(key, json.dumps(note).encode(), if_absent=False)
     assert fetch(clients, _wanted(namespace)).message == f"{V1} fetched"
     assert object_store.get(key) is None
+
+
+def test_equal_wishes_for_what_cannot_be_fetched_ask_once(
+    clients: Clients,
+    namespace: str,
+    stack: Any,
+    site: Site,
+    content: dict[str, bytes],
+    object_store: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that is down may take a whole timeout, and each wish a thread for as long."""
+    own = stack(site.url)
+    monkeypatch.setattr(release_assets, "_FLIGHTS", flights := Flights("the fetch of releases", seconds=60))
+    wishes = 4
+
+    def fail(_asked: Asked) -> Told:
+        until(lambda: [users for _, users in flights._locks.values()] == [wishes], "all wishes wait for the first")
+        return Told(503)
+
+    site.answer = fail
+    with ThreadPoolExecutor(wishes) as pool:
+        answers = list(pool.map(lambda _: fetch(clients, _wanted(namespace)), range(wishes)))
+    assert len(site.asked) == 1
+    assert all("answers with HTTP 503" in answer.message for answer in answers)
+    assert all(answer.reply is not None for answer in answers)  # nobody knew before
+    monkeypatch.setattr(release_assets, "_FLIGHTS", Flights("the fetch of releases"))
+    key = f"scopes/{scope_of(own)}/failures/{V1}.json"
+    note = json.loads(object_store.get(key) or b"")
+    pause = datetime.fromisoformat(note["until"]) - datetime.fromisoformat(note["at"])
+    assert pause == timedelta(seconds=release_assets.PAUSE)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    object_store.put(key, json.dumps({**note, "until": later.isoformat()}).encode(), if_absent=False)
+    answer = fetch(clients, _wanted(namespace))
+    assert (answer.status, answer.reply, len(site.asked)) == (202, None, 1)
+    object_store.put(key, json.dumps({**note, "until": note["at"]}).encode(), if_absent=False)
+    site.answer = files(content)
+    assert fetch(clients, _wanted(namespace)).message == f"{V1} fetched"
 
 
 def test_equal_wishes_fetch_once_and_different_ones_side_by_side(
