@@ -17,6 +17,7 @@ from shared.effects import Delete
 from shared.kube import ApiError, deleting, dig
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
+from shared.releases.origin import NotShared
 from shared.runtime import Decision
 from shared.workload.desired import UnknownKinds
 from shared.workload.policy import PolicyError
@@ -83,6 +84,8 @@ def _decide(observed: Observed, now: datetime) -> Decision:
             return readiness.look(status, found)
         case Rollback():
             return rollback.apply(status, found)
+        case NotShared():
+            return guards.not_shared(status, found)
         case MissingAssets():
             return guards.not_downloaded(status, cluster, found)
         case Release():

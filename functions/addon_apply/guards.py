@@ -9,6 +9,7 @@ from shared.effects import Effect, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
+from shared.releases.origin import NotShared
 from shared.runtime import Decision
 from shared.workload.policy import PolicyError
 from shared.workload.reach import Unreachable
@@ -53,6 +54,11 @@ def not_reached(verdict: AddonStatus, problem: Unreachable) -> Decision:
         "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Warning" if lost else ""
     )
     return waiting(verdict, CLUSTER_RETRY, problem.message)
+
+
+def not_shared(verdict: AddonStatus, found: NotShared) -> Decision:
+    verdict.false(missing.CONDITION, "ReleaseNotShared", found.message, "Error", tell="Warning")
+    return waiting(verdict, BROKEN_RETRY, found.message)
 
 
 def not_downloaded(verdict: AddonStatus, cluster: Object, lost: MissingAssets) -> Decision:

@@ -18,7 +18,7 @@ from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import of_release
+from shared.releases.origin import NotShared, of_release
 from shared.workload import inventory
 from shared.workload.adopt import labelled
 from shared.workload.inventory import Entry
@@ -30,7 +30,7 @@ from .case import Awaited, Release, Rollback, Settled
 from .standing import at_rest, awaits_readiness, is_anothers
 from .target import Position, Progress, Target
 
-Finding = PolicyError | Settled | Unreachable | Awaited | MissingAssets | Rollback | Release
+Finding = PolicyError | Settled | Unreachable | Awaited | MissingAssets | NotShared | Rollback | Release
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ def _find(
 
 def _release(
     clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, reached: Reached
-) -> Unreachable | MissingAssets | Release:
+) -> Unreachable | MissingAssets | NotShared | Release:
     assets = _assets(clients, name, cluster)
-    if isinstance(assets, MissingAssets):
+    if isinstance(assets, (MissingAssets, NotShared)):
         return assets
     facts = _facts(reached, assets)
     if isinstance(facts, Unreachable):
@@ -124,9 +124,14 @@ def _release(
     )
 
 
-def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | MissingAssets:
+def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | MissingAssets | NotShared:
     since = cluster["metadata"]["resourceVersion"]
-    origin = of_release(clients, cluster_api.class_namespace(cluster), name, since=since)
+    place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
+    origin = of_release(clients, place, name, since=since)
+    if not origin.is_open_to(own):
+        origin = of_release(clients, place, name)  # it may have been opened a moment ago
+    if not origin.is_open_to(own):
+        return NotShared(name.tag, place, own)
     return load(clients.releases.within(origin.scope), name.tag)
 
 

@@ -19,7 +19,7 @@ from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRun
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import InvalidName, ReleaseName
-from shared.releases.origin import Origin, of_release
+from shared.releases.origin import NotShared, Origin, of_release
 from shared.releases.release import InvalidRelease
 from shared.releases.sources import SourceError
 from shared.releases.sources.folder import FolderSource
@@ -40,7 +40,11 @@ def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     if deleting(cluster):
         raise Failure(f"Cluster {key_of(cluster)} is being deleted")
     name = _name(release, cluster)
-    clients.releases = _store(name, release, of_release(clients, cluster_api.class_namespace(cluster), name))
+    place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
+    origin = of_release(clients, place, name)
+    if not origin.is_open_to(own):
+        raise Failure(NotShared(name.tag, place, own).message)
+    clients.releases = _store(name, release, origin)
     dry.suppose(CLUSTER, _of_class(cluster, name.class_name))
     addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _fresh(cluster)
     observed = observe(clients, key_of(addon), _forgetful(addon), resync=True)

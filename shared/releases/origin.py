@@ -27,6 +27,9 @@ from .sources.urls import from_env, from_url
 ENVIRONMENT = ""
 """The scope of the environment's sources."""
 
+EVERYBODY = "*"
+"""In `spec.allowedNamespaces`: any namespace."""
+
 _STACKS = RecentLists()
 
 
@@ -42,10 +45,34 @@ class Origin:
     """`scope` is where the releases are kept (see `ReleaseStore.within`).
 
     `source` is set up when it is asked: only then its Secret is read, and only then it can turn out to be unusable.
+    `namespace` is where the ClusterStack is, if it has sources of its own; `allowed` are the other namespaces whose
+    Clusters it lets have its releases.
     """
 
     scope: str
     source: Source
+    namespace: str = ""
+    allowed: frozenset[str] = frozenset()
+
+    def is_open_to(self, namespace: str) -> bool:
+        """Whether Clusters in this namespace may have its releases; those of the environment's sources all may."""
+        return self.scope == ENVIRONMENT or namespace == self.namespace or bool(self.allowed & {namespace, EVERYBODY})
+
+
+@dataclass(frozen=True, slots=True)
+class NotShared:
+    """A release of another namespace's own sources, which are not open to the one that asks."""
+
+    tag: str
+    namespace: str
+    asker: str
+
+    @property
+    def message(self) -> str:
+        return (
+            f"release {self.tag} is private to namespace {self.namespace}: list {self.asker} in spec.allowedNamespaces "
+            "of the ClusterStack there, or use a class of another namespace"
+        )
 
 
 def of_release(clients: Clients, namespace: str, name: ReleaseName, *, since: str = "") -> Origin:
@@ -74,7 +101,9 @@ def of_stack(clients: Clients, stack: Mapping[str, Any]) -> Origin:
     if not places:
         return Origin(ENVIRONMENT, _Deferred(from_env))
     sources = tuple(_Deferred(partial(_connect, clients, namespace, place)) for place in places)
-    return Origin(scope_of(stack), sources[0] if len(sources) == 1 else Several(sources))
+    allowed = dig(stack, "spec.allowedNamespaces")
+    names = frozenset(name for name in allowed if isinstance(name, str)) if isinstance(allowed, list) else frozenset()
+    return Origin(scope_of(stack), sources[0] if len(sources) == 1 else Several(sources), namespace, names)
 
 
 def scope_of(stack: Mapping[str, Any]) -> str:

@@ -455,3 +455,26 @@ def test_a_setting_that_is_none_is_the_default(
     fetch(clients, _wanted("elsewhere"))
     assert prune(clients, _timer()).status == 204
     assert store.load(V1) is not None
+
+
+# -- other namespaces ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sources", "allowed", "asker", "open_"),
+    [
+        (["https://host/x"], None, "own", True),
+        (["https://host/x"], None, "team", False),
+        (["https://host/x"], [], "team", False),
+        (["https://host/x"], ["team", "other"], "team", True),
+        (["https://host/x"], ["team-2"], "team", False),
+        (["https://host/x"], ["*"], "team", True),
+        ([], None, "team", True),
+    ],
+)
+def test_releases_of_own_sources_are_open_to_whom_the_stack_lets(
+    clients: Clients, sources: list[str], allowed: list[str] | None, asker: str, open_: bool
+) -> None:
+    spec = {"sources": [{"url": url} for url in sources], "allowedNamespaces": allowed}
+    origin = of_stack(clients, {"metadata": {"namespace": "own", "name": "stack"}, "spec": spec})
+    assert origin.is_open_to(asker) is open_

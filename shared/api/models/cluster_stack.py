@@ -60,6 +60,9 @@ class ClusterStackSpec(Model):
     """The `<Provider>ClusterStackReleaseTemplate` that each release gets its provider's object from."""
     sources: list[ReleaseSource] | None = Field(None, max_length=16)
     """Where the releases come from, instead of what the functions are set to."""
+    allowed_namespaces: list[Annotated[str, Field(min_length=1, max_length=63)]] | None = Field(None, max_length=256)
+    """Other namespaces whose Clusters may have the releases of `sources`, by naming a class of this namespace; `*` for
+    any. Without it these releases are for Clusters of this namespace only."""
 
 
 class ReleaseSummary(Model):
