@@ -19,6 +19,7 @@ from shared.releases import missing
 from shared.releases.missing import MissingAssets
 from shared.releases.origin import NotShared
 from shared.runtime import Decision
+from shared.sandbox import Busy
 from shared.workload.desired import UnknownKinds
 from shared.workload.policy import PolicyError
 from shared.workload.reach import Reached, Unreachable
@@ -108,6 +109,8 @@ def _bring_to(status: AddonStatus, case: Release) -> Decision:
     except charts.ChartError as error:
         # Nothing is applied or pruned: the last good state stays.
         return _broken(status, templated, failed, f"{case}: {error}", BROKEN_RETRY)
+    except Busy:
+        raise  # it says nothing of this cluster
     except ApiError as error:
         return guards.not_reached(status, Unreachable(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:

@@ -10,8 +10,9 @@ while it is busy its CPU limit holds.
 
 from __future__ import annotations
 
+from .gate import Busy
 from .limits import LimitExceeded, Limits
 from .program import run
 from .workers import call
 
-__all__ = ["LimitExceeded", "Limits", "call", "run"]
+__all__ = ["Busy", "LimitExceeded", "Limits", "call", "run"]

@@ -12,8 +12,12 @@ PATIENCE = 30.0
 """Seconds that a call waits for its turn."""
 
 
+class Busy(Unavailable):
+    """Others are at work: the same call may find its turn later."""
+
+
 class Gate:
-    """A context manager. Raises `Unavailable` where others are at work for too long."""
+    """A context manager. Raises `Busy` where others are at work for too long."""
 
     def __init__(self) -> None:
         self.renew()
@@ -24,7 +28,7 @@ class Gate:
     def __enter__(self) -> None:
         if not self._free.acquire(timeout=PATIENCE):
             message = f"other charts and expressions have been at work for {PATIENCE:g} s"
-            raise Unavailable(message, retry_after=5.0)
+            raise Busy(message, retry_after=5.0)
 
     def __exit__(self, *_: object) -> None:
         self._free.release()

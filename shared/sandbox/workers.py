@@ -31,7 +31,7 @@ def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[E
     """Calls `function` (`package.module:name`) in a worker and returns what it returns, as JSON carries it.
 
     Exceptions of the types in `raises` are raised here with the same message; any other is a bug. Raises
-    `LimitExceeded`, or `Unavailable` where others are at work for too long.
+    `LimitExceeded`, or `Busy` where others are at work for too long.
     """
     with _POOL.worker() as worker:
         answer = worker.ask(pickle.dumps((function, arguments, limits)), limits)

@@ -20,6 +20,7 @@ from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
+from shared.sandbox import Busy, gate
 from shared.workload.inventory import NOT_SYNCED
 from shared.workload.outcome import Drift, Incomplete, Outcome
 from shared.workload.policy import PolicyError
@@ -297,3 +298,9 @@ def test_other_failures_are_left_to_the_retry() -> None:
     found = a_release()
     decision, results = reported(found, error=failure)
     assert (decision, results.error) == (decided(found), failure)
+
+
+def test_others_at_work_are_no_obstacle_of_this_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "PATIENCE", 0.01)
+    with gate.GATE, gate.GATE, pytest.raises(Busy):
+        decided(a_release(content=assets(addons=[config_map("only-here")])))

@@ -17,8 +17,7 @@ import pytest
 
 from shared import cel, charts, sandbox
 from shared.charts import RenderError, ValuesError, engine, sandboxed
-from shared.kube import Unavailable
-from shared.sandbox import LimitExceeded, Limits, gate
+from shared.sandbox import Busy, LimitExceeded, Limits, gate
 from shared.sandbox.limits import explain
 from tests.support.releases import chart
 
@@ -141,7 +140,7 @@ def test_the_helm_program_is_ended_too(helm: Path, monkeypatch: pytest.MonkeyPat
 
 def test_work_that_waits_for_others_too_long_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "PATIENCE", 0.01)
-    with gate.GATE, gate.GATE, pytest.raises(Unavailable, match="other charts and expressions"):
+    with gate.GATE, gate.GATE, pytest.raises(Busy, match="other charts and expressions"):
         sandbox.call(f"{HERE}:pid", limits=PLENTY)
     assert sandbox.call(f"{HERE}:pid", limits=PLENTY)
 
