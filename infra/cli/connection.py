@@ -80,9 +80,12 @@ def files(directory: Path | None, kubeconfig: Path | None, context: str = "") ->
             again = f"`capi-functions up` starts it again, `capi-functions down` makes {DEFAULT_DIR} step aside"
             raise Failure(f"the run in {DEFAULT_DIR} has ended without a stop: {again}")
     if not any(file.exists() for file in listed):
-        named = bool(os.environ.get("KUBECONFIG"))
-        where = "$KUBECONFIG: there is no" if named else f"nothing runs in {DEFAULT_DIR}, and there is no"
-        raise Failure(f"{where} {os.pathsep.join(map(str, listed))}; {_WAYS}")
+        absent = f"there is no {os.pathsep.join(map(str, listed))}"
+        if os.environ.get("KUBECONFIG"):
+            absent = f"$KUBECONFIG: {absent}"
+        elif not context:
+            absent = f"nothing runs in {DEFAULT_DIR}, and {absent}"
+        raise Failure(f"{absent}; {_WAYS}")
     return listed
 
 

@@ -98,7 +98,7 @@ class Stack:
         ingress = f"http://127.0.0.1:{listener.getsockname()[1]}"
         log = self.directory / "logs" / "functions.log"
         settings = self._settings(self._store.url, ingress)
-        self.functions = FunctionsServer({**os.environ, **settings, **self._helm_program()}, log)
+        self.functions = FunctionsServer({**os.environ, **settings, **self.helm_program()}, log)
         self.functions.start()
         crds.install(self.client, crds.load())
         self._progress("custom resources installed")
@@ -174,7 +174,7 @@ class Stack:
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
         }
 
-    def _helm_program(self) -> dict[str, str]:
+    def helm_program(self) -> dict[str, str]:
         """Where the functions find the helm program, or will find it in a while. Raises `StackError`."""
         try:
             found = helm.present()

@@ -175,6 +175,16 @@ def test_values_see_the_class_that_the_cluster_would_have(world: World, plan: Pl
     assert field == {"path": "data.k", "old": first, "new": second}
 
 
+@pytest.mark.usefixtures("helm")
+def test_a_chart_that_asks_about_its_cluster(world: World, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The helm program is found without being named."""
+    monkeypatch.delenv("HELM", raising=False)
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'on-%s', namespace: %s}\n"
+    asks = text % ("{{ .Capabilities.KubeVersion.Minor }}", world.namespace)
+    world.cluster(write_release(world.releases, "v1", templates={"all.yaml": asks}))
+    assert actions(plan()) == {"on-36": "create"}
+
+
 def test_new_namespaces_and_kinds(world: World, plan: Plan) -> None:
     group, new, missing = f"{world.namespace}.example.com", f"{world.namespace}-new", f"{world.namespace}-missing"
     objects: list[Object] = [

@@ -82,6 +82,8 @@ def test_a_run_that_was_ended_steps_aside_and_a_crashed_one_does_not(tmp_path: P
 def test_no_cluster_at_all_says_what_would_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Failure, match=r"nothing runs in \.capi-functions.*\.kube/config; start a run with.*KUBECONFIG"):
         files(None, None)
+    with pytest.raises(Failure, match=r"^there is no /.*\.kube/config; start a run"):
+        files(None, None, "context")
     with pytest.raises(Failure, match="--kubeconfig: there is no absent"):
         files(None, Path("absent"))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/a:{tmp_path}/b")

@@ -19,6 +19,7 @@ from infra.cli.main import app
 from infra.control_plane import binaries, modules
 from infra.local import helm
 from infra.local.helm import HelmInBackground
+from infra.local.stack import Stack, StackError
 from shared.charts import HelmMissing, find_helm, provide_helm
 
 STACK = Path(infra.__file__).parent / "demo" / "stack" / "v1"
@@ -152,6 +153,24 @@ def test_a_build_in_the_background_ends_with_its_run(tmp_path: Path, empty_cache
     background.stop()
     until(lambda: ended(go))
     assert not background.path.exists()
+
+
+def test_the_functions_of_a_run_are_told_where_it_is_or_will_be(
+    tmp_path: Path, helm: Path, slow_go: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Stack(tmp_path / "run").helm_program() == {"HELM": str(helm)}
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "empty"))
+    assert Stack(tmp_path / "demo", get_helm=False).helm_program() == {}
+    stack = Stack(tmp_path / "run")
+    try:
+        assert stack.helm_program() == {"HELM": str(tmp_path / "run" / "bin" / "helm")}
+        until(lambda: slow_go.exists() and slow_go.read_text().strip())
+    finally:
+        stack.stop()
+    until(lambda: ended(int(slow_go.read_text())))
+    monkeypatch.setenv("HELM", "/nowhere/helm")
+    with pytest.raises(StackError, match=r"\$HELM names /nowhere/helm"):
+        Stack(tmp_path / "run").helm_program()
 
 
 def test_it_ends_with_a_run_that_is_killed(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
