@@ -19,7 +19,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series fo
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 OUTCOMES = ("applied", "pruned", "failed")
-FETCHES = ("fetched", "present", "held", "invalid", "failed")
+FETCHES = ("fetched", "present", "held", "unwanted", "invalid", "failed")
 
 DELIVERIES = Counter("capi_functions_deliveries", "Events answered, by what became of them", ("function", "outcome"))
 SECONDS = Histogram(

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from shared import metrics
 from shared.clients import Clients
 from shared.event import Event, own_event
-from shared.kube import ApiError, Unavailable
+from shared.kube import ApiError, NotFound, Unavailable
+from shared.releases.collect import NAMING, needed
 from shared.releases.naming import InvalidName, ReleaseName
-from shared.releases.origin import of_release
+from shared.releases.origin import Origin, of_release
 from shared.releases.release import InvalidRelease
-from shared.releases.sources import Source, SourceError
-from shared.releases.store import ReleaseStore
+from shared.releases.sources import SourceError
 from shared.runtime import Answer, done
 from shared.runtime.flights import Flights
 from shared.storage import StorageError, StorageUnavailable
@@ -40,7 +40,7 @@ def handle(clients: Clients, event: Event) -> Answer:
         name = ReleaseName.parse(tag)
         origin = of_release(clients, namespace, name)
         with _FLIGHTS.alone((origin.scope, name.tag)):
-            return _ensure(clients.releases.within(origin.scope), name, origin.source, event, arrived)
+            return _ensure(clients, origin, name, event, arrived)
     except InvalidName as error:
         return Answer(400, f"event {event.id}: {error}")
     except (Unavailable, StorageUnavailable) as error:
@@ -49,7 +49,8 @@ def handle(clients: Clients, event: Event) -> Answer:
         return Answer(503, str(error), retry_after=30.0)
 
 
-def _ensure(store: ReleaseStore, name: ReleaseName, source: Source, event: Event, arrived: datetime) -> Answer:
+def _ensure(clients: Clients, origin: Origin, name: ReleaseName, event: Event, arrived: datetime) -> Answer:
+    store = clients.releases.within(origin.scope)
     if store.load(name.tag) is not None:
         _count("present")
         return done(f"{name} is there already", reply=_fetched(event, name))
@@ -60,8 +61,11 @@ def _ensure(store: ReleaseStore, name: ReleaseName, source: Source, event: Event
         failure = store.failure(name.tag)
         told = failure is not None and failure[1] >= arrived
         return done(message, reply=_fetched(event, name) if told else None, again=seconds)
+    if not _is_named(clients, name):
+        _count("unwanted")
+        return done(f"no object names {name}")
     try:
-        store.save(name.tag, source)
+        store.save(name.tag, origin.source)
     except (InvalidRelease, SourceError) as error:
         _count("failed" if isinstance(error, SourceError) else "invalid")
         after = None
@@ -72,6 +76,17 @@ def _ensure(store: ReleaseStore, name: ReleaseName, source: Source, event: Event
     _count("fetched")
     store.note_failure(name.tag, "")
     return done(f"{name} fetched", reply=_fetched(event, name))
+
+
+def _is_named(clients: Clients, name: ReleaseName) -> bool:
+    """Whether an object wants the release: any pod may send events, and could have sources asked for anything."""
+    for kind in NAMING:
+        try:
+            if name.tag in needed(clients.management.list(kind)).tags:
+                return True
+        except NotFound:
+            continue  # the kind is not installed here
+    return False
 
 
 def _count(outcome: str) -> None:

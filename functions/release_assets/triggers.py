@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from shared.api.resources import CLUSTER_STACK, SECRET
+from shared.api.resources import SECRET
 from shared.event import OWN, Event
 from shared.kube import Key
+from shared.releases.collect import NAMING
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import Rule, Subscription, Triggers
 
@@ -26,8 +27,9 @@ TRIGGERS = Triggers(
     name="release_assets",
     subscriptions=(Subscription(WANTED, asker),),
     rules=(
-        # Whose sources may be a ClusterStack's own, with their credentials in a Secret beside it.
-        Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),
+        # What no object names is not fetched. The sources may be a ClusterStack's own, with their credentials in a
+        # Secret beside it.
+        *(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),
     ),
     settings=(STORAGE, RELEASE_SOURCES, NETWORK),

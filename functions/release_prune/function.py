@@ -11,19 +11,28 @@ from datetime import UTC, datetime, timedelta
 from shared.clients import Clients
 from shared.event import Event
 from shared.kube import ApiError, NotFound, Object
-from shared.releases.collect import collect, needed
+from shared.releases.collect import NAMING, collect, needed
 from shared.runtime import Answer, done
+from shared.runtime.turns import Turns
 from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageError
 
-from .triggers import NAMING, TRIGGERS
+from .triggers import TRIGGERS
 
 KEEP = 24.0  # hours
+REST = 30.0
+"""Seconds between two runs: any pod may ask for one."""
+
+_TURNS = Turns("the clean-up of releases")
 
 
 def handle(clients: Clients, event: Event) -> Answer:
     if TRIGGERS.key(event) is None:
         return done("no concern of this function")
+    return _TURNS.take(clients, "prune", REST, lambda: _prune(clients))
+
+
+def _prune(clients: Clients) -> Answer:
     try:
         before = datetime.now(UTC) - timedelta(hours=_hours())
         collected = collect(ObjectStore.from_env(), needed(_objects(clients)), before)

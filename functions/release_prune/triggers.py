@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.event import PING, Event
 from shared.kube import Key
+from shared.releases.collect import NAMING
 from shared.settings import STORAGE
 from shared.triggers import Rule, Subscription, Triggers
-
-NAMING = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
-"""The kinds that name releases."""
 
 
 def everything(event: Event) -> Key | None:

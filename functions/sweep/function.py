@@ -19,16 +19,29 @@ from shared.kube import NotFound, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.runtime import Answer
 from shared.runtime.emit import emit
+from shared.runtime.turns import Turns
 
 from .triggers import PRIMARY_KINDS, TRIGGERS
 
 SOURCE = "/sweep"
+
+REST = 30.0
+"""Seconds between two sweeps that send objects which nothing is wrong with: any pod may ask for them."""
+
+_TURNS = Turns("the sweep")
 
 
 def handle(clients: Clients, event: Event) -> Answer:
     if TRIGGERS.key(event) is None:
         return Answer(400, f"event {event.id}: the sweep is started by {TRIGGERS.subscriptions[0].type}")
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
+    if kind is not None and kind not in [resource.kind for resource in PRIMARY_KINDS]:
+        return Answer(400, f"event {event.id}: data.kind is none of the kinds that are swept")
+    rest = REST if everything or kind else 0.0
+    return _TURNS.take(clients, (everything, kind), rest, lambda: _sweep(clients, kind, everything=everything))
+
+
+def _sweep(clients: Clients, kind: str | None, *, everything: bool) -> Answer:
     objects = list(_objects(clients, kind))
     chosen = objects if everything or kind else list(unsettled(objects))
     events = (change_event(obj, "update", source=SOURCE, reference=True, resync=everything) for obj in chosen)
@@ -84,7 +97,7 @@ def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
     return bool(name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon)
 
 
-def _objects(clients: Clients, kind: object = None) -> Iterator[Object]:
+def _objects(clients: Clients, kind: str | None) -> Iterator[Object]:
     for resource in PRIMARY_KINDS:
         if kind not in (None, resource.kind):
             continue

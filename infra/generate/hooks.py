@@ -70,6 +70,7 @@ def _deployment() -> Object:
         "args": arguments,
         "ports": [{"name": "https", "containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "https", "scheme": "HTTPS"}, "periodSeconds": 5},
+        "livenessProbe": workloads.liveness("https", "HTTPS"),
     }
     container["volumeMounts"].append({"name": "tls", "mountPath": TLS, "readOnly": True})
     # The group may read the key; the rest of the pod's users need not.

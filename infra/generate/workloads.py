@@ -58,6 +58,7 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
         "args": [f"--source=functions/{function}/main.py", f"--target={function}", f"--port={PORT}"],
         "ports": [{"name": "http", "containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
+        "livenessProbe": liveness("http", "HTTP"),
         "resources": {
             "requests": {"cpu": "10m", "memory": "96Mi"},
             "limits": {"memory": MEMORY.get(function, "512Mi")},
@@ -99,6 +100,12 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
 def _sources(groups: Iterable[Group]) -> list[Object]:
     """A key that is in both is taken from the Secret."""
     return [{kind: {"name": group.name, "optional": True}} for group in groups for kind in ("configMap", "secret")]
+
+
+def liveness(port: str, scheme: str) -> Object:
+    """Ends a process that has no thread left for an answer in two minutes, or a delivery that does not end."""
+    get = {"path": "/healthz", "port": port, "scheme": scheme}
+    return {"httpGet": get, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6}
 
 
 def service(name: str, namespace: str) -> Object:

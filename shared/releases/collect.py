@@ -13,13 +13,16 @@ from datetime import datetime
 from typing import Any
 
 from shared.api import cluster as cluster_api
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.kube import Object, dig, key_of
 from shared.storage import Entry, ObjectStore
 
 from .naming import InvalidName, ReleaseName, Version
 from .origin import ENVIRONMENT, scope_of
 from .store import BLOBS
+
+NAMING = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
+"""The kinds that name releases."""
 
 _RECORD = re.compile(r"(?:scopes/([0-9a-z]+)/)?(releases|failures)/([^/]+)\.json")
 _DIGEST = re.compile(rb"[0-9a-f]{64}")

@@ -82,7 +82,9 @@ def test_3_what_could_not_be_pruned_is_tried_again(world: World, workload: Proxy
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
     world.settle()
-    workload.fail(answering(status, {"message": "not now"}), lambda request: request.method == "DELETE")
+    workload.fail(
+        answering(status, {"kind": "Status", "message": "not now"}), lambda request: request.method == "DELETE"
+    )
     world.cluster(write_release(world.releases, "v2", [world.map("stays")]))
     for _ in range(2):
         assert world.settle().retry_after is not None
@@ -101,7 +103,7 @@ def test_3_what_could_not_be_pruned_goes_with_the_next_release(world: World, wor
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
     world.settle()
-    workload.fail(answering(500, {"message": "not now"}), lambda request: request.method == "DELETE")
+    workload.fail(answering(500, {"kind": "Status", "message": "not now"}), lambda request: request.method == "DELETE")
     world.cluster(write_release(world.releases, "v2", [world.map("stays")]))
     world.settle()
     workload.heal()
@@ -206,6 +208,7 @@ def test_10_failed_fetches_hold_up_nobody(
 ) -> None:
     """A download that failed kept its lock, and every later one waited for ever."""
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
+    monkeypatch.setattr("functions.release_assets.function._is_named", lambda *_: True)
     good = [write_release(tmp_path, f"v{number}", [config_map(f"m{number}")]) for number in range(1, 5)]
     bad = [f"{STACK}-v{number}" for number in range(11, 15)]
     fetch = catalog.handler("release_assets")
