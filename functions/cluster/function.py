@@ -8,10 +8,10 @@ from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTER
 from shared.clients import Found
-from shared.effects import changes
+from shared.effects import Results, changes, latest
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
-from shared.runtime import Function
+from shared.runtime import Decision, Function
 
 from .decide import decide
 from .observe import Observed, observe
@@ -49,5 +49,15 @@ def _at_rest(cluster: Object) -> bool:
     )
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, settled)
+def report(observed: Observed, decision: Decision, results: Results, _now: datetime) -> Decision:
+    """A status is of one generation: after a change of the spec, such as a copied endpoint, it follows from another
+    look at once. With the number of before it would be written twice, and in between look like old news to others."""
+    if observed.cluster is None or results.error is not None:
+        return decision
+    newest = latest(observed.cluster, results)
+    changed = dig(newest, "metadata.generation") != dig(observed.cluster, "metadata.generation")
+    return Decision(proceed=True) if changed else decision
+
+
+FUNCTION = Function(TRIGGERS, observe, decide, settled, report=report)
 handle = FUNCTION.handle

@@ -16,6 +16,7 @@ from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
 from shared.runtime import Decision, Notice
 
 from .observe import Observed
+from .triggers import reconciled
 
 CONDITION = "KubeconfigAvailable"
 CA_RETRY = 30.0
@@ -28,6 +29,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision()
     if cluster_api.control_plane_ref(cluster):
         return Decision(message="the control-plane provider makes the kubeconfig")
+    if not reconciled(cluster):
+        return Decision(message="waiting until the Cluster is reconciled, which comes with an event")
     endpoint = cluster_api.endpoint(cluster)
     if endpoint is None:
         message = "Waiting for spec.controlPlaneEndpoint"

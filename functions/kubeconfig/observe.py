@@ -10,6 +10,8 @@ from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.kube import Key, Object, deleting
 
+from .triggers import reconciled
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -19,7 +21,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
-    if cluster is None or not wanted(cluster) or cluster_api.endpoint(cluster) is None:
+    if cluster is None or not wanted(cluster) or not reconciled(cluster) or cluster_api.endpoint(cluster) is None:
         return Observed(cluster)
     existing = clients.management.find(SECRET, kubeconfig_of(key))
     if existing is not None:

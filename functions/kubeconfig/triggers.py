@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.cluster import CLUSTER_NAME_LABEL, endpoint
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, cluster_of_secret
 from shared.api.resources import CLUSTER, SECRET
 from shared.kube import Key, dig, key_of
@@ -16,13 +16,33 @@ def cluster_of(secret: Mapping[str, Any]) -> Key | None:
     return cluster_of_secret(secret, CA_SUFFIX, KUBECONFIG_SUFFIX)
 
 
-def taken_up(cluster: Mapping[str, Any]) -> Key | None:
-    """A Cluster that has its endpoint, or at least a phase, or may have: a bare reference does not tell.
+def reconciled(cluster: Mapping[str, Any]) -> bool:
+    """Whether the present spec was reconciled, or the Cluster came up before.
 
-    Before that there is nothing to do, and to say so would be a race with whoever writes the Cluster's first status.
+    The status is first written by who reconciles the Cluster, right after an endpoint was copied into the spec: a
+    condition that is written at the same moment is a conflict for one of the two.
     """
-    known = "spec" not in cluster or endpoint(cluster) or dig(cluster, "status.phase")
-    return key_of(cluster) if known else None
+    phase, observed = dig(cluster, "status.phase"), dig(cluster, "status.observedGeneration")
+    return phase == "Provisioned" or (phase is not None and observed == dig(cluster, "metadata.generation"))
+
+
+def taken_up(cluster: Mapping[str, Any]) -> Key | None:
+    """A Cluster that is reconciled, or may be: a bare reference does not tell."""
+    return key_of(cluster) if "spec" not in cluster or reconciled(cluster) else None
+
+
+FIELDS = (
+    "spec.controlPlaneEndpoint",
+    "spec.controlPlaneRef",
+    "spec.paused",
+    "metadata.annotations",
+    "status.phase",
+)
+
+
+def news(cluster: Mapping[str, Any]) -> object:
+    """What must differ for an update to matter."""
+    return [*(dig(cluster, path) for path in FIELDS), reconciled(cluster)]
 
 
 TRIGGERS = Triggers(
@@ -31,13 +51,8 @@ TRIGGERS = Triggers(
         Watch(
             CLUSTER,
             key=taken_up,
-            fields=(
-                "spec.controlPlaneEndpoint",
-                "spec.controlPlaneRef",
-                "spec.paused",
-                "metadata.annotations",
-                "status.phase",
-            ),
+            fields=FIELDS,
+            digest=news,
             changes=("add", "update"),
         ),
         Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL),

@@ -102,6 +102,7 @@ def cluster(**spec: object) -> Object:
         "kind": "Cluster",
         "metadata": metadata,
         "spec": {**endpoint, **spec},
+        "status": {"phase": "Provisioning", "observedGeneration": 1},
     }
 
 
@@ -143,6 +144,8 @@ def test_decide(observed: Observed, reason: str, created: bool, requeue: float |
         Observed(cluster(paused=True), None, USABLE),
         Observed(cluster(controlPlaneRef={"kind": "K", "name": "n"}), None, USABLE),
         Observed({**cluster(), "metadata": {**cluster()["metadata"], "deletionTimestamp": "t"}}, None, USABLE),
+        Observed({**cluster(), "status": {}}, None, USABLE),
+        Observed({**cluster(), "metadata": {**cluster()["metadata"], "generation": 2}}, None, USABLE),
     ],
 )
 def test_nothing_to_do(observed: Observed) -> None:

@@ -43,8 +43,10 @@ ENDPOINT = {"controlPlaneEndpoint": {"host": "h", "port": 6443}}
         (CLEANUP, obj(CLUSTER, GOING), ADDON),
         (KUBECONFIG, obj(CLUSTER), None),
         (KUBECONFIG, obj(CLUSTER, spec={"controlPlaneEndpoint": {}}), None),
-        (KUBECONFIG, obj(CLUSTER, spec=ENDPOINT), DEMO),
-        (KUBECONFIG, obj(CLUSTER, status={"phase": "Pending"}), DEMO),
+        (KUBECONFIG, obj(CLUSTER, spec=ENDPOINT), None),
+        (KUBECONFIG, obj(CLUSTER, {"generation": 1}, status={"phase": "Pending", "observedGeneration": 1}), DEMO),
+        (KUBECONFIG, obj(CLUSTER, {"generation": 2}, status={"phase": "Pending", "observedGeneration": 1}), None),
+        (KUBECONFIG, obj(CLUSTER, {"generation": 2}, status={"phase": "Provisioned", "observedGeneration": 1}), DEMO),
     ],
 )
 def test_by_content(triggers: Triggers, changed: Object, key: Key | None) -> None:

@@ -1,0 +1,100 @@
+"""New Clusters through the forwarder: functions that write the same object keep out of each other's way."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from events.delivery import InProcessDelivery
+from events.forwarder import Forwarder
+from functions import catalog
+from infra import control_plane
+from shared.api.conditions import get_condition, is_true
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.clients import Clients
+from shared.kube import Client, Conflict, Key, Object, connect, dig
+from tests.support import objects
+from tests.support.until import until
+
+NAMES = [f"c{number}" for number in range(8)]
+
+
+@pytest.fixture
+def refused(kubeconfig: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Conflict]]:
+    """The conflicts that the functions meet, which run for as long as a test."""
+    conflicts: list[Conflict] = []
+    client = connect.from_kubeconfig(str(kubeconfig))
+    send = client.request
+
+    def request(*arguments: Any, **options: Any) -> Object:
+        try:
+            return send(*arguments, **options)
+        except Conflict as error:
+            conflicts.append(error)
+            raise
+
+    monkeypatch.setattr(client, "request", request)
+    triggers = {name: catalog.triggers()[name] for name in ("cluster", "kubeconfig")}
+    deliver = InProcessDelivery(catalog.handler, Clients(client))
+    forwarder = Forwarder(client, triggers, deliver, namespace=namespace)
+    forwarder.start()
+    assert forwarder.wait_synced(60)
+    yield conflicts
+    forwarder.stop()
+    client.close()
+
+
+def ready(client: Client, namespace: str, plane: Path) -> None:
+    """What `kind_cluster` reports of each of them once its API server runs."""
+    authority = control_plane.authority(plane)
+    for name in NAMES:
+        key = Key(namespace, name)
+        ca = objects.secret(f"{name}-ca", namespace, **{"tls.crt": authority.cert_pem, "tls.key": authority.key_pem})
+        ca["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": name}
+        client.create(SECRET, ca)
+        client.patch(KIND_CLUSTER, key, {"spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}})
+        status = {"ready": True, "phase": "Ready", "initialization": {"provisioned": True}}
+        client.patch(KIND_CLUSTER, key, {"status": status}, subresource="status")
+
+
+def test_no_function_meets_a_conflict_on_a_new_cluster(
+    management: Client, namespace: str, plane: Path, refused: list[Conflict]
+) -> None:
+    def cluster(name: str) -> Object:
+        return management.get(CLUSTER, Key(namespace, name))
+
+    def through(name: str) -> bool:
+        conditions = dig(cluster(name), "status.conditions")
+        return is_true(conditions, "InfrastructureReady") and is_true(conditions, "KubeconfigAvailable")
+
+    for name in NAMES:
+        objects.create_local_cluster(management, name, namespace)
+    until(lambda: all(get_condition(dig(cluster(name), "status.conditions"), "KubeconfigAvailable") for name in NAMES))
+    ready(management, namespace, plane)
+    until(lambda: all(through(name) for name in NAMES))
+    for name in NAMES:
+        found = cluster(name)
+        assert dig(found, "status.phase") == "Provisioned"
+        assert dig(found, "status.observedGeneration") == dig(found, "metadata.generation")
+        kubeconfig = management.get(SECRET, Key(namespace, f"{name}-kubeconfig"))
+        assert base64.b64decode(kubeconfig["data"]["value"])
+    assert [str(error) for error in refused] == []
+
+
+def test_no_function_meets_a_conflict_where_the_endpoint_is_known_from_the_start(
+    management: Client, namespace: str, refused: list[Conflict]
+) -> None:
+    spec = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
+    for name in NAMES:
+        management.create(CLUSTER, objects.manifest(CLUSTER, name, namespace, spec=spec))
+
+    def told(name: str) -> Object | None:
+        conditions = dig(management.get(CLUSTER, Key(namespace, name)), "status.conditions")
+        return get_condition(conditions, "KubeconfigAvailable")
+
+    until(lambda: all((told(name) or {}).get("reason") == "WaitingForCA" for name in NAMES))
+    assert [str(error) for error in refused] == []
