@@ -26,7 +26,7 @@ check: $(INSTALLED) ## lint, types, layers, generated files
 	$(BIN)/python -m infra.generate --check
 	$(BIN)/python -m infra.demo.build --check
 
-binaries: $(INSTALLED) ## build the executables that tests run, once; pytest alone would do it without a word
+binaries: $(INSTALLED) ## get the executables that tests run, once; pytest alone would do it without a word
 	$(BIN)/python -m infra.control_plane.binaries
 
 bench: $(INSTALLED) ## print the figures of tests/bench

@@ -2,7 +2,7 @@
 
 In this order: the directory $KUBEBUILDER_ASSETS; our cache; for some the official archive of a pinned version and
 digest; `go build` with the versions pinned in infra/binaries/<set>/go.mod.
-What was built or unpacked is in the cache and is found there from then on. `python -m` builds all there are, or gets
+What was built or unpacked is in the cache and is found there from then on. `python -m` gets all that tests need, or
 those that are named; `--into` copies them to a folder.
 """
 
@@ -274,14 +274,16 @@ def _executable(path: Path) -> bool:
 
 
 def main() -> None:
-    """Gets what is named, or all from source, so that nobody who needs it later has to wait or to wonder."""
+    """Gets what is named, or all that tests need, so that nobody who needs it later has to wait or to wonder."""
     parser = argparse.ArgumentParser(prog="python -m infra.control_plane.binaries", description=main.__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="copy them there")
     given = parser.parse_args()
     names = given.names or [name for module in MODULES for name in module.packages]
+    # The archive has no controllers of its own, and those of the source are not to be newer than their API server.
+    archives = None if given.names else [archive for archive in ARCHIVES if archive is not ENVTEST]
     try:
-        found = locate(names, progress=lambda line: print(line, flush=True), archives=None if given.names else ())
+        found = locate(names, progress=lambda line: print(line, flush=True), archives=archives)
         if given.into:
             given.into.mkdir(parents=True, exist_ok=True)
             for name, path in found.items():

@@ -21,13 +21,15 @@ class SourceNotFound(Exception):
 class Module:
     """A directory of `FOLDER`: `module` gives the version, `packages` has the executables by name.
 
-    `stamp` is the package with the variables gitVersion, gitMajor and gitMinor, if executables need them.
+    `stamp` is the package with the variables gitVersion, gitMajor and gitMinor, `variable` the one with the version, if
+    executables need them.
     """
 
     directory: str
     module: str
     packages: Mapping[str, str]
     stamp: str = ""
+    variable: str = ""
 
     @property
     def path(self) -> Path:
@@ -59,6 +61,8 @@ class Module:
             major, minor = self.version.removeprefix("v").split(".")[:2]
             for name, value in (("gitVersion", self.version), ("gitMajor", major), ("gitMinor", minor)):
                 flags += ["-X", f"{self.stamp}.{name}={value}"]
+        if self.variable:
+            flags += ["-X", f"{self.variable}={self.version}"]
         return " ".join(flags)
 
     def source(self, module: str, progress: Progress) -> Path:
@@ -104,7 +108,12 @@ MODULES = (
             "channel_dispatcher": f"{_EVENTING}/cmd/in_memory/channel_dispatcher",
         },
     ),
-    Module("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}),
+    Module(
+        "helm",
+        "helm.sh/helm/v4",
+        {"helm": "helm.sh/helm/v4/cmd/helm"},
+        variable="helm.sh/helm/v4/internal/version.version",  # charts ask for it
+    ),
     Module(
         "capi-1.14", _CLUSTER_API, {"clusterctl": f"{_CLUSTER_API}/cmd/clusterctl"}, stamp=f"{_CLUSTER_API}/version"
     ),

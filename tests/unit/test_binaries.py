@@ -387,11 +387,12 @@ def test_modules_are_consistent(module: modules.Module) -> None:
         assert f"{package}\n" in go_mod
 
 
-def test_the_server_knows_its_version() -> None:
+def test_programs_know_their_version() -> None:
     flags = modules.that_builds("kube-apiserver").linker_flags
     assert "version.gitVersion=v1.36.3 " in flags
     assert flags.endswith("version.gitMinor=36")
-    assert modules.that_builds("helm").linker_flags == "-s -w"
+    assert modules.that_builds("helm").linker_flags == "-s -w -X helm.sh/helm/v4/internal/version.version=v4.2.4"
+    assert modules.that_builds("kwok").linker_flags == "-s -w"
 
 
 @pytest.mark.parametrize(
