@@ -22,7 +22,7 @@ import yaml
 
 from shared import yamls
 from shared.event import Event, EventError, from_json
-from shared.kube import Client, Key, NotFound, Object, key_of
+from shared.kube import Client, Key, NotServed, Object, key_of
 from shared.kube.resources import split_api_version
 from shared.triggers import Triggers
 
@@ -107,7 +107,7 @@ class Capture:
         for resource in dict.fromkeys(watch.resource for watch in watches if not watch.reference):
             try:
                 yield from client.list(resource)
-            except NotFound:
+            except NotServed:
                 continue  # a kind that is not installed
 
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from shared.event import Change, Event, change_event
-from shared.kube import ApiError, Client, Gone, Key, NotFound, Object, Resource, dig, key_of
+from shared.kube import ApiError, Client, Gone, Key, NotServed, Object, Resource, dig, key_of
 from shared.kube.client import METADATA, METADATA_LIST
 from shared.kube.crds import CRD
 from shared.triggers import Naming, Triggers, Watch
@@ -253,8 +253,8 @@ class _Stream:
             try:
                 self._watch(self._list())
                 continue
-            except NotFound:
-                pause = self._not_served()
+            except NotServed as error:
+                pause = self._not_served(error)
             except Exception as error:
                 pause = self._failed(error)
             if not self._stop.is_set():
@@ -275,13 +275,13 @@ class _Stream:
             log.exception("watch of %s failed, again in %.1fs", self._feed, pause)
         return pause
 
-    def _not_served(self) -> float:
+    def _not_served(self, error: NotServed) -> float:
         if self._served:
-            log.info("%s is not served (yet)", self._feed)
+            log.info("%s is not served (yet): %s", self._feed, error)
             self._defined, self._absences = False, 0
         self._served = False
+        # Objects of before are not told to be gone: the kind may be served in another version, and have them still.
         self.synced.set()
-        self._tell_vanished(set(self._seen))
         watched = self._undefined()
         pause = _UNDEFINED_PAUSE
         if self._defined or not watched:

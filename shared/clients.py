@@ -14,9 +14,10 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
-from .kube import ApiError, Client, Key, Object, Resource
+from .kube import ApiError, Client, Key, NotServed, Object, Resource
+from .kube.crds import definition
 from .kube.discovery import Discovery
-from .kube.resources import split_api_version
+from .kube.resources import BUILT_IN_GROUPS, conventional_plural, split_api_version
 
 if TYPE_CHECKING:
     from .components.bundles import BundleStore
@@ -26,15 +27,23 @@ if TYPE_CHECKING:
 _MOST_WORKLOADS = 512
 
 
+NOT_SERVED = "KindNotServed"
+NOT_ALLOWED = "ReferenceNotAllowed"
+
+
 @dataclass(frozen=True)
 class Found:
-    """What became of looking for a referenced object; each of the four outcomes is decided on differently."""
+    """What became of looking for a referenced object; each of the four outcomes is decided on differently.
+
+    A `reason` tells a failed look that time alone does not mend from all others.
+    """
 
     state: Literal["present", "absent", "failed", "unreferenced"]
     kind: str = ""
     object: Object | None = None
     resource: Resource | None = None
     error: str = ""
+    reason: str = ""
 
 
 class Workload:
@@ -125,25 +134,44 @@ class Clients:
         with self._lock:
             self._workloads.pop(hashlib.sha256(kubeconfig).hexdigest(), None)
 
-    def look_up(self, reference: Mapping[str, Any] | None, namespace: str) -> Found:
+    def look_up(
+        self, reference: Mapping[str, Any] | None, namespace: str, *, undefined_is_absent: bool = False
+    ) -> Found:
         """The object behind a reference of either contract ({apiGroup or apiVersion, kind, name}).
 
-        Only a 404 on the object is absence; a kind that is not served is a failed read.
+        Only a 404 on the object is absence; a kind that is not served is a failed read. With `undefined_is_absent` an
+        object of a kind that no CRD defines is absent, too, for callers that are waiting for its end. Objects of a
+        provider are namespaced and of a kind of its own, so a reference to any others is refused.
         """
         if not reference or not reference.get("kind") or not reference.get("name"):
             return Found("unreferenced")
         kind, name = reference["kind"], reference["name"]
         group = reference.get("apiGroup") or split_api_version(reference.get("apiVersion") or "")[0]
+        if group in BUILT_IN_GROUPS:
+            refusal = f"a reference to a {kind} of {group or 'the core group'} is not allowed: it is no provider's kind"
+            return Found("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
         try:
             resource = self.discovery.preferred(group, kind)
-            if resource is None:
-                self.discovery.forget()
-                resource = self.discovery.preferred(group, kind)
-            if resource is None:
-                return Found("failed", kind=kind, error=f"{kind}.{group} is not served: is its CRD installed?")
-            found = self.management.find(resource, Key(namespace, name))
+            if resource is not None and not resource.namespaced:
+                refusal = f"a reference to a {kind} is not allowed: the kind is cluster-scoped"
+                return Found("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
+            if resource is not None:
+                return self._look_at(resource, Key(namespace, name))
+            defined = Resource(group, "", kind, conventional_plural(kind))
+            if undefined_is_absent and definition(self.management, defined) is None:
+                return Found("absent", kind=kind)
         except ApiError as error:
             return Found("failed", kind=kind, error=str(error))
+        problem = f"{kind}.{group} is not served: is its CRD installed?"
+        return Found("failed", kind=kind, error=problem, reason=NOT_SERVED)
+
+    def _look_at(self, resource: Resource, key: Key) -> Found:
+        try:
+            found = self.management.find(resource, key)
+        except NotServed:
+            # Served before in this version, but not any more: the next look asks anew.
+            self.discovery.forget()
+            raise
         if found is None:
-            return Found("absent", kind=kind, resource=resource)
-        return Found("present", kind=kind, object=found, resource=resource)
+            return Found("absent", kind=resource.kind, resource=resource)
+        return Found("present", kind=resource.kind, object=found, resource=resource)

@@ -99,6 +99,10 @@ class Rule:
     verbs: tuple[str, ...]
 
 
+READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",))
+"""To tell a kind that is not defined, and so has no objects, from one that is not served (now, in this version)."""
+
+
 @dataclass(frozen=True)
 class Triggers:
     """All that starts the function `name`. Its primary kind is that of the first watch, unless several are named."""

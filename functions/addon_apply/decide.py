@@ -61,6 +61,8 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     addon, cluster = observed.addon, observed.cluster
     if addon is None:
         return Decision(message="the ClusterAddon is gone")
+    if cluster is None and isinstance(observed.found, Unreachable) and not deleting(addon):
+        return guards.not_reached(AddonStatus.as_recorded(addon, now), observed.found)
     if deleting(addon) or cluster is None or deleting(cluster):
         return guards.let_go(addon)
     if is_anothers(addon, cluster):

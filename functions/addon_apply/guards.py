@@ -49,9 +49,10 @@ def no_cluster_stack(verdict: AddonStatus, cluster: Object) -> Decision:
 
 
 def not_reached(verdict: AddonStatus, problem: Unreachable) -> Decision:
-    lost = verdict.is_true("ClusterReady")  # else it is how each cluster begins, and no news
+    # Else it is how each cluster begins, and no news.
+    news = verdict.is_true("ClusterReady") or problem.severity == "Error"
     verdict.false(
-        "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Warning" if lost else ""
+        "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Warning" if news else ""
     )
     return waiting(verdict, CLUSTER_RETRY, problem.message)
 

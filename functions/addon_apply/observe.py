@@ -15,7 +15,7 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
 from shared.charts import LiveCluster
 from shared.clients import Clients, Found
-from shared.kube import ApiError, Key, Object, deleting, dig, key_of
+from shared.kube import ApiError, Key, NotServed, Object, deleting, dig, key_of
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import NotShared, of_release
@@ -48,7 +48,10 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
     if addon is None:
         return Observed(None)
     reference = dig(addon, "spec.clusterRef", {})
-    cluster = clients.management.find(CLUSTER, Key(key.namespace, reference.get("name") or "-"))
+    try:
+        cluster = clients.management.find(CLUSTER, Key(key.namespace, reference.get("name") or "-"))
+    except NotServed as error:
+        return Observed(addon, found=Unreachable(str(error), "Error"))
     if cluster is None or deleting(cluster) or deleting(addon) or cluster_api.is_paused(cluster):
         return Observed(addon, cluster)
     if is_anothers(addon, cluster):
@@ -142,8 +145,14 @@ def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
     version = _version(reached)
     if isinstance(version, Unreachable):
         return version
-    served = {name for api_version, kind in reached.served for name in (api_version, f"{api_version}/{kind}")}
-    return Facts(version, tuple(sorted(served)), LiveCluster(reached.workload.client, version, reached.served))
+    try:
+        # A chart leaves out what it does not find: what is known of a moment ago is not enough for that.
+        reached.workload.discovery.forget()
+        kinds = reached.workload.discovery.served()
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not tell what it serves: {error}")
+    served = {name for api_version, kind in kinds for name in (api_version, f"{api_version}/{kind}")}
+    return Facts(version, tuple(sorted(served)), LiveCluster(reached.workload.client, version, kinds))
 
 
 def _version(reached: Reached) -> str | Unreachable:
@@ -159,7 +168,8 @@ def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:
     if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
         return entries
     try:
-        return labelled(reached.workload, reached.served.values())
+        reached.workload.discovery.forget()  # what is of a kind that came since would stay for ever
+        return labelled(reached.workload, reached.workload.discovery.served().values())
     except ApiError as error:
         return Unreachable(f"the workload API server does not tell what it has of ours: {error}")
 

@@ -45,6 +45,11 @@ class AddonStatus(Verdict):
         release = cluster_api.class_name(cluster) or ""
         return cls(addon, now, release=release, rollback_from=release if history.asked(addon, cluster) else "")
 
+    @classmethod
+    def as_recorded(cls, addon: Object, now: datetime) -> AddonStatus:
+        """About what it is about so far, where nobody can tell what the Cluster asks for."""
+        return cls(addon, now, release=_recorded(addon), rollback_from=dig(addon, "status.rollbackFrom", ""))
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.is_new:
@@ -55,8 +60,7 @@ class AddonStatus(Verdict):
     @property
     def is_new(self) -> bool:
         """Whether the status is of another release so far, or of a rollback."""
-        recorded = dig(self.obj, "status.release") or dig(self.obj, "spec.clusterStack", "")
-        return (recorded, dig(self.obj, "status.rollbackFrom", "")) != (self.release, self.rollback_from)
+        return (_recorded(self.obj), dig(self.obj, "status.rollbackFrom", "")) != (self.release, self.rollback_from)
 
     def status(self, **fields: object) -> Object:
         about = self.about()
@@ -82,3 +86,7 @@ def _without_errors(resources: object) -> list[Object] | None:
         return None
     entries: Iterable[inventory.Entry] = inventory.load(resources)
     return inventory.dump(entry if entry.status == KEPT else replace(entry, error="") for entry in entries)
+
+
+def _recorded(addon: Object) -> str:
+    return str(dig(addon, "status.release") or dig(addon, "spec.clusterStack", ""))

@@ -11,7 +11,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.event import OWN, Event
 from shared.kube import Key
 from shared.settings import NETWORK, STORAGE
-from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
+from shared.triggers import READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
 
 
 def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
@@ -56,6 +56,7 @@ TRIGGERS = Triggers(
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get",)),
         Rule("infrastructure.cluster-k8s.io", ("*",), ("get",)),
         Rule("controlplane.cluster.x-k8s.io", ("*",), ("get",)),
+        READ_CRDS,
     ),
     settings=(STORAGE, NETWORK),
 )

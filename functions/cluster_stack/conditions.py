@@ -47,6 +47,8 @@ def judge_provider(verdict: Verdict, observed: Observed, plan: Blueprint | str) 
 def judge_releases(verdict: Verdict, observed: Observed) -> None:
     problems = [f"spec.versions: {problem}" for problem in explicit(dig(verdict.obj, "spec", {}))[1]]
     problems += _refused(observed, RELEASES)
+    if observed.failure:
+        problems.append(f"releases that are not wanted any more stay: {observed.failure}")
     if problems:
         verdict.false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", tell="Warning")
     else:

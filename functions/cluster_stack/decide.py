@@ -66,7 +66,8 @@ def _sorted_out(observed: Observed) -> tuple[list[str], list[Object], list[Objec
     """The tags to create, the releases to keep, and those to delete."""
     present = _by_tag(observed)
     namespace = key_of(observed.stack or {}).namespace
-    unused = {tag for tag in observed.selection.superfluous if Key(namespace, tag) not in observed.users}
+    superfluous = observed.selection.superfluous if not observed.failure else ()
+    unused = {tag for tag in superfluous if Key(namespace, tag) not in observed.users}
     delete = [present[tag] for tag in observed.selection.superfluous if tag in unused and not deleting(present[tag])]
     keep = [release for tag, release in present.items() if tag not in unused or deleting(release)]
     return [tag for tag in observed.selection.wanted if tag not in present], keep, delete

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, Found
-from shared.kube import Key, NotFound, Object, deleting, dig, key_of, owned_by
+from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by
+from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_stack, scope_of
 from shared.releases.sources import Listing, SourceError
@@ -53,6 +54,8 @@ class Observed:
     selection: Selection = field(default_factory=Selection)
     users: Users = field(default_factory=dict)
     """Read only where something may have to go."""
+    failure: str = ""
+    """Why nobody can tell who uses the releases: none goes then."""
     template: Found = _NOTHING
     poll: float = POLL
     """Seconds until the source is asked again."""
@@ -75,12 +78,14 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
         if ReleaseName.from_class_name(tag := key_of(release).name)  # another's name is left alone
     }
     selection = select(spec, owned, remote.names)
+    using, failure = _users(clients) if selection.superfluous else ({}, "")
     return Observed(
         stack,
         releases,
         remote,
         selection,
-        _users(clients) if selection.superfluous else {},
+        using,
+        failure,
         clients.look_up(None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
         _poll(),
     )
@@ -125,9 +130,9 @@ def _held(stack: Object) -> Remote | None:
         return None
 
 
-def _users(clients: Clients) -> Users:
-    """In all namespaces: a Cluster may use a class of another one."""
+def _users(clients: Clients) -> tuple[Users, str]:
+    """In all namespaces: a Cluster may use a class of another one. Or why they cannot be told."""
     try:
-        return users(clients.management.list(CLUSTER))
-    except NotFound:
-        return {}  # there is no such kind here
+        return users(list_defined(clients.management, CLUSTER)), ""
+    except NotServed as error:
+        return {}, str(error)

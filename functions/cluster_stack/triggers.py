@@ -12,7 +12,7 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, 
 from shared.kube import Key, key_of, owners
 from shared.releases.usage import release_of
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
-from shared.triggers import SPEC, Rule, Triggers, Watch
+from shared.triggers import READ_CRDS, SPEC, Rule, Triggers, Watch
 
 
 def stack_of(release: Mapping[str, Any]) -> Key | None:
@@ -46,6 +46,7 @@ TRIGGERS = Triggers(
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # credentials of its own sources
         # The providers' templates and release objects; those of another group need a rule of their own.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "create", "patch")),
+        READ_CRDS,
     ),
     settings=(STORAGE, RELEASE_SOURCES, NETWORK),
 )

@@ -21,8 +21,13 @@ IN_USE_RETRY = 60.0
 
 def delete(verdict: Verdict, observed: Observed) -> Decision:
     release = observed.release or {}
-    if not has_finalizer(release, FINALIZER) or observed.management is None:
+    if not has_finalizer(release, FINALIZER):
         return Decision(message="being deleted")
+    if observed.management is None:
+        message = f"cannot tell whether its ClusterClass is used: {observed.failure}"
+        verdict.false(DELETED, "ClustersNotReadable", message, "Error", tell="Warning")
+        notices = tuple(verdict.notices)
+        return Decision(status=verdict.status(), notices=notices, requeue=IN_USE_RETRY, message=message)
     if observed.users:
         names = ", ".join(str(user) for user in observed.users[:5])
         more = f" and {len(observed.users) - 5} more" if len(observed.users) > 5 else ""

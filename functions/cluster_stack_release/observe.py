@@ -11,8 +11,8 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.charts import Identity
 from shared.clients import Clients, Found
-from shared.kube import Key, NotFound, Object, deleting, dig, key_of
-from shared.kube.resources import split_api_version
+from shared.kube import Key, NotServed, Object, deleting, dig, key_of
+from shared.kube.crds import list_defined
 from shared.releases.missing import MissingAssets, read
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release
@@ -53,6 +53,8 @@ class Observed:
     """Objects that other releases brought, too: not to be deleted with this one."""
     users: tuple[Key, ...] = ()
     """The Clusters whose class comes from this release; read only while it is being deleted."""
+    failure: str = ""
+    """Why nobody can tell which Clusters those are."""
 
 
 def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
@@ -70,6 +72,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
     if not provided(provider):
         return Observed(release, name, assets, provider)
     version = clients.management.request("GET", "/version", subject="version")["gitVersion"]
+    clients.discovery.forget()  # the chart leaves out what it does not find: what was known before is not enough
     management = Management(here(clients), version)
     return Observed(release, name, assets, provider, management, _claimed(clients, key))
 
@@ -80,12 +83,11 @@ def provided(provider: Found) -> bool:
 
 
 def _leaving(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:
-    reference = dig(release, "spec.providerRef", {})
-    provider = clients.look_up(reference, key.namespace)
-    group = split_api_version(reference.get("apiVersion") or "")[0]
-    if provider.state == "failed" and clients.discovery.preferred(group, provider.kind) is None:
-        provider = Found("absent", provider.kind)  # the kind is gone, and its objects with it
-    using = _users(clients)
+    provider = clients.look_up(dig(release, "spec.providerRef"), key.namespace, undefined_is_absent=True)
+    try:
+        using = users(list_defined(clients.management, CLUSTER))
+    except NotServed as error:
+        return Observed(release, name, failure=str(error))
     claimed = _claimed(clients, key, using)
     management = Management(here(clients))
     return Observed(release, name, provider=provider, management=management, claimed=claimed, users=using.get(key, ()))
@@ -105,10 +107,3 @@ def _claimed(clients: Clients, key: Key, using: Users | None = None) -> frozense
     others = [r for r in clients.management.list(CLUSTER_STACK_RELEASE, key.namespace) if key_of(r) != key]
     staying = [r for r in others if using is None or not deleting(r) or key_of(r) in using]
     return frozenset(entry.identity for r in staying for entry in inventory.load(dig(r, "status.resources")))
-
-
-def _users(clients: Clients) -> Users:
-    try:
-        return users(clients.management.list(CLUSTER))
-    except NotFound:
-        return {}  # there is no such kind here

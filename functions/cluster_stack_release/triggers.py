@@ -10,7 +10,7 @@ from shared.event import OWN, Event
 from shared.kube import Key
 from shared.releases.usage import release_of
 from shared.settings import STORAGE
-from shared.triggers import SPEC, Rule, Subscription, Triggers, Watch
+from shared.triggers import READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
 
 
 def asker(event: Event) -> Key | None:
@@ -37,6 +37,7 @@ TRIGGERS = Triggers(
         Rule("bootstrap.cluster.x-k8s.io", ("*",), _WRITE),
         # The providers' objects for a release, whatever they are called.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "delete")),
+        READ_CRDS,
     ),
     settings=(STORAGE,),
 )

@@ -6,7 +6,7 @@ from shared.api.provider import GROUP, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.providers import phases
 from shared.settings import NETWORK, PROVIDER_SOURCES, STORAGE
-from shared.triggers import Rule, Subscription, Triggers
+from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 _PROVIDERS = tuple(kind.resource for kind in KINDS)
 
@@ -18,6 +18,7 @@ TRIGGERS = Triggers(
         Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("get", "list", "patch")),  # spec.version
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list", "patch", "create")),
+        READ_CRDS,
     ),
     settings=(STORAGE, PROVIDER_SOURCES, NETWORK),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.conditions import is_true
-from shared.api.resources import SECRET
+from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
 from shared.charts.manifests import identity
 from shared.clients import Clients
 from shared.components import catalog, certificates
@@ -94,7 +94,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return replace(observed, rendered=error)
     asked = certificates.requests(objects)
     if by_us is None:
-        by_us = bool(asked) and not _has_cert_manager(clients, again=not observed.resumed)
+        by_us = bool(asked) and not _has_cert_manager(clients, observed)
     return _in_cluster(clients, observed, provider, objects, asked if by_us else ())
 
 
@@ -120,10 +120,11 @@ def _issued(known: Sequence[Entry], secrets: Iterable[Object | None]) -> list[En
     return [replace(entry_of(obj), uid=dig(obj, "metadata.uid", "")) for obj in there if identity(obj) not in listed]
 
 
-def _has_cert_manager(clients: Clients, *, again: bool) -> bool:
-    """One that comes in the middle of an installation is for the next."""
-    kind = (f"{CERT_MANAGER}/v1", "Certificate")
-    return clients.discovery.resource(*kind) is not None if again else kind in clients.discovery.served()
+def _has_cert_manager(clients: Clients, observed: Observed) -> bool:
+    """One that comes in the middle of an installation is for the next: what has begun says what it began with."""
+    if observed.resumed and observed.known:
+        return any(entry.group == CERT_MANAGER for entry in observed.known)
+    return clients.discovery.resource(f"{CERT_MANAGER}/v1", "Certificate") is not None
 
 
 def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> dict[str, Object]:
@@ -147,7 +148,8 @@ def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: 
 def _serving(clients: Clients, objects: Sequence[Object]) -> Reached:
     """The management cluster; a kind that it was not known to serve may have come."""
     management, defined = here(clients), defined_by(objects)
-    kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects}
+    listed = (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind)  # on record there, if there is such a kind
+    kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects} | {listed}
     unknown = [kind for kind in kinds if kind not in management.served and kind not in defined]
     for api_version, kind in unknown:
         clients.discovery.resource(api_version, kind)

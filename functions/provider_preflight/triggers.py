@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.settings import NETWORK, PROVIDER_SOURCES
-from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
+from shared.triggers import ANNOTATIONS, READ_CRDS, Rule, Triggers, Watch
 
 PROVIDERS = tuple(kind.resource for kind in KINDS)
 
@@ -21,6 +21,7 @@ TRIGGERS = Triggers(
         Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list")),  # selectors, spec.additionalManifests
+        READ_CRDS,
     ),
     settings=(PROVIDER_SOURCES, NETWORK),
 )

@@ -11,7 +11,7 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import REFERENCE
 from shared.kube import Key, dig, key_of
 from shared.providers.peers import works
-from shared.triggers import Naming, Rule, Triggers, Watch
+from shared.triggers import READ_CRDS, Naming, Rule, Triggers, Watch
 
 
 def working(core: Mapping[str, Any]) -> Key | None:
@@ -52,6 +52,7 @@ TRIGGERS = Triggers(
     rules=(
         Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get", "list")),
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)),  # selectors look at its labels; a Secret is named
+        READ_CRDS,
     ),
     emits=(REFERENCE + "update",),
     reports=False,

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from shared import metrics
 from shared.clients import Clients
 from shared.event import Event, own_event
-from shared.kube import ApiError, NotFound, Unavailable
+from shared.kube import ApiError, Unavailable
+from shared.kube.crds import list_defined
 from shared.releases.collect import NAMING, needed
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.origin import Origin, of_release
@@ -80,13 +81,7 @@ def _ensure(clients: Clients, origin: Origin, name: ReleaseName, event: Event, a
 
 def _is_named(clients: Clients, name: ReleaseName) -> bool:
     """Whether an object wants the release: any pod may send events, and could have sources asked for anything."""
-    for kind in NAMING:
-        try:
-            if name.tag in needed(clients.management.list(kind)).tags:
-                return True
-        except NotFound:
-            continue  # the kind is not installed here
-    return False
+    return any(name.tag in needed(list_defined(clients.management, kind)).tags for kind in NAMING)
 
 
 def _count(outcome: str) -> None:

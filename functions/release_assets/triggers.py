@@ -7,7 +7,7 @@ from shared.event import OWN, Event
 from shared.kube import Key
 from shared.releases.collect import NAMING
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
-from shared.triggers import Rule, Subscription, Triggers
+from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 WANTED = OWN + "release.wanted"
 
@@ -31,6 +31,7 @@ TRIGGERS = Triggers(
         # Secret beside it.
         *(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),
+        READ_CRDS,
     ),
     settings=(STORAGE, RELEASE_SOURCES, NETWORK),
 )

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from shared.clients import Clients
 from shared.event import Event
-from shared.kube import ApiError, NotFound, Object
+from shared.kube import ApiError, Object
+from shared.kube.crds import list_defined
 from shared.releases.collect import NAMING, collect, needed
 from shared.runtime import Answer, done
 from shared.runtime.turns import Turns
@@ -43,10 +44,7 @@ def _prune(clients: Clients) -> Answer:
 
 def _objects(clients: Clients) -> Iterator[Object]:
     for kind in NAMING:
-        try:
-            yield from clients.management.list(kind)
-        except NotFound:
-            continue  # the kind is not installed here
+        yield from list_defined(clients.management, kind)
 
 
 def _hours() -> float:

@@ -6,7 +6,7 @@ from shared.event import PING, Event
 from shared.kube import Key
 from shared.releases.collect import NAMING
 from shared.settings import STORAGE
-from shared.triggers import Rule, Subscription, Triggers
+from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 
 def everything(event: Event) -> Key | None:
@@ -16,6 +16,6 @@ def everything(event: Event) -> Key | None:
 TRIGGERS = Triggers(
     name="release_prune",
     subscriptions=(Subscription(PING, everything),),
-    rules=tuple(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING),
+    rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING), READ_CRDS),
     settings=(STORAGE,),
 )

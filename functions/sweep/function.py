@@ -6,6 +6,7 @@ object of that kind, which is how ClusterStacks get to ask for new releases.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as cluster_api
@@ -15,13 +16,16 @@ from shared.api.provider import BY_KIND
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import NotFound, Object, deleting, dig, key_of
+from shared.kube import NotServed, Object, deleting, dig, key_of
+from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
 from shared.runtime import Answer
 from shared.runtime.emit import emit
 from shared.runtime.turns import Turns
 
 from .triggers import PRIMARY_KINDS, TRIGGERS
+
+log = logging.getLogger("capi-functions")
 
 SOURCE = "/sweep"
 
@@ -102,6 +106,6 @@ def _objects(clients: Clients, kind: str | None) -> Iterator[Object]:
         if kind not in (None, resource.kind):
             continue
         try:
-            yield from clients.management.list(resource)
-        except NotFound:
-            continue  # the kind is not installed here
+            yield from list_defined(clients.management, resource)
+        except NotServed as error:
+            log.warning("the sweep leaves out %s", error)

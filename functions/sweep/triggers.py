@@ -6,7 +6,7 @@ from shared.api.provider import KINDS
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.event import PING, REFERENCE, Event
 from shared.kube import Key
-from shared.triggers import Rule, Subscription, Triggers
+from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 PROVIDERS = tuple(kind.resource for kind in KINDS)
 PRIMARY_KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, *PROVIDERS)
@@ -19,6 +19,6 @@ def everything(_event: Event) -> Key:
 TRIGGERS = Triggers(
     name="sweep",
     subscriptions=(Subscription(PING, everything),),
-    rules=tuple(Rule(kind.group, (kind.plural,), ("list",)) for kind in PRIMARY_KINDS),
+    rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in PRIMARY_KINDS), READ_CRDS),
     emits=(REFERENCE + "update",),
 )

@@ -6,12 +6,15 @@ from shared.kube.resources import Resource
 
 _CORE = "cluster.x-k8s.io"
 
-CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters")
-CLUSTER_CLASS = Resource(_CORE, "v1beta2", "ClusterClass", "clusterclasses")
-MACHINE = Resource(_CORE, "v1beta2", "Machine", "machines")
-MACHINE_DEPLOYMENT = Resource(_CORE, "v1beta2", "MachineDeployment", "machinedeployments")
-MACHINE_SET = Resource(_CORE, "v1beta2", "MachineSet", "machinesets")
-MACHINE_POOL = Resource(_CORE, "v1beta2", "MachinePool", "machinepools")
+_V1BETA2 = "Cluster API v1.11 or later"
+"""The first that serves v1beta2. Those before it are refused: what they have is never taken for gone."""
+
+CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters", needs=_V1BETA2)
+CLUSTER_CLASS = Resource(_CORE, "v1beta2", "ClusterClass", "clusterclasses", needs=_V1BETA2)
+MACHINE = Resource(_CORE, "v1beta2", "Machine", "machines", needs=_V1BETA2)
+MACHINE_DEPLOYMENT = Resource(_CORE, "v1beta2", "MachineDeployment", "machinedeployments", needs=_V1BETA2)
+MACHINE_SET = Resource(_CORE, "v1beta2", "MachineSet", "machinesets", needs=_V1BETA2)
+MACHINE_POOL = Resource(_CORE, "v1beta2", "MachinePool", "machinepools", needs=_V1BETA2)
 
 CLUSTER_ADDON = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterAddon", "clusteraddons")
 CLUSTER_STACK = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStack", "clusterstacks")

@@ -20,7 +20,7 @@ from threading import Lock, Thread
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from ..kube.errors import ApiError, NotFound, TooLarge, Unauthorized, Unavailable
+from ..kube.errors import ApiError, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
 from ..kube.resources import Object, Resource
 from .live import LiveCluster
 
@@ -126,7 +126,7 @@ class LookupServer:
             return _status(404, "NotFound", error.detail)
         except TooLarge as error:
             return _status(400, "BadRequest", str(error))
-        except (Unavailable, Unauthorized) as error:
+        except (NotServed, Unavailable, Unauthorized) as error:  # served a moment ago: nobody can tell what there is
             self.failure = error
             return _status(500, "InternalError", "the cluster does not answer")
         except ApiError as error:

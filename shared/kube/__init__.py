@@ -1,8 +1,20 @@
 """Access to Kubernetes API servers: names, errors, a thin client, credentials, discovery."""
 
 from .client import Client
-from .errors import ApiError, Conflict, Gone, NotFound, Unauthorized, Unavailable
-from .resources import Key, Object, Resource, deleting, dig, has_finalizer, key_of, owned_by, owner_reference, owners
+from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
+from .resources import (
+    Key,
+    Object,
+    Resource,
+    deleting,
+    dig,
+    has_finalizer,
+    key_of,
+    owned_by,
+    owner_reference,
+    owners,
+    with_owner,
+)
 
 __all__ = [
     "ApiError",
@@ -11,6 +23,7 @@ __all__ = [
     "Gone",
     "Key",
     "NotFound",
+    "NotServed",
     "Object",
     "Resource",
     "Unauthorized",
@@ -22,4 +35,5 @@ __all__ = [
     "owned_by",
     "owner_reference",
     "owners",
+    "with_owner",
 ]

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from .causes import cause
 from .credentials import Credentials
-from .errors import ApiError, Conflict, Gone, NotFound, TooLarge, Unauthorized, Unavailable
+from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
 from .probation import LeftAlone, Probation
 from .resources import Key, Object, Resource
 
@@ -94,10 +94,11 @@ class Client:
     # -- verbs -------------------------------------------------------------------------------------------------
 
     def get(self, resource: Resource, key: Key) -> Object:
-        return self.request("GET", resource.path(key.namespace, key.name), subject=f"{resource.kind} {key}")
+        path, subject = resource.path(key.namespace, key.name), f"{resource.kind} {key}"
+        return self.request("GET", path, subject=subject, needs=resource.needs)
 
     def find(self, resource: Resource, key: Key) -> Object | None:
-        """Like `get`, but None where the object is not there."""
+        """Like `get`, but None where the object is not there. Raises `NotServed` where nobody can tell."""
         try:
             return self.get(resource, key)
         except NotFound:
@@ -129,7 +130,8 @@ class Client:
         subject = f"{resource.kind} list"
         while True:
             try:
-                page = self.request("GET", resource.path(namespace), query=query, accept=accept, subject=subject)
+                path = resource.path(namespace)
+                page = self.request("GET", path, query=query, accept=accept, subject=subject, needs=resource.needs)
             except TooLarge:
                 if limit == 1:
                     raise
@@ -181,7 +183,7 @@ class Client:
         )
 
     def delete(self, resource: Resource, key: Key, *, uid: str = "") -> None:
-        """Deletes in the background; absent is fine. With `uid`, only that very object."""
+        """Deletes in the background; absent is fine. With `uid`, only that very object. Raises `NotServed`."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -226,7 +228,7 @@ class Client:
         response = self._send("GET", path, query, None, "", accept=accept, silence=seconds + 15.0)
         try:
             if response.status != 200:
-                raise _error(response.status, self._body(response, subject), response.headers, subject)
+                raise _error(response.status, self._body(response, subject), response.headers, subject, path)
             if opened is not None:
                 opened(response.shutdown)
             buffer = b""
@@ -257,10 +259,12 @@ class Client:
         content_type: str = "application/json",
         accept: str = "application/json",
         subject: str = "",
+        needs: str = "",
     ) -> Object:
         """One call with its retries: connection failures and 429/5xx are tried again, with jitter.
 
         A create is not repeated after the server may have seen it: 500s and lost answers are the caller's decision.
+        `needs` says in the message of `NotServed` what would serve it.
         """
         data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None
         what = f"{method} {subject or path}"
@@ -278,7 +282,7 @@ class Client:
                 continue
             if status < 300:
                 return _object(payload, what, written=method in ("POST", "PUT", "PATCH"))
-            error = _error(status, payload, headers, what)
+            error = _error(status, payload, headers, what, path, needs)
             if (
                 not isinstance(error, Unavailable)
                 or attempt >= self._attempts
@@ -292,7 +296,7 @@ class Client:
         what = f"GET {path}"
         status, headers, payload = self.within(timeout)._answer("GET", path, None, None, "", "application/json", what)
         if status != 200:
-            raise _error(status, payload, headers, what)
+            raise _error(status, payload, headers, what, path)
         return payload.decode(errors="replace")
 
     def close(self) -> None:
@@ -406,7 +410,9 @@ def _are_objects(items: Any) -> bool:
     return isinstance(items, list) and all(isinstance(item, dict) for item in items)
 
 
-def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str) -> ApiError:
+def _error(
+    status: int, payload: bytes, headers: Mapping[str, str], subject: str, path: str = "", needs: str = ""
+) -> ApiError:
     """Quotes a Status object only: what else answers may not be an API server, and not be meant for our readers."""
     body = _json(payload)
     body = body.get("object", body) if isinstance(body, dict) else {}
@@ -418,6 +424,12 @@ def _error(status: int, payload: bytes, headers: Mapping[str, str], subject: str
         after = headers.get("Retry-After", "")
         seconds = min(float(after), _PATIENCE) if after.isascii() and after.isdecimal() else None
         return Unavailable(message, status=status, retry_after=seconds, detail=detail)
+    if status == 404 and not body.get("reason"):
+        # Of an object that is not there the server says more. This is its word on a path that it does not have.
+        served = "/".join(path.split("/")[2:4]) if path.startswith("/apis/") else path
+        needed = f"; {needs} is needed" if needs else ""
+        detail = f"the API server does not serve {served} or this kind of it{needed}"
+        return NotServed(f"{subject}: {detail}", status=status, body=body, detail=detail)
     return _REFUSALS.get(status, ApiError)(message, status=status, body=body, detail=detail)
 
 

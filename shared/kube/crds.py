@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .client import Client
+from .errors import NotServed
 from .resources import Key, Object, Resource, deleting, dig
 
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -26,6 +27,36 @@ def as_stored(crd: Object) -> Resource | None:
     version = next((each for each in served if each.get("storage")), served[0])
     names, namespaced = dig(crd, "spec.names"), dig(crd, "spec.scope") == "Namespaced"
     return Resource(dig(crd, "spec.group"), version["name"], names["kind"], names["plural"], namespaced)
+
+
+def definition(client: Client, resource: Resource) -> Object | None:
+    """The CRD that defines this kind, in whatever version; None where there is none, and so no object of the kind.
+
+    This is the API server's own word, while its discovery can be late. Raises `ApiError`.
+    """
+    return client.find(CRD, Key("", f"{resource.plural}.{resource.group}"))
+
+
+def list_defined(client: Client, resource: Resource, namespace: str = "", *, selector: str = "") -> Iterator[Object]:
+    """All objects of a custom kind; none only where no CRD defines the kind.
+
+    Raises `NotServed` where it is defined, but not served in this version: then nobody knows what there is.
+    """
+    try:
+        yield from client.list(resource, namespace, selector=selector)
+    except NotServed as error:
+        crd = definition(client, resource)
+        if crd is not None:
+            raise _only_elsewhere(resource, crd) from error
+
+
+def _only_elsewhere(resource: Resource, crd: Object) -> NotServed:
+    served = [version["name"] for version in dig(crd, "spec.versions", []) if version.get("served")]
+    found = f"serves it as {', '.join(served)} only" if served else "does not serve it in any version"
+    needed = f"; {resource.needs} is needed" if resource.needs else ""
+    return NotServed(
+        f"{resource.kind} list: {resource.api_version} is needed, the API server {found}{needed}", status=404
+    )
 
 
 def await_established(client: Client, name: str) -> Object:

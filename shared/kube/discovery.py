@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from .client import Client
-from .errors import NotFound, Unavailable
+from .errors import NotServed, Unavailable
 from .resources import Object, Resource, split_api_version
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -17,13 +17,18 @@ _SECONDS = 30.0
 
 
 class Discovery:
-    """The served kinds of one server. Two requests learn everything, one more each kind that came later."""
+    """The served kinds of one server. Two requests learn everything, one more each kind that came later.
+
+    What is known only saves requests: that a kind is not served is never answered from memory.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = Lock()
         self._loaded = False
         self._known: dict[tuple[str, str], dict[str, Resource]] = {}
+        self._stale: set[str] = set()
+        """Groups of aggregated API servers that did not answer: what they serve is not known."""
 
     def resource(self, api_version: str, kind: str) -> Resource | None:
         """The resource that serves `kind` in `api_version`, or None if the server has no such kind (now)."""
@@ -36,15 +41,23 @@ class Discovery:
                 found = self._known.get((group, kind), {}).get(version)
             return found
 
-    def preferred(self, group: str, kind: str, versions: tuple[str, ...] = ()) -> Resource | None:
-        """The server's preferred version of `kind`, or the first of `versions` that it serves."""
+    def preferred(self, group: str, kind: str) -> Resource | None:
+        """The server's preferred version of `kind`, or None if it serves the kind in no version (now).
+
+        Raises `ApiError`, also where the server cannot tell.
+        """
         with self._alone():
+            asked = not self._loaded
             self._load()
+            if not asked and (group, kind) not in self._known:
+                self._loaded = False
+                self._load()
             served = self._known.get((group, kind), {})
-            for version in versions or tuple(served):
-                if version in served:
-                    return served[version]
-            return None
+            if not served and group in self._stale:
+                raise Unavailable(
+                    f"the API server of {group} does not answer: nobody can tell whether it serves {kind}"
+                )
+            return next(iter(served.values()), None)
 
     def serving(self, api_version: str, kind: str) -> Resource | None:
         """The resource for objects that were written in `api_version`: any other version serves them as well."""
@@ -84,6 +97,7 @@ class Discovery:
         client = self._client.within(_SECONDS)
         core = {kind: versions for kind, versions in self._known.items() if not kind[0]}
         self._known = core  # of the server's own version: it stays what it is
+        self._stale = set()
         for path in ("/apis",) if core else ("/api", "/apis"):
             answer = client.request("GET", path, accept=_AGGREGATED, subject="discovery")
             if answer.get("kind") == "APIGroupDiscoveryList":
@@ -96,6 +110,8 @@ class Discovery:
         for group in answer.get("items", []):
             name = group.get("metadata", {}).get("name", "")
             for version in group.get("versions", []):
+                if version.get("freshness") == "Stale":
+                    self._stale.add(name)
                 for entry in version.get("resources", []):
                     kind = entry.get("responseKind", {}).get("kind")
                     if kind:
@@ -113,7 +129,7 @@ class Discovery:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             answer = client.request("GET", path, subject=f"discovery of {path}")
-        except NotFound:
+        except NotServed:
             return
         for entry in answer.get("resources", []):
             if "/" not in entry["name"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .client import Client
 from .crds import CRD
-from .errors import NO_OBJECT, NotFound
+from .errors import NO_OBJECT, ApiError, NotFound, NotServed
 from .resources import Key, Object, Resource, dig, key_of
 
 _READS = ("GET", "HEAD")
@@ -54,7 +54,7 @@ class DryRun(Client):
         else:
             try:
                 result = super().apply(resource, obj, manager=manager, force=force, dry_run=True)
-            except NotFound as error:
+            except (NotFound, NotServed) as error:
                 if not self._comes_first(resource, obj, error):
                     raise
                 result = deepcopy(obj)
@@ -74,7 +74,7 @@ class DryRun(Client):
             options["query"] = {**(options.get("query") or {}), "dryRun": "All"}
         return super().request(method, path, **options)
 
-    def _comes_first(self, resource: Resource, obj: Object, error: NotFound) -> bool:
+    def _comes_first(self, resource: Resource, obj: Object, error: ApiError) -> bool:
         """Whether what the server does not know, the namespace or the kind of `obj`, is supposed to come."""
         if dig(error.body, "details.kind") == "namespaces":
             return self._supposed.get(("", "Namespace", Key("", obj["metadata"]["namespace"]))) is not None

@@ -29,7 +29,15 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """The object, or without a `reason` the path of its kind and version, is not there."""
+    """The object is not there. That its kind is not served is `NotServed`, which says nothing about objects."""
+
+
+class NotServed(ApiError):
+    """404 on the path: the server does not serve this kind in this version, now.
+
+    It is no answer about objects: the kind may be served in another version only, its CRD may just have been created,
+    an aggregated API server may be away. See `shared.kube.crds.list_defined` and `Discovery` for what can be concluded.
+    """
 
 
 NO_OBJECT: Mapping[str, Any] = {"reason": "NotFound"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .errors import NO_OBJECT, NotFound
@@ -55,6 +55,8 @@ class Resource:
     kind: str
     plural: str
     namespaced: bool = True
+    needs: str = field(default="", compare=False)
+    """What serves it, for messages."""
 
     @property
     def api_version(self) -> str:
@@ -133,6 +135,27 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool | None = None)
     if controller is not None:
         reference["controller"] = controller
     return reference
+
+
+def with_owner(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Object] | None:
+    """The owner references of `obj` with `wanted` among them; None where it is there already.
+
+    References are the same if their uid is. What others have set on that one stays: its version, `controller`,
+    `blockOwnerDeletion`. One of an earlier object of the same name is replaced: that object is gone. An object has one
+    controller at most, so `controller: true` is left out where there is another.
+    """
+    references = [dict(reference) for reference in dig(obj, "metadata.ownerReferences", [])]
+    found = next((reference for reference in references if reference.get("uid") == wanted["uid"]), None)
+    if found is not None and (not wanted.get("controller") or "controller" in found):
+        return None
+    controlled = any(reference.get("controller") is True for reference in references)
+    if found is not None:
+        return None if controlled else [{**one, "controller": True} if one is found else one for one in references]
+    group, _ = split_api_version(wanted["apiVersion"])
+    earlier = list(owners(obj, wanted["kind"], group))
+    kept = [one for one in references if not (one in earlier and one.get("name") == wanted["name"])]
+    controlled = any(reference.get("controller") is True for reference in kept)
+    return [*kept, {**wanted, "controller": False} if wanted.get("controller") and controlled else dict(wanted)]
 
 
 def deleting(obj: Mapping[str, Any]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from shared.api import provider as provider_api
 from shared.api.provider import KINDS, PROVIDER_LABEL
 from shared.charts.manifests import Identity
-from shared.kube import Client, NotFound, dig, key_of
+from shared.kube import Client, dig, key_of
+from shared.kube.crds import list_defined
 from shared.workload import inventory
 from shared.workload.inventory import KEPT
 from shared.workload.owner import Owner
@@ -23,11 +24,7 @@ def needed_by(client: Client, label: str, who: Identity) -> str:
     for kind in KINDS:
         if not kind.is_core and not label.startswith(f"{kind.prefix}-"):
             continue
-        try:
-            found = list(client.list(kind.resource))
-        except NotFound:
-            continue
-        for provider in found:
+        for provider in list_defined(client, kind.resource):
             if provider_api.label_of(provider) == label and _needs(provider, who):
                 return f"{kind.kind} {key_of(provider)}"
     return ""

@@ -8,20 +8,15 @@ from typing import Any
 from shared.api.conditions import is_true
 from shared.api.provider import ProviderKind
 from shared.clients import Clients
-from shared.kube import NotFound, Object, dig
+from shared.kube import Object, dig
+from shared.kube.crds import list_defined
 
 from .state import AVAILABLE
 
 
 def all_of(clients: Clients, *kinds: ProviderKind) -> list[Object]:
-    """All providers of these kinds, in all namespaces; none of a kind that is not served."""
-    found: list[Object] = []
-    for kind in kinds:
-        try:
-            found += clients.management.list(kind.resource)
-        except NotFound:
-            continue
-    return found
+    """All providers of these kinds, in all namespaces; none of a kind that is not defined. Raises `ApiError`."""
+    return [provider for kind in kinds for provider in list_defined(clients.management, kind.resource)]
 
 
 def works(core: Mapping[str, Any]) -> bool:

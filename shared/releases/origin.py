@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from shared.api.resources import CLUSTER_STACK, SECRET
-from shared.kube import ApiError, Client, Key, NotFound, Unavailable, dig, key_of
+from shared.kube import ApiError, Client, Key, NotServed, Unavailable, dig, key_of
+from shared.kube.crds import definition
 from shared.kube.recent import RecentLists
 
 from .naming import STABLE, ReleaseName
@@ -85,9 +86,11 @@ def of_release(clients: Clients, namespace: str, name: ReleaseName, *, since: st
         return of_stack(clients, {})
     try:
         listed = _STACKS.list(clients.management, CLUSTER_STACK, namespace, since=since)
-        stacks = [stack for stack in listed if _is_of(stack, name)]
-    except NotFound:
-        stacks = []  # there is no such kind here
+    except NotServed:
+        if definition(clients.management, CLUSTER_STACK) is not None:
+            raise  # there may be one with sources of its own
+        listed = ()
+    stacks = [stack for stack in listed if _is_of(stack, name)]
     # Of several, the one that was there first: a later one takes over no releases. But each has its own channel.
     stacks.sort(
         key=lambda stack: (_other_channel(stack, name), dig(stack, "metadata.creationTimestamp", ""), key_of(stack))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ..charts.manifests import hooks_of, identity
 from ..clients import Workload
 from ..effects import MANAGER
-from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, deleting, dig, key_of
+from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
 from .fields import without
 from .policy import PREFIX, RECREATE, Policy
 from .takeover import take_over
@@ -150,8 +150,8 @@ def _served(workload: Workload, resource: Resource, obj: Object, *, force: bool)
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             workload.client.apply(_NAMESPACE, body, manager=MANAGER)
             return attempt()
-        if (resource.api_version, resource.kind) in workload.discovery.served():
-            raise
+        raise
+    except NotServed as error:
         # An established CRD can still be unknown to the server's request path for a moment.
         return _poll(attempt, error)
 
@@ -186,12 +186,12 @@ def _key(resource: Resource, obj: Object) -> Key:
     return key_of(obj) if resource.namespaced else Key("", obj["metadata"]["name"])
 
 
-def _poll(attempt: Callable[[], Object], failure: NotFound) -> Object:
+def _poll(attempt: Callable[[], Object], failure: NotServed) -> Object:
     deadline = time.monotonic() + _SETTLES_WITHIN
     while time.monotonic() < deadline:
         time.sleep(0.1)
         try:
             return attempt()
-        except NotFound as error:
+        except NotServed as error:
             failure = error
     raise failure

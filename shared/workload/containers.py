@@ -62,6 +62,7 @@ def _of_crd(workload: Workload, crd: Object, policy: Policy, known: Collection[I
 
 
 def _of_namespace(workload: Workload, namespace: str) -> str:
+    workload.discovery.forget()  # a kind that came since may have objects that are to be kept
     served = workload.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
     for resource in kinds.values():

@@ -10,7 +10,7 @@ from functools import partial
 
 from ..charts.manifests import Identity, identity
 from ..clients import Workload
-from ..kube import ApiError, Key, NotFound, Object, Resource
+from ..kube import ApiError, Client, Key, NotFound, NotServed, Object, Resource
 from .inventory import OWNED, OWNED_LABEL, Entry
 from .readiness import unready
 
@@ -50,7 +50,7 @@ def find(workload: Workload, entry: Entry) -> tuple[Resource, Object] | None:
     """
     try:
         return _find(workload, entry)
-    except NotFound:  # of a version that is not served any more, though it was
+    except NotServed:  # a version that is not served any more, though it was
         workload.discovery.forget()
         return _find(workload, entry)
 
@@ -61,9 +61,18 @@ def _find(workload: Workload, entry: Entry) -> tuple[Resource, Object] | None:
         return None  # the kind is gone, and its objects with it
     try:
         return resource, workload.client.get(resource, Key(entry.namespace, entry.name))
-    except NotFound as error:
-        if not error.reason:
-            raise  # a path that is not there; about an object the server says more
+    except NotFound:
+        return None
+
+
+def present(client: Client, resource: Resource, key: Key) -> Object | None:
+    """An object that is to be applied, as it is now; None also where its kind is not served yet.
+
+    Its CRD may come with it. Nothing is deleted on this answer.
+    """
+    try:
+        return client.find(resource, key)
+    except NotServed:
         return None
 
 
@@ -106,6 +115,6 @@ def _list(workload: Workload, resource: Resource, members: Sequence[Identity]) -
 
 def _get(workload: Workload, resource: Resource, who: Identity) -> dict[Identity, Live]:
     try:
-        return {who: workload.client.find(resource, Key(who.namespace, who.name))}
+        return {who: present(workload.client, resource, Key(who.namespace, who.name))}
     except ApiError as error:
         return {who: error}

@@ -18,7 +18,7 @@ from .apply import Applied, Held, apply, refuse_anothers
 from .containers import KEEP, is_kept
 from .diff import Field, compare
 from .inventory import Entry, Plan, Step, is_owned
-from .live import find
+from .live import find, present
 from .outcome import of_server, told
 from .owner import Owner
 from .policy import Policy
@@ -102,7 +102,7 @@ def _dry(workload: Workload) -> Workload:
 def _apply(dry: Workload, step: Step, resource: Resource, policy: Policy) -> Change:
     obj = step.obj
     try:
-        live = dry.client.find(resource, Key(step.entry.namespace, step.entry.name))
+        live = present(dry.client, resource, Key(step.entry.namespace, step.entry.name))
         if live is not None and step.action == "verify":
             obj = with_ignored(obj, live, policy)
         # What `fail` would refuse is told field by field, with all else that would change.

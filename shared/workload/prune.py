@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ..charts.manifests import Identity, install_rank
 from ..clients import Workload
-from ..kube import ApiError, Conflict, Key, NotFound, Object, Resource, Unavailable, key_of
+from ..kube import ApiError, Conflict, Key, NotServed, Object, Resource, Unavailable, key_of
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD
 from ..kube.resources import BUILT_IN_GROUPS
@@ -94,10 +94,7 @@ def _left(workload: Workload, entries: Sequence[Entry], owner: Owner) -> dict[Id
     for entry in entries:
         places[entry.api_version, entry.kind, entry.namespace].append(entry)
     for (api_version, kind, namespace), members in places.items():
-        resource = workload.discovery.serving(api_version, kind)
-        if resource is None:
-            continue
-        there = {obj["metadata"]["name"]: obj for obj in _look(workload, resource, namespace, members)}
+        there = {obj["metadata"]["name"]: obj for obj in _there(workload, api_version, kind, namespace, members)}
         for entry in members:
             live = there.get(entry.name)
             if live is not None and owner.has(live, entry):
@@ -105,15 +102,27 @@ def _left(workload: Workload, entries: Sequence[Entry], owner: Owner) -> dict[Id
     return left
 
 
+def _there(workload: Workload, api_version: str, kind: str, namespace: str, members: Sequence[Entry]) -> list[Object]:
+    """None where the kind is gone, and its objects with it."""
+    for last in (False, True):
+        resource = workload.discovery.serving(api_version, kind)
+        if resource is None:
+            break
+        try:
+            return _look(workload, resource, namespace, members)
+        except NotServed:
+            if last:
+                raise
+            workload.discovery.forget()  # not served any more, at least not in this version
+    return []
+
+
 def _look(workload: Workload, resource: Resource, namespace: str, members: Sequence[Entry]) -> list[Object]:
     namespace = namespace if resource.namespaced else ""
     if len(members) < LIST_FROM:
         found = (workload.client.find(resource, Key(namespace, entry.name)) for entry in members)
         return [obj for obj in found if obj is not None]
-    try:
-        pages = workload.client.pages(
-            resource, namespace, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST, limit=500
-        )
-        return [obj for page in pages for obj in page["items"]]
-    except NotFound:
-        return []  # the kind is gone, and its objects with it
+    pages = workload.client.pages(
+        resource, namespace, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST, limit=500
+    )
+    return [obj for page in pages for obj in page["items"]]

@@ -12,7 +12,7 @@ from ..kube.crds import CRD
 from .apply import apply, refuse_anothers
 from .fields import contains, differences, stored, with_live, without
 from .inventory import SYNCED, Entry, Step, content_hash
-from .live import same
+from .live import present, same
 from .outcome import Done, Drift
 from .policy import Policy
 from .readiness import completed
@@ -44,7 +44,7 @@ class Applier:
         entry = step.entry
         if not entry.waiting:
             return Done(entry)
-        live = self.workload.client.find(self._resource(step.obj), Key(entry.namespace, entry.name))
+        live = present(self.workload.client, self._resource(step.obj), Key(entry.namespace, entry.name))
         return Done(replace(entry, waiting=self.judge(live))) if live else self._apply(step, step.obj)
 
     def _verify(self, step: Step, live: Object | None) -> Done:

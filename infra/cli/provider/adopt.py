@@ -10,7 +10,7 @@ from typing import Any
 from shared.api.provider import BY_KIND, COMPONENT_LABEL, CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT
 from shared.components import versions
-from shared.kube import Client, NotFound, Object, dig, key_of
+from shared.kube import Client, NotServed, Object, dig, key_of
 
 from ..failures import Failure
 from .requests import Wanted
@@ -98,7 +98,7 @@ def paused(wanted: Iterable[Wanted]) -> list[Wanted]:
 def _records(client: Client) -> Iterable[Object]:
     try:
         yield from client.list(CLUSTERCTL_PROVIDER)
-    except NotFound:
+    except NotServed:
         return
 
 

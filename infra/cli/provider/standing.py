@@ -10,7 +10,7 @@ from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.api.conditions import READY, get_condition
 from shared.api.provider import KINDS
-from shared.kube import Client, NotFound, Object, deleting, dig, key_of
+from shared.kube import Client, NotServed, Object, deleting, dig, key_of
 
 from ..failures import Failure
 from ..text import plain
@@ -46,7 +46,7 @@ def providers(client: Client) -> list[Object]:
     for kind in KINDS:
         try:
             found += sorted(client.list(kind.resource), key=key_of)
-        except NotFound as error:
+        except NotServed as error:
             hint = "`kubectl apply -k infra/crds` installs the kinds"
             raise Failure(f"the cluster does not serve {kind.resource.plural}.{kind.resource.group}; {hint}") from error
     return found
