@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from shared.api import cluster as cluster_api
+from shared.api.conditions import rfc3339
 from shared.api.resources import CLUSTER, MACHINE, SECRET
+from shared.clients import NOT_ALLOWED, NOT_SERVED
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by
 
 from .observe import DESCENDANTS, Observed
 from .plan import FINALIZER, Plan
+from .references import adopt
 
 CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DELETION_RETRY = 5.0
@@ -37,16 +41,31 @@ def delete(plan: Plan, observed: Observed) -> None:
         (observed.control_plane, "WaitingForControlPlaneDeletion"),
         (observed.infrastructure, "WaitingForInfrastructureDeletion"),
     ):
+        if found.reason == NOT_ALLOWED:
+            continue  # never this Cluster's own, so not its to delete
         if found.state == "failed":
-            _wait(plan, "InternalError", found.error)
+            hint = "; the deletion goes on once the kind is served, or its CRD deleted"
+            hint = hint if found.reason == NOT_SERVED else ""
+            _wait(plan, found.reason or "InternalError", found.error + hint)
             return
         if found.object is not None and found.resource is not None:
-            if not deleting(found.object):
+            if not owned_by(found.object, plan.cluster):
+                adopt(plan, found)  # only what this Cluster owns is deleted with it
+            elif not deleting(found.object):
                 plan.effects.append(Delete(found.resource, found.object))
             _wait(plan, reason, f"Waiting for {found.kind} to be deleted")
             return
     plan.effects += [Delete(SECRET, secret) for secret in observed.secrets]
     plan.effects.append(RemoveFinalizer(CLUSTER, plan.cluster, FINALIZER))
+
+
+def wait_for_core(plan: Plan) -> str:
+    """Cluster API core managed this Cluster, and has not seen its deletion yet. Returns what is waited for."""
+    deleted = cluster_api.deleted_at(plan.cluster) or plan.now
+    until = rfc3339(deleted + cluster_api.CORE_SEES_DELETION_WITHIN)
+    message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to take up its deletion"
+    plan.condition("Deleting", "True", "WaitingForClusterAPI", message)
+    return message
 
 
 def _wait(plan: Plan, reason: str, message: str) -> None:

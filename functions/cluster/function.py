@@ -23,6 +23,8 @@ def settled(cluster: Object, event: Event) -> bool:
     """True where what the event carries leads to no change: the decision is tried on it, without reading more."""
     if event.object is None or event.change == "delete" or deleting(cluster):
         return False
+    if cluster_api.core(cluster, datetime.now(UTC)) == "live":
+        return True
     if event.kind == CLUSTER.kind:
         return _at_rest(cluster)
     reference = cluster_api.infrastructure_ref(cluster) or {}
@@ -46,6 +48,10 @@ def _at_rest(cluster: Object) -> bool:
         and not cluster_api.is_paused(cluster)
         and not is_true(dig(cluster, "status.conditions", []), "Paused")
         and is_true(dig(cluster, "status.conditions", []), "InfrastructureReady")
+        and (
+            cluster_api.control_plane_ref(cluster) is None
+            or is_true(dig(cluster, "status.conditions", []), "ControlPlaneAvailable")
+        )
     )
 
 

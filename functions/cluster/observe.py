@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
 
+from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, infrastructure_ref
 from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, Object, Resource, deleting, owned_by
+from shared.kube.crds import list_defined
 
 DESCENDANTS = (CLUSTER_ADDON, MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 """In the order in which they are deleted."""
@@ -26,29 +30,34 @@ class Observed:
     """The Cluster's own Secrets; read only while it is being deleted."""
     failure: str = ""
     """Why the descendants could not be listed."""
+    core: Literal["none", "live", "late"] = "none"
+    """Whether Cluster API core looks after the Cluster; then nothing else is read before it lets the Cluster go."""
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
     if cluster is None:
         return Observed(None)
-    infrastructure = clients.look_up(infrastructure_ref(cluster), key.namespace)
-    control_plane = clients.look_up(control_plane_ref(cluster), key.namespace)
-    if not deleting(cluster):
-        return Observed(cluster, infrastructure, control_plane)
+    core = cluster_api.core(cluster, datetime.now(UTC))
+    if core != "none" and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
+        return Observed(cluster, core=core)
+    gone = deleting(cluster)
+    infrastructure = clients.look_up(infrastructure_ref(cluster), key.namespace, undefined_is_absent=gone)
+    control_plane = clients.look_up(control_plane_ref(cluster), key.namespace, undefined_is_absent=gone)
+    observed = Observed(cluster, infrastructure, control_plane, core=core)
+    if not gone:
+        return observed
     try:
         descendants = {resource: _belonging(clients, resource, cluster) for resource in DESCENDANTS}
-        secrets = tuple(s for s in _belonging(clients, SECRET, cluster) if owned_by(s, cluster))
+        secrets = tuple(clients.management.list(SECRET, key.namespace, selector=f"{CLUSTER_NAME_LABEL}={key.name}"))
     except ApiError as error:
-        return Observed(cluster, infrastructure, control_plane, failure=str(error))
-    return Observed(cluster, infrastructure, control_plane, descendants, secrets)
+        return Observed(cluster, infrastructure, control_plane, failure=str(error), core=core)
+    own = tuple(secret for secret in secrets if owned_by(secret, cluster))
+    return Observed(cluster, infrastructure, control_plane, descendants, own, core=core)
 
 
 def _belonging(clients: Clients, resource: Resource, cluster: Object) -> tuple[Object, ...]:
-    """Objects with the Cluster's label, or owned by it; none where the kind is not served."""
-    served = clients.discovery.preferred(resource.group, resource.kind)
-    if served is None:
-        return ()
+    """Objects with the Cluster's label, or owned by it. Raises `ApiError`, also where the kind is not served."""
     namespace, name = cluster["metadata"]["namespace"], cluster["metadata"]["name"]
     selector = "" if resource == CLUSTER_ADDON else f"{CLUSTER_NAME_LABEL}={name}"
-    found = clients.management.list(served, namespace, selector=selector)
+    found = list_defined(clients.management, resource, namespace, selector=selector)
     return tuple(obj for obj in found if selector or owned_by(obj, cluster))

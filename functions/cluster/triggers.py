@@ -9,7 +9,7 @@ from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
-from shared.triggers import Rule, Triggers, Watch
+from shared.triggers import READ_CRDS, Rule, Triggers, Watch
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -51,5 +51,6 @@ TRIGGERS = Triggers(
         ),
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "list", "delete")),
         Rule("", ("secrets",), ("get", "list", "delete")),
+        READ_CRDS,
     ),
 )

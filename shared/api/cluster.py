@@ -7,15 +7,25 @@ comes in was written by other programs; only failure domains are strict, since a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 from shared.kube.resources import Object, dig
 
-from .conditions import is_true
+from .conditions import get_condition, is_true
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 """On everything that belongs to a Cluster; a Secret without it is not watched."""
+
+OK_TO_DELETE_ANNOTATION = "runtime.cluster.x-k8s.io/ok-to-delete"
+"""Set by Cluster API core once all BeforeClusterDelete hooks have let the Cluster go."""
+
+TOPOLOGY_RECONCILED = "TopologyReconciled"
+"""The condition that only Cluster API's topology controller writes."""
+_CORE_CONDITIONS = ("Available", "WorkersAvailable", TOPOLOGY_RECONCILED)
+"""Conditions that only Cluster API core writes, at each look at a Cluster and for its generation then."""
+CORE_SEES_DELETION_WITHIN = timedelta(minutes=10)
 
 _Object = Mapping[str, Any]
 
@@ -46,6 +56,36 @@ def is_paused(obj: _Object) -> bool:
     """By its spec or by the annotation, whatever the annotation's value; also for objects other than Clusters."""
     annotations = dig(obj, "metadata.annotations")
     return dig(obj, "spec.paused") is True or (isinstance(annotations, Mapping) and PAUSED_ANNOTATION in annotations)
+
+
+def ok_to_delete(cluster: _Object) -> bool:
+    annotations = dig(cluster, "metadata.annotations")
+    return isinstance(annotations, Mapping) and OK_TO_DELETE_ANNOTATION in annotations
+
+
+def core(cluster: _Object, now: datetime) -> Literal["none", "live", "late"]:
+    """Whether a live Cluster API core looks after this Cluster, by what core alone writes into its status.
+
+    `live`: it has seen the Cluster as it is, which is a new generation each time it changes or is deleted. `late`: it
+    looked after the Cluster, but has not seen its deletion; after `CORE_SEES_DELETION_WITHIN` it counts as gone.
+    """
+    conditions = (get_condition(dig(cluster, "status.conditions"), type_) for type_ in _CORE_CONDITIONS)
+    seen = [found["observedGeneration"] for found in conditions if found and found.get("observedGeneration")]
+    if not seen:
+        return "none"
+    if max(seen) >= dig(cluster, "metadata.generation", 0):
+        return "live"
+    deleted = deleted_at(cluster)
+    return "late" if deleted is not None and now - deleted < CORE_SEES_DELETION_WITHIN else "none"
+
+
+def deleted_at(obj: _Object) -> datetime | None:
+    """When its deletion was asked for, by the API server's clock."""
+    return _time(obj, "metadata.deletionTimestamp")
+
+
+def created_at(obj: _Object) -> datetime | None:
+    return _time(obj, "metadata.creationTimestamp")
 
 
 def infrastructure_provisioned(cluster: _Object) -> bool:
@@ -119,6 +159,14 @@ def _failure_domain(name: Any, domain: Any) -> Object:
 def _text(obj: _Object, path: str) -> str | None:
     value = dig(obj, path)
     return value if isinstance(value, str) and value else None
+
+
+def _time(obj: _Object, path: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(_text(obj, path) or "")
+    except ValueError:
+        return None
+    return time if time.tzinfo else None
 
 
 def _flag(obj: _Object, path: str) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
 import pytest
 
 from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
 from functions.cluster.plan import FINALIZER, phase
+from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition
 from shared.api.resources import (
     CLUSTER,
@@ -20,12 +21,13 @@ from shared.api.resources import (
     MACHINE_SET,
     SECRET,
 )
-from shared.clients import Found
+from shared.clients import NOT_ALLOWED, NOT_SERVED, Found
 from shared.effects import Delete, Patch, RemoveFinalizer, changes
 from shared.kube import Object, Resource
 from shared.runtime import Decision
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TOPOLOGY = {"topology": {"classRef": {"name": "c"}}}
 NO_TOPOLOGY: Object = {"infrastructureRef": {"apiGroup": "g", "kind": "FakeInfraCluster", "name": "demo"}}
 
 
@@ -56,6 +58,13 @@ def infra(spec: Object | None = None, status: Object | None = None, **metadata: 
         "status": status or {},
     }
     return Found("present", "FakeInfraCluster", obj, KIND_CLUSTER)
+
+
+OWNER: Object = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "u"}
+
+
+def owned(**metadata: Any) -> Found:
+    return infra(ownerReferences=[OWNER], labels={"cluster.x-k8s.io/cluster-name": "demo"}, **metadata)
 
 
 ABSENT = Found("absent", "FakeInfraCluster")
@@ -156,6 +165,21 @@ def test_owner_reference_and_label(topology: bool) -> None:
     assert not decide(Observed(obj, infra(**metadata)), NOW).effects
 
 
+@pytest.mark.parametrize("controller", [None, True, False])
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_what_others_set_on_the_owner_reference_stays(controller: bool | None, version: str) -> None:
+    reference = {**OWNER, "apiVersion": f"cluster.x-k8s.io/{version}", "blockOwnerDeletion": True}
+    reference |= {} if controller is None else {"controller": controller}
+    found = infra(ownerReferences=[reference], labels={"cluster.x-k8s.io/cluster-name": "demo"})
+    assert not decide(Observed(cluster(), found), NOW).effects
+
+
+def test_a_reference_of_an_earlier_cluster_of_the_name_is_replaced() -> None:
+    [patch] = decide(Observed(cluster(), infra(ownerReferences=[{**OWNER, "uid": "old"}])), NOW).effects
+    assert isinstance(patch, Patch)
+    assert [one["uid"] for one in patch.patch["metadata"]["ownerReferences"]] == ["u"]
+
+
 def test_other_owners_are_kept() -> None:
     other = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "x"}
     [patch] = decide(Observed(cluster(), infra(ownerReferences=[other])), NOW).effects
@@ -185,7 +209,104 @@ def test_failure_domains_of_a_wrong_shape_are_an_error() -> None:
     assert "observedGeneration" not in (decision.status or {})
 
 
-TOPOLOGY = {"topology": {"classRef": {"name": "c"}}}
+CONTROLLED: Object = {"controlPlaneRef": {"apiGroup": "g", "kind": "FakeControlPlane", "name": "demo"}}
+INITIALIZED: Object = {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": True}}
+
+
+def control_plane(status: Object | None = None) -> Found:
+    return Found("present", "FakeControlPlane", owned_by_demo(status), MACHINE)
+
+
+def owned_by_demo(status: Object | None) -> Object:
+    return {**(owned().object or {}), "kind": "FakeControlPlane", "status": status or {}}
+
+
+NO_CONTROL_PLANE = Found("absent", "FakeControlPlane")
+BROKEN = Found("failed", "FakeControlPlane", error="boom")
+
+
+@pytest.mark.parametrize(
+    ("obj", "found", "available", "initialized", "waits"),
+    [
+        (
+            cluster(CONTROLLED),
+            NO_CONTROL_PLANE,
+            ("False", "ObjectDoesNotExist", "FakeControlPlane does not exist"),
+            ("Unknown", "ObjectDoesNotExist", "FakeControlPlane does not exist"),
+            True,
+        ),
+        (
+            cluster(CONTROLLED, INITIALIZED),
+            NO_CONTROL_PLANE,
+            ("False", "ObjectDeleted", "FakeControlPlane has been deleted while the cluster still exists"),
+            ("True", "Initialized", ""),
+            True,
+        ),
+        (cluster(CONTROLLED), BROKEN, ("Unknown", "InternalError", "boom"), ("Unknown", "InternalError", "boom"), True),
+        (
+            cluster(CONTROLLED),
+            control_plane(),
+            ("False", "NotAvailable", "FakeControlPlane status.initialization.controlPlaneInitialized is false"),
+            ("False", "NotInitialized", "Control plane not yet initialized"),
+            True,
+        ),
+        (
+            cluster(CONTROLLED),
+            control_plane({"initialized": True}),
+            ("True", "Available", ""),
+            ("True", "Initialized", ""),
+            False,
+        ),
+        (
+            cluster(CONTROLLED, INITIALIZED),
+            control_plane({"conditions": [{"type": "Available", "status": "False", "reason": "Down", "message": "m"}]}),
+            ("False", "Down", "m"),
+            ("True", "Initialized", ""),
+            False,
+        ),
+    ],
+)
+def test_the_control_plane(
+    obj: Object, found: Found, available: tuple[str, str, str], initialized: tuple[str, str, str], waits: bool
+) -> None:
+    decision = decide(Observed(obj, control_plane=found), NOW)
+    assert condition(decision, "ControlPlaneAvailable") == available
+    assert condition(decision, "ControlPlaneInitialized") == initialized
+    assert decision.requeue == (30.0 if waits else None)
+    warned = {notice.reason for notice in decision.notices if notice.type == "Warning"}
+    assert warned == ({available[1]} if found.object is None else set())
+
+
+def test_a_cluster_without_a_control_plane_object_says_nothing_of_one() -> None:
+    decision = decide(Observed(cluster(), infra()), NOW)
+    types = {entry["type"] for entry in (decision.status or {})["conditions"]}
+    assert not types & {"ControlPlaneAvailable", "ControlPlaneInitialized"}
+
+
+def test_a_kind_that_is_not_served_is_told_and_holds_the_deletion_with_a_reason() -> None:
+    found = Found("failed", "FakeInfraCluster", error="FakeInfraCluster.g is not served", reason=NOT_SERVED)
+    alive = decide(Observed(cluster(), found), NOW)
+    assert condition(alive, "InfrastructureReady") == ("Unknown", "KindNotServed", "FakeInfraCluster.g is not served")
+    assert [notice.reason for notice in alive.notices if notice.type == "Warning"] == ["KindNotServed"]
+    assert alive.requeue == 30.0
+    going = decide(Observed(cluster(**DELETED), found), NOW)
+    assert not going.effects
+    status, reason, message = condition(going, "Deleting")
+    assert (status, reason) == ("True", "KindNotServed")
+    assert "once the kind is served, or its CRD deleted" in message
+
+
+@pytest.mark.parametrize(("seconds", "seen", "overdue"), [(30, False, False), (60, False, True), (3600, True, False)])
+def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, overdue: bool) -> None:
+    created = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"conditions": [{"type": "TopologyReconciled", "status": "False"}] if seen else []}
+    decision = decide(Observed(cluster(TOPOLOGY, status, creationTimestamp=created)), NOW)
+    told = condition(decision, "InfrastructureReady")
+    assert told[:2] == ("False", "ObjectDoesNotExist")
+    assert ("no topology controller has looked at this Cluster" in told[2]) is overdue
+    assert ("Warning" in {notice.type for notice in decision.notices}) is overdue
+    assert decision.requeue == (30.0 if seconds == 30 else None)
+    assert "infrastructureProvisioned" not in (decision.status or {})["initialization"]
 
 
 @pytest.mark.parametrize(
@@ -318,18 +439,62 @@ def test_foreign_descendants_are_waited_for_but_not_deleted() -> None:
 
 
 def test_control_plane_goes_before_infrastructure() -> None:
-    control_plane = Found("present", "FakeControlPlane", infra().object, MACHINE)
-    both = decide(Observed(cluster(**DELETED), infra(), control_plane), NOW)
+    control_plane = Found("present", "FakeControlPlane", owned().object, MACHINE)
+    both = decide(Observed(cluster(**DELETED), owned(), control_plane), NOW)
     assert [e.resource for e in both.effects if isinstance(e, Delete)] == [MACHINE]
     assert condition(both, "Deleting")[1:] == (
         "WaitingForControlPlaneDeletion",
         "Waiting for FakeControlPlane to be deleted",
     )
-    rest = decide(Observed(cluster(**DELETED), infra()), NOW)
+    rest = decide(Observed(cluster(**DELETED), owned()), NOW)
     assert [e.resource for e in rest.effects if isinstance(e, Delete)] == [KIND_CLUSTER]
-    going = decide(Observed(cluster(**DELETED), infra(**DELETED)), NOW)
+    going = decide(Observed(cluster(**DELETED), owned(**DELETED)), NOW)
     assert not going.effects
     assert condition(going, "Deleting")[1] == "WaitingForInfrastructureDeletion"
+
+
+def test_only_what_the_cluster_owns_is_deleted_with_it() -> None:
+    decision = decide(Observed(cluster(**DELETED), infra()), NOW)
+    [patch] = decision.effects
+    assert isinstance(patch, Patch)
+    assert patch.patch["metadata"]["ownerReferences"][0]["uid"] == "u"
+    assert condition(decision, "Deleting")[1] == "WaitingForInfrastructureDeletion"
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param(
+            infra(ownerReferences=[{**OWNER, "name": "other", "uid": "x"}]),
+            "belongs to Cluster other",
+            id="of another Cluster",
+        ),
+        pytest.param(
+            Found("failed", "ClusterRole", error="the kind is cluster-scoped", reason=NOT_ALLOWED),
+            "cluster-scoped",
+            id="cluster-scoped",
+        ),
+        pytest.param(
+            Found("present", "Cluster", {**cluster(), "metadata": {"name": "other", "uid": "x"}}, CLUSTER),
+            "is no provider's kind",
+            id="a Cluster",
+        ),
+    ],
+)
+@pytest.mark.parametrize("role", ["infrastructure", "control_plane"])
+def test_a_foreign_object_is_refused_and_left_alone(found: Found, words: str, role: str) -> None:
+    def observed(obj: Object) -> Observed:
+        return Observed(obj, found) if role == "infrastructure" else Observed(obj, control_plane=found)
+
+    alive = decide(observed(cluster()), NOW)
+    assert not alive.effects
+    about = "InfrastructureReady" if role == "infrastructure" else "ControlPlaneAvailable"
+    status, reason, message = condition(alive, about)
+    assert (status, reason) == ("False", "ReferenceNotAllowed")
+    assert words in message
+    assert [notice.type for notice in alive.notices if notice.reason == reason] == ["Warning"]
+    going = decide(observed(cluster(**DELETED)), NOW)
+    assert [type(effect) for effect in going.effects] == [RemoveFinalizer]
 
 
 def test_at_last_the_secrets_and_the_finalizer() -> None:
@@ -363,3 +528,52 @@ def test_a_second_pass_changes_nothing() -> None:
     assert not again.effects
     assert not again.notices
     assert not changes(obj["status"], again.status)
+
+
+# -- beside Cluster API core ---------------------------------------------------------------------------------------
+
+
+def of_core(generation: int, **metadata: Any) -> Object:
+    entry = {"type": "TopologyReconciled", "status": "True", "observedGeneration": generation}
+    return cluster({**NO_TOPOLOGY, **TOPOLOGY}, {"conditions": [entry]}, generation=2, **metadata)
+
+
+@pytest.mark.parametrize(
+    ("obj", "minutes", "state"),
+    [
+        (cluster(), 0, "none"),
+        (of_core(2), 0, "live"),
+        (of_core(1), 0, "none"),
+        (of_core(2, **DELETED), 60, "live"),
+        (of_core(1, **DELETED), 9, "late"),
+        (of_core(1, **DELETED), 10, "none"),
+    ],
+)
+def test_whether_core_looks_after_a_cluster(obj: Object, minutes: int, state: str) -> None:
+    assert cluster_api.core(obj, NOW + timedelta(minutes=minutes)) == state
+
+
+def test_what_core_manages_is_left_to_it() -> None:
+    decision = decide(Observed(of_core(2), infra(), core="live"), NOW)
+    assert (decision.effects, decision.status, decision.requeue) == ((), None, None)
+
+
+@pytest.mark.parametrize("state", ["live", "late"])
+def test_nothing_is_deleted_before_core_lets_the_cluster_go(state: Literal["live", "late"]) -> None:
+    obj = of_core(2 if state == "live" else 1, **DELETED)
+    decision = decide(Observed(obj, owned(), descendants=descendants(), core=state), NOW)
+    assert not decision.effects
+    assert decision.requeue == 5.0
+    if state == "live":
+        assert decision.status is None, "the status is core's to write"
+    else:
+        told = condition(decision, "Deleting")
+        assert told[1] == "WaitingForClusterAPI"
+        assert "until 2026-01-01T00:10:00Z" in told[2]
+
+
+def test_once_core_has_let_it_go_the_deletion_takes_its_course() -> None:
+    obj = of_core(2, annotations={"runtime.cluster.x-k8s.io/ok-to-delete": ""}, **DELETED)
+    decision = decide(Observed(obj, owned(), descendants=descendants(), core="live"), NOW)
+    assert len(decision.effects) == 17
+    assert decision.status is None

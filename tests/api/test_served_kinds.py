@@ -1,0 +1,381 @@
+"""What is concluded where a kind is not served: not in this version, not yet known, or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from functions import catalog
+from functions.cluster.plan import FINALIZER
+from functions.cluster_hooks.function import call
+from functions.cluster_hooks.protocol import HANDLERS
+from infra import control_plane
+from infra.local import crds
+from shared.api.hooks import BEFORE_DELETE
+from shared.api.names import ADDON_FINALIZER, addon_of
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, MACHINE, SECRET
+from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
+from shared.event import PING, Event, change_event
+from shared.kube import Client, Key, NotServed, Object, Resource, connect, dig
+from shared.kube.crds import CRD, await_established
+from shared.kube.discovery import Discovery
+from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.support import objects
+from tests.support.until import until
+
+NAMESPACE = "default"
+KEY = Key(NAMESPACE, "demo")
+EVENT = Resource("", "v1", "Event", "events")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An API server of this module's own: its kinds come and go."""
+    folder = tmp_path_factory.mktemp("kinds") / "management"
+    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
+    crds.install(client, crds.load())
+    client.close()
+    yield control_plane.kubeconfig(folder)
+    control_plane.remove(folder)
+
+
+@pytest.fixture
+def client(server: Path) -> Iterator[Client]:
+    client = connect.from_kubeconfig(str(server))
+    yield client
+    for resource in (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE):
+        for obj in list(client.list(resource, NAMESPACE)):
+            objects.remove(client, resource, Key(NAMESPACE, obj["metadata"]["name"]))
+    client.close()
+
+
+@pytest.fixture
+def clients(client: Client) -> Clients:
+    return Clients(client)
+
+
+def definition(resource: Resource, *versions: str, scope: str = "Namespaced") -> Object:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return objects.manifest(
+        CRD,
+        f"{resource.plural}.{resource.group}",
+        spec={
+            "group": resource.group,
+            "scope": scope,
+            "names": {"kind": resource.kind, "plural": resource.plural},
+            "versions": [
+                {"name": version, "served": True, "storage": n == 0, "schema": schema}
+                for n, version in enumerate(versions or (resource.version,))
+            ],
+        },
+    )
+
+
+@contextmanager
+def defined(client: Client, resource: Resource, *, scope: str = "Namespaced") -> Iterator[None]:
+    crd = client.create(CRD, definition(resource, scope=scope))
+    try:
+        await_established(client, crd["metadata"]["name"])
+        until(lambda: answers(client, resource))
+        yield
+    finally:
+        client.delete(CRD, Key("", crd["metadata"]["name"]))
+        until(lambda: not answers(client, resource))
+
+
+@contextmanager
+def only_v1beta1(client: Client) -> Iterator[None]:
+    """As a management cluster with an older Cluster API core."""
+    name = f"{CLUSTER.plural}.{CLUSTER.group}"
+
+    def serve(*versions: str) -> None:
+        crd = client.get(CRD, Key("", name))
+        changed = [{**version, "served": version["name"] in versions} for version in crd["spec"]["versions"]]
+        client.patch(CRD, Key("", name), {"spec": {"versions": changed}})
+        until(lambda: answers(client, CLUSTER) is (CLUSTER.version in versions))
+
+    serve("v1beta1")
+    try:
+        yield
+    finally:
+        serve("v1beta1", "v1beta2")
+
+
+def answers(client: Client, resource: Resource) -> bool:
+    try:
+        list(client.list(resource))
+    except NotServed:
+        return False
+    return True
+
+
+def send(clients: Clients, name: str, obj: Object) -> Answer:
+    return catalog.handler(name)(clients, change_event(obj, "update", source="/test"))
+
+
+def cluster(client: Client, *finalizers: str, **spec: object) -> Object:
+    metadata = {"finalizers": list(finalizers)}
+    return client.create(CLUSTER, objects.manifest(CLUSTER, "demo", NAMESPACE, metadata=metadata, spec=spec))
+
+
+def deleted(client: Client, resource: Resource, key: Key) -> Object:
+    client.delete(resource, key)
+    return client.get(resource, key)
+
+
+def events(client: Client, reason: str) -> list[Object]:
+    return [event for event in client.list(EVENT, NAMESPACE) if event["reason"] == reason]
+
+
+# -- kinds that come later -------------------------------------------------------------------------------------------
+
+
+def test_machines_of_a_kind_that_came_later_keep_the_finalizer(client: Client, clients: Clients) -> None:
+    assert (MACHINE.api_version, MACHINE.kind) not in clients.discovery.served()
+    cluster(client, FINALIZER)
+    with defined(client, MACHINE):
+        labels = {"cluster.x-k8s.io/cluster-name": "demo"}
+        client.create(MACHINE, objects.manifest(MACHINE, "m", NAMESPACE, metadata={"labels": labels}))
+        send(clients, "cluster", deleted(client, CLUSTER, KEY))
+        live = client.get(CLUSTER, KEY)
+        assert live["metadata"]["finalizers"] == [FINALIZER]
+        assert objects.condition(live, "Deleting")["message"] == "* Worker Machines: m"
+        client.delete(MACHINE, Key(NAMESPACE, "m"))
+        send(clients, "cluster", live)
+    assert client.find(CLUSTER, KEY) is None
+
+
+def test_machines_that_are_served_in_another_version_only_keep_the_finalizer(client: Client, clients: Clients) -> None:
+    cluster(client, FINALIZER)
+    older = Resource(MACHINE.group, "v1beta1", MACHINE.kind, MACHINE.plural)
+    with defined(client, older):
+        send(clients, "cluster", deleted(client, CLUSTER, KEY))
+        told = objects.condition(client.get(CLUSTER, KEY), "Deleting")
+        assert told["reason"] == "InternalError"
+        assert "v1beta2 is needed, the API server serves it as v1beta1 only" in told["message"]
+    send(clients, "cluster", client.get(CLUSTER, KEY))
+    assert client.find(CLUSTER, KEY) is None
+
+
+def test_discovery_never_answers_no_from_memory(client: Client) -> None:
+    widget = Resource("later.example.com", "v1", "Widget", "widgets")
+    discovery = Discovery(client)
+    assert discovery.preferred(widget.group, widget.kind) is None
+    with defined(client, widget):
+        until(lambda: widget in Discovery(client).served().values())
+        assert discovery.preferred(widget.group, widget.kind) == widget
+        before = client.requests
+        assert discovery.preferred(widget.group, widget.kind) == widget
+        assert client.requests == before
+
+
+# -- an older Cluster API core ---------------------------------------------------------------------------------------
+
+
+def test_a_release_stays_where_nobody_can_tell_who_uses_it(client: Client, clients: Clients) -> None:
+    key = Key(NAMESPACE, "test-stack-1-36-v1")
+    body = objects.manifest(
+        CLUSTER_STACK_RELEASE, key.name, NAMESPACE, metadata={"finalizers": [RELEASE_FINALIZER]}, spec={}
+    )
+    client.create(CLUSTER_STACK_RELEASE, body)
+    release = deleted(client, CLUSTER_STACK_RELEASE, key)
+    with only_v1beta1(client):
+        send(clients, "cluster_stack_release", release)
+        live = client.get(CLUSTER_STACK_RELEASE, key)
+        told = objects.condition(live, "HelmChartDeleted")
+        assert told["reason"] == "ClustersNotReadable"
+        assert "the API server serves it as v1beta1 only; Cluster API v1.11 or later is needed" in told["message"]
+        assert events(client, "ClustersNotReadable")
+    send(clients, "cluster_stack_release", live)
+    assert client.find(CLUSTER_STACK_RELEASE, key) is None
+
+
+def test_releases_are_not_pruned_where_nobody_can_tell_who_uses_them(
+    client: Client, clients: Clients, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELEASE_KEEP_HOURS", "0")
+    object_store.put("releases/test-stack-1-36-v1.json", b"{}", if_absent=False)
+    timer = Event(type=PING, source="/test", id="1", data={"everything": True})
+    with only_v1beta1(client):
+        answer = catalog.handler("release_prune")(clients, timer)
+        assert answer.status == 503
+        assert "Cluster API v1.11 or later is needed" in answer.message
+        assert object_store.get("releases/test-stack-1-36-v1.json") is not None
+
+
+def test_an_addon_is_not_let_go_where_nobody_can_tell_whether_its_cluster_is_there(
+    client: Client, clients: Clients
+) -> None:
+    of = objects.manifest(CLUSTER, "demo", NAMESPACE)
+    key = addon_of(of)
+    reference = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "name": "demo", "uid": "u"}
+    body = objects.manifest(
+        CLUSTER_ADDON, key.name, NAMESPACE, metadata={"finalizers": [ADDON_FINALIZER]}, spec={"clusterRef": reference}
+    )
+    addon = client.create(CLUSTER_ADDON, body)
+    with only_v1beta1(client):
+        assert send(clients, "addon_apply", addon).status == 202
+        told = objects.condition(client.get(CLUSTER_ADDON, key), "ClusterReady")
+        assert (told["status"], told["severity"]) == ("False", "Error")
+        assert "Cluster API v1.11 or later is needed" in told["message"]
+        path = next(handler.path for handler in HANDLERS if handler.hook == BEFORE_DELETE)
+        called = call(clients, path, b'{"cluster": {"metadata": {"name": "demo", "namespace": "default"}}}')
+        assert (called.code, called.response["status"]) == (503, "Failure")
+
+
+def test_the_sweep_says_what_it_leaves_out(
+    client: Client, clients: Clients, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K_SINK", "http://127.0.0.1:9")
+    timer = Event(type=PING, source="/test", id="1")
+    log = logging.getLogger("capi-functions")
+    log.addHandler(caplog.handler)
+    try:
+        with only_v1beta1(client):
+            assert catalog.handler("sweep")(clients, timer).status == 204
+    finally:
+        log.removeHandler(caplog.handler)
+    assert "the API server serves it as v1beta1 only" in caplog.text
+
+
+# -- references ------------------------------------------------------------------------------------------------------
+
+INFRA = Resource("infrastructure.cluster.x-k8s.io", "v1", "ToyCluster", "toyclusters")
+
+
+def to(resource: Resource, name: str = "demo") -> Object:
+    return {"infrastructureRef": {"apiGroup": resource.group, "kind": resource.kind, "name": name}}
+
+
+def test_an_infrastructure_kind_that_is_not_served(client: Client, clients: Clients) -> None:
+    answer = send(clients, "cluster", cluster(client, **to(INFRA)))
+    assert (answer.status, answer.retry_after) == (202, 30.0)
+    live = client.get(CLUSTER, KEY)
+    told = objects.condition(live, "InfrastructureReady")
+    assert (told["status"], told["reason"]) == ("Unknown", NOT_SERVED)
+    assert [event["type"] for event in events(client, NOT_SERVED)] == ["Warning"]
+    # No CRD defines the kind, so there can be nothing to wait for.
+    send(clients, "cluster", deleted(client, CLUSTER, KEY))
+    assert client.find(CLUSTER, KEY) is None
+
+
+def test_an_infrastructure_kind_that_is_defined_and_not_served_holds_the_deletion(
+    client: Client, clients: Clients
+) -> None:
+    name = f"{INFRA.plural}.{INFRA.group}"
+    with defined(client, INFRA):
+        client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
+        send(clients, "cluster", cluster(client, **to(INFRA)))
+        versions = client.get(CRD, Key("", name))["spec"]["versions"]
+        off = [{**version, "served": False} for version in versions]
+        client.patch(CRD, Key("", name), {"spec": {"versions": off}})
+        until(lambda: not answers(client, INFRA))
+        going = deleted(client, CLUSTER, KEY)
+
+        def told() -> Object:
+            send(clients, "cluster", going)
+            return objects.condition(client.get(CLUSTER, KEY), "Deleting")
+
+        until(lambda: told()["reason"] == NOT_SERVED)
+        assert "goes on once the kind is served, or its CRD deleted" in told()["message"]
+        client.patch(CRD, Key("", name), {"spec": {"versions": versions}})
+        until(lambda: answers(client, INFRA))
+        until(lambda: send(clients, "cluster", going) and client.find(CLUSTER, KEY) is None)
+        assert client.find(INFRA, KEY) is None
+
+
+@pytest.mark.parametrize("scope", ["Cluster", "built-in"])
+def test_a_reference_to_what_is_no_providers_object_is_refused(client: Client, clients: Clients, scope: str) -> None:
+    if scope == "built-in":
+        secret = client.create(SECRET, objects.secret("mine", NAMESPACE, key="value"))
+        reference = {"infrastructureRef": {"apiVersion": "v1", "kind": "Secret", "name": "mine"}}
+        refused(client, clients, reference)
+        assert client.get(SECRET, Key(NAMESPACE, "mine"))["metadata"]["uid"] == secret["metadata"]["uid"]
+        client.delete(SECRET, Key(NAMESPACE, "mine"))
+        return
+    wide = Resource(INFRA.group, "v1", "WideCluster", "wideclusters", namespaced=False)
+    with defined(client, wide, scope="Cluster"):
+        client.create(wide, objects.manifest(wide, "demo"))
+        refused(client, clients, to(wide))
+        assert client.get(wide, Key("", "demo"))["metadata"].get("ownerReferences") is None
+
+
+def refused(client: Client, clients: Clients, spec: Object) -> None:
+    send(clients, "cluster", cluster(client, **spec))
+    told = objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
+    assert (told["status"], told["reason"]) == ("False", NOT_ALLOWED)
+    send(clients, "cluster", deleted(client, CLUSTER, KEY))
+    assert client.find(CLUSTER, KEY) is None
+
+
+def test_the_infrastructure_of_another_cluster_is_not_deleted(client: Client, clients: Clients) -> None:
+    other = objects.manifest(CLUSTER, "other", NAMESPACE, spec=to(INFRA))
+    with defined(client, INFRA):
+        client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
+        send(clients, "cluster", client.create(CLUSTER, other))
+        refused(client, clients, to(INFRA))
+        [owner] = client.get(INFRA, KEY)["metadata"]["ownerReferences"]
+        assert owner["name"] == "other"
+        objects.remove(client, CLUSTER, Key(NAMESPACE, "other"))
+
+
+# -- beside Cluster API core -----------------------------------------------------------------------------------------
+
+
+def status(client: Client, *conditions: Object) -> Object:
+    return client.patch(CLUSTER, KEY, {"status": {"conditions": list(conditions)}}, subresource="status")
+
+
+def seen_by_core(obj: Object) -> Object:
+    """As core's topology controller writes it."""
+    return {
+        "type": "TopologyReconciled",
+        "status": "False",
+        "reason": "Deleting",
+        "message": "Cluster is deleting. Following hooks are blocking delete: cluster-hooks",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": obj["metadata"]["generation"],
+    }
+
+
+def test_addons_stay_until_core_lets_the_cluster_go(client: Client, clients: Clients) -> None:
+    live = cluster(client, FINALIZER, topology={"classRef": {"name": "test-stack-1-36-v1"}})
+    send(clients, "addon_create", live)
+    status(client, seen_by_core(live))
+    addon = addon_of(live)
+    send(clients, "cluster", deleted(client, CLUSTER, KEY))
+    assert not dig(client.get(CLUSTER_ADDON, addon), "metadata.deletionTimestamp"), "core may see it in a moment"
+    going = client.get(CLUSTER, KEY)
+    assert objects.condition(going, "Deleting")["reason"] == "WaitingForClusterAPI"
+    going = status(client, seen_by_core(going))
+    version = going["metadata"]["resourceVersion"]
+    answer = send(clients, "cluster", going)
+    assert (answer.status, answer.retry_after) == (202, 5.0)
+    assert not dig(client.get(CLUSTER_ADDON, addon), "metadata.deletionTimestamp")
+    assert client.get(CLUSTER, KEY)["metadata"]["resourceVersion"] == version, "the status is core's"
+    annotations = {"runtime.cluster.x-k8s.io/ok-to-delete": ""}
+    going = client.patch(CLUSTER, KEY, {"metadata": {"annotations": annotations}})
+    send(clients, "cluster", going)
+    assert dig(client.get(CLUSTER_ADDON, addon), "metadata.deletionTimestamp")
+
+
+def test_owner_references_are_not_fought_over(client: Client, clients: Clients) -> None:
+    """Core sets `blockOwnerDeletion` and a version of its own."""
+    with defined(client, INFRA):
+        client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
+        live = cluster(client, **to(INFRA))
+        send(clients, "cluster", live)
+        [owner] = client.get(INFRA, KEY)["metadata"]["ownerReferences"]
+        theirs = {**owner, "apiVersion": "cluster.x-k8s.io/v1beta1", "controller": True, "blockOwnerDeletion": True}
+        written = client.patch(INFRA, KEY, {"metadata": {"ownerReferences": [theirs]}})
+        send(clients, "cluster", client.get(CLUSTER, KEY))
+        assert client.get(INFRA, KEY)["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+        objects.remove(client, CLUSTER, KEY)
