@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
-from shared.api.hooks import CLEANED_UP, Awaited, Limits
+from shared.api.hooks import CLEANED_UP, Awaited, Limits, cleanup_wait
 from shared.effects import Effect, Results
 from shared.kube import Object, dig
 from shared.runtime import Decision
@@ -58,13 +59,10 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:
-    """Counted from when the hook was first called, as the hook does."""
-    begun = Awaited.on(addon)
-    try:
-        since = begun.since if begun else datetime.fromisoformat(dig(cluster, "metadata.deletionTimestamp", ""))
-    except ValueError:
-        return False
-    return now - since >= limits.delete
+    """Counted from when the hook was first called for this deletion, as the hook does."""
+    deleted, begun = cluster_api.deleted_at(cluster), Awaited.on(addon)
+    since = begun.since if begun and cleanup_wait(cluster, now).goes_on(begun, earliest=deleted) else deleted
+    return since is not None and now - since >= limits.delete
 
 
 def _waiting_for(found: Leftovers) -> str:

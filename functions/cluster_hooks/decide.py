@@ -1,4 +1,7 @@
-"""What to answer Cluster API, from the ClusterAddon alone: pure, and the same in every process.
+"""What to answer Cluster API, from the Cluster and its ClusterAddon as they are: pure, and the same in every process.
+
+A call only says which Cluster it is about, since anybody who reaches the Service can call. What is waited for, and
+since when, follows from what the Cluster itself says.
 
 `addon_apply` brings a cluster to its class by itself. So hooks only wake it, and hold Cluster API back until what it
 wrote says that it is done, or a deadline has passed: nothing is ever held back for good.
@@ -13,9 +16,9 @@ from typing import Any, Literal
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
-from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited, Limits, is_about, wants_cleanup
+from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited, Limits, cleanup_wait, is_about, wants_cleanup
 from shared.effects import changes
-from shared.kube import Object, dig
+from shared.kube import Object, deleting, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED
 
@@ -36,9 +39,16 @@ class Reply:
     warned: str = ""
 
 
-def decide(hook: str, cluster: Object, addon: Object | None, now: datetime, limits: Limits) -> Reply:
-    if addon is None or not is_about(addon, cluster):
+def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetime, limits: Limits) -> Reply:
+    if addon is None or cluster is None or not is_about(addon, cluster):
         return Reply("go", "the Cluster has no addons")
+    holds = hook in (UPGRADE, BEFORE_DELETE)
+    if cluster_api.is_paused(cluster):
+        return Reply("block" if holds else "go", "the Cluster is paused")
+    if hook == BEFORE_DELETE and not deleting(cluster):
+        return Reply("block", "the Cluster is not being deleted")
+    if hook != BEFORE_DELETE and deleting(cluster):
+        return Reply("go", "the Cluster is being deleted")
     return _DECISIONS[hook](cluster, addon, now, limits)
 
 
@@ -62,7 +72,8 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
 def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> Reply:
     if _stack(cluster) is None:
         return Reply("go", "the class names no cluster stack")
-    patch = {"spec": {"hook": UPGRADED}, **(_forgotten(addon) or {})}
+    # A wait that is recorded stays: whoever could end it by a call could make it begin anew for ever.
+    patch = {"spec": {"hook": UPGRADED}}
     return Reply("go", "the addons are looked at again", patch if changes(addon, patch) else None)
 
 
@@ -71,10 +82,11 @@ def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits
         return Reply("go", "no clean-up is wanted")
     if is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Reply("go", "the workload cluster is cleaned up")
-    wait = Awaited(BEFORE_DELETE, str(dig(cluster, "metadata.uid", "")), now)
+    wait = cleanup_wait(cluster, now)
     told = dig(get_condition(dig(addon, "status.conditions"), CLEANED_UP), "message") or "has not begun yet"
     asked = {"spec": {"hook": BEFORE_DELETE}}
-    return _hold(addon, wait, limits.delete, f"clean-up of the workload cluster: {told}", asked)
+    message = f"clean-up of the workload cluster: {told}"
+    return _hold(addon, wait, limits.delete, message, asked, earliest=cluster_api.deleted_at(cluster))
 
 
 _DECISIONS: Mapping[str, Callable[[Object, Object, datetime, Limits], Reply]] = {
@@ -86,12 +98,18 @@ _DECISIONS: Mapping[str, Callable[[Object, Object, datetime, Limits], Reply]] = 
 
 
 def _hold(
-    addon: Object, wait: Awaited, limit: timedelta, message: str, asked: Mapping[str, Any] | None = None
+    addon: Object,
+    wait: Awaited,
+    limit: timedelta,
+    message: str,
+    asked: Mapping[str, Any] | None = None,
+    *,
+    earliest: datetime | None = None,
 ) -> Reply:
     """Blocks from the first time on, which is recorded on the addon, until the limit."""
     begun = Awaited.on(addon)
     patch = dict(asked or {})
-    if not wait.goes_on(begun):
+    if not wait.goes_on(begun, earliest=earliest):
         patch["metadata"] = {"annotations": {AWAITED: wait.dump()}}
     elif begun is not None and wait.since - begun.since >= limit:
         message = f"let go after {limit.total_seconds():g} s: {message}"

@@ -1,4 +1,4 @@
-"""`cluster_hooks` over HTTP: at most one read and one write a call, and nothing kept between calls."""
+"""`cluster_hooks` over HTTP: at most two reads and one write a call, and nothing kept between calls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import flask
 from shared import metrics
 from shared.api.hooks import Limits
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.event import Event
-from shared.kube import ApiError, Key, NotFound, Object, key_of
+from shared.kube import ApiError, Key, NotFound, Object, dig, key_of
 from shared.runtime import Answer, Notice, logs, record
 from shared.runtime.http import page, read_body, whole
 
@@ -94,7 +94,8 @@ def call(clients: Clients, path: str, body: bytes) -> Call:
 def _carried_out(clients: Clients, hook: str, cluster: Object) -> Reply:
     key = addon_of(cluster)
     addon = clients.management.find(CLUSTER_ADDON, key)
-    reply = decide(hook, cluster, addon, datetime.now(UTC), Limits.from_env())
+    live = _live(clients, cluster) if addon is not None else None
+    reply = decide(hook, live, addon, datetime.now(UTC), Limits.from_env())
     if addon is None:
         return reply
     if reply.patch:
@@ -108,6 +109,13 @@ def _carried_out(clients: Clients, hook: str, cluster: Object) -> Reply:
         name = f"{key.name[:200]}.{reply.warned}"
         record(clients, addon, Notice(f"{hook}Overdue", reply.message, "Warning"), name=name)
     return reply
+
+
+def _live(clients: Clients, cluster: Object) -> Object | None:
+    """The Cluster that the call is about, as the API server has it; None where that is another one by now."""
+    live = clients.management.find(CLUSTER, key_of(cluster))
+    asked = dig(cluster, "metadata.uid")
+    return None if live is None or (asked and asked != live["metadata"]["uid"]) else live
 
 
 def _failed(hook: str, code: int, outcome: str, message: str) -> Call:

@@ -71,7 +71,7 @@ def hook_at(path: str) -> str:
 
 
 def cluster_of(hook: str, body: bytes) -> Object:
-    """The Cluster in a request, in whichever version it was written. Raises `BadRequest`."""
+    """The Cluster that a request is about, as the caller describes it: good for its name only. Raises `BadRequest`."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError) as error:

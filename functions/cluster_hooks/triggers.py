@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.api.resources import CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.settings import HOOKS
 from shared.triggers import Rule, Triggers
 
@@ -10,6 +10,7 @@ TRIGGERS = Triggers(
     name="cluster_hooks",
     rules=(
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch")),
+        Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("events",), ("create",)),
     ),
     settings=(HOOKS,),

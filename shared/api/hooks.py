@@ -51,12 +51,16 @@ class Awaited:
             return None
         return cls(parts[1], unquote(parts[2]), since) if since.tzinfo else None
 
-    def goes_on(self, begun: Awaited | None) -> bool:
-        """Whether `begun` is this wait; one from the future is none, or it would never end."""
+    def goes_on(self, begun: Awaited | None, *, earliest: datetime | None = None) -> bool:
+        """Whether `begun` is this wait.
+
+        One from the future is none, or it would never end; nor is one from before `earliest`, or it would end too soon.
+        """
         return (
             begun is not None
             and (begun.hook, begun.target) == (self.hook, self.target)
             and begun.since <= self.since + _CLOCK_SKEW
+            and (earliest is None or begun.since >= earliest - _CLOCK_SKEW)
         )
 
     def dump(self) -> str:
@@ -77,6 +81,11 @@ class Limits:
             _seconds("HOOK_UPGRADE_SECONDS", cls.upgrade),
             _seconds("HOOK_DELETE_SECONDS", cls.delete),
         )
+
+
+def cleanup_wait(cluster: Mapping[str, Any], now: datetime) -> Awaited:
+    """The wait for the clean-up of a Cluster that is being deleted, as one that begins now."""
+    return Awaited(BEFORE_DELETE, str(dig(cluster, "metadata.uid", "")), now)
 
 
 def wants_cleanup(cluster: Mapping[str, Any]) -> bool:

@@ -9,8 +9,6 @@ import base64
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from functions.addon_cleanup.leftovers import CLAIM, POD, SERVICE, VOLUME
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra import control_plane
-from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited
+from shared.api.hooks import BEFORE_DELETE, CLEANED_UP
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
@@ -172,13 +170,6 @@ def done(world: World) -> str:
     return str(world.condition(CLEANED_UP)["status"])
 
 
-def backdate(world: World, **by: float) -> None:
-    begun = Awaited.on(world.addon())
-    assert begun is not None
-    patch = {"metadata": {"annotations": {AWAITED: replace(begun, since=begun.since - timedelta(**by)).dump()}}}
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch)
-
-
 def claimed(name: str) -> Object:
     return {"name": "data", "persistentVolumeClaim": {"claimName": name}}
 
@@ -289,7 +280,9 @@ def test_a_cluster_that_is_not_going_is_left_alone(world: World, cloud: Cloud, w
     world.settle()
     cloud.service("public")
     assert hook(world) == 10
-    assert world.addon()["spec"]["hook"] == BEFORE_DELETE
+    assert not world.addon()["spec"].get("hook")
+    # Nor does the clean-up rely on that.
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": BEFORE_DELETE}})
     assert clean(world).status == 204
     assert cloud.names(SERVICE, going=True) == []
     assert CLEANED_UP not in str(world.addon()["status"])
@@ -317,7 +310,9 @@ def test_a_cluster_that_had_the_name_before_is_another(going: World, cloud: Clou
 
 
 @pytest.mark.parametrize("how", ["no Secret", "no server"])
-def test_an_unreachable_workload_is_told_and_given_up_at_last(going: World, how: str) -> None:
+def test_an_unreachable_workload_is_told_and_given_up_at_last(
+    going: World, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if how == "no server":
         document = yaml.safe_load(going.kubeconfig)
         document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
@@ -328,7 +323,7 @@ def test_an_unreachable_workload_is_told_and_given_up_at_last(going: World, how:
     answer = clean(going)
     assert (answer.status, answer.retry_after) == (202, 10.0)
     assert going.condition(CLEANED_UP)["reason"] == "WorkloadUnreachable"
-    backdate(going, minutes=11)
+    monkeypatch.setenv("HOOK_DELETE_SECONDS", "0")
     for _ in range(2):
         assert clean(going).status == 204
     condition = going.condition(CLEANED_UP)

@@ -124,8 +124,16 @@ def awaited(world: World) -> str | None:
 
 
 def asked_for(world: World, class_name: str, version: str = "v1.36.3") -> Object:
-    """The Cluster of this class as Cluster API sends it."""
-    return world.cluster(class_name) | {"spec": {"topology": {"classRef": {"name": class_name}, "version": version}}}
+    """The Cluster, now of this class and version, as Cluster API sends it."""
+    return world.cluster(topology={"classRef": {"name": class_name}, "version": version})
+
+
+def deleted(world: World) -> Object:
+    """The Cluster, being deleted, as Cluster API sends it."""
+    key = Key(world.namespace, "demo")
+    world.client.patch(CLUSTER, key, {"metadata": {"finalizers": ["test.dev/hold"]}})
+    world.client.delete(CLUSTER, key)
+    return world.client.get(CLUSTER, key)
 
 
 def applied(world: World, *versions: str) -> None:
@@ -256,8 +264,8 @@ def test_both_shapes_of_a_cluster(server: HooksServer, world: World) -> None:
         "spec": {"topology": {"class": "test-stack-1-36-v1", "version": "v1.36.3"}},
     }
     assert [server.call(UPGRADE, one)["retryAfterSeconds"] for one in (about, older)] == [0, 0]
-    older["spec"]["topology"]["class"] = "test-stack-1-36-v2"
-    assert server.call(UPGRADE, older)["retryAfterSeconds"] == 10
+    asked_for(world, "test-stack-1-36-v2")
+    assert server.call(UPGRADE, older)["retryAfterSeconds"] == 10, "what counts is what the API server has"
 
 
 def test_a_killed_process_loses_nothing(server: HooksServer, world: World) -> None:
@@ -339,7 +347,7 @@ def test_a_cluster_of_a_foreign_class_is_not_held_up(server: HooksServer, world:
 
 def test_a_deletion_waits_for_the_clean_up(server: HooksServer, world: World) -> None:
     applied(world, "v1")
-    about = asked_for(world, "test-stack-1-36-v1")
+    about = deleted(world)
     with ThreadPoolExecutor(4) as pool:
         told = list(pool.map(lambda _: server.call(BEFORE_DELETE, about)["retryAfterSeconds"], range(8)))
     assert told == [10] * 8
@@ -353,13 +361,43 @@ def test_a_deletion_waits_for_the_clean_up(server: HooksServer, world: World) ->
     assert server.call(BEFORE_DELETE, about)["retryAfterSeconds"] == 0
 
 
-def test_a_deletion_is_let_go_when_the_time_is_over(server: HooksServer, world: World) -> None:
+def test_a_deletion_is_let_go_when_the_time_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     applied(world, "v1")
-    about = asked_for(world, "test-stack-1-36-v1")
-    assert server.call(BEFORE_DELETE, about)["retryAfterSeconds"] == 10
-    backdate(world, minutes=11)
-    assert [server.call(BEFORE_DELETE, about)["retryAfterSeconds"] for _ in range(2)] == [0, 0]
+    about = deleted(world)
+    assert call(world.clients, *request(BEFORE_DELETE, about)).outcome == "block"
+    monkeypatch.setenv("HOOK_DELETE_SECONDS", "0")
+    assert [call(world.clients, *request(BEFORE_DELETE, about)).outcome for _ in range(2)] == ["overdue", "overdue"]
     assert len(warnings(world, "BeforeClusterDeleteOverdue")) == 1
+
+
+def test_a_forged_call_neither_starts_the_clock_of_a_deletion_nor_ends_its_clean_up(world: World) -> None:
+    applied(world, "v1")
+    live = asked_for(world, "test-stack-1-36-v1")
+    forged = live | {"metadata": {**live["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert call(world.clients, *request(BEFORE_DELETE, forged)).outcome == "block"
+    assert (world.addon()["spec"]["hook"], awaited(world)) == ("", None)
+    about = deleted(world)
+    assert call(world.clients, *request(BEFORE_DELETE, about)).outcome == "block"
+    begun = awaited(world)
+    assert begun
+    unwanted = {**about["metadata"], "annotations": {"capi-functions.dev/cleanup": "false"}}
+    for hook, body in (
+        (BEFORE_DELETE, about | {"metadata": unwanted}),
+        (FIRST, about),
+        (UPGRADE, about),
+        (UPGRADED, live),
+        (UPGRADED, about),
+    ):
+        call(world.clients, *request(hook, body))
+        assert (world.addon()["spec"]["hook"], awaited(world)) == (BEFORE_DELETE, begun)
+
+
+def test_a_forged_call_does_not_start_the_clock_of_an_upgrade_to_come(world: World) -> None:
+    applied(world, "v1")
+    live = asked_for(world, "test-stack-1-36-v1")
+    topology = {"classRef": {"name": "test-stack-1-36-v2"}, "version": "v1.37.0"}
+    assert call(world.clients, *request(UPGRADE, live | {"spec": {"topology": topology}})).outcome == "go"
+    assert awaited(world) is None
 
 
 # -- budgets and rights --------------------------------------------------------------------------------------------
@@ -370,26 +408,27 @@ def request(hook: str, about: Object) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("hook", list(PATHS))
-def test_one_read_and_one_write_at_most(world: World, hook: str) -> None:
+def test_two_reads_and_one_write_at_most(world: World, hook: str) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
+    about = deleted(world) if hook == BEFORE_DELETE else about
     costs = []
     for _ in range(2):
         before = world.client.requests
         assert call(world.clients, *request(hook, about)).code == 200
         costs.append(world.client.requests - before)
     # The first hook finds addons that are applied; the others ask for something, once.
-    assert costs == ([1, 1] if hook == FIRST else [2, 1])
+    assert costs == ([2, 2] if hook == FIRST else [3, 2])
 
 
-def test_an_overdue_answer_costs_one_read_and_one_write(world: World) -> None:
+def test_an_overdue_answer_costs_two_reads_and_one_write(world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     call(world.clients, *request(UPGRADE, about))
     backdate(world, minutes=61)
     before = world.client.requests
     assert call(world.clients, *request(UPGRADE, about)).outcome == "overdue"
-    assert world.client.requests - before == 2
+    assert world.client.requests - before == 3
 
 
 def test_with_the_rights_of_the_generated_role(world: World, management: Client, kubeconfig: Path) -> None:
@@ -403,7 +442,7 @@ def test_with_the_rights_of_the_generated_role(world: World, management: Client,
     assert call(limited, *request(UPGRADE, about)).outcome == "overdue"
     assert len(warnings(world, "BeforeClusterUpgradeOverdue")) == 1
     assert call(limited, *request(UPGRADED, about)).outcome == "go"
-    assert call(limited, *request(BEFORE_DELETE, about)).outcome == "block"
+    assert call(limited, *request(BEFORE_DELETE, deleted(world))).outcome == "block"
 
 
 def test_an_api_server_that_is_away_is_a_failure_that_says_so(tmp_path: Path, kubeconfig: Path) -> None:

@@ -31,6 +31,13 @@ def cluster(
     return {"apiVersion": api, "kind": "Cluster", "metadata": metadata, "spec": {"topology": topology}}
 
 
+def going(name: str | None = V2, *, deleted: timedelta = timedelta(days=1), **annotations: str) -> Object:
+    """The Cluster, being deleted for so long."""
+    about = cluster(name, **annotations)
+    about["metadata"]["deletionTimestamp"] = (NOW - deleted).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return about
+
+
 def addon(
     applied: str = V1, *, hook: str = "", ready: bool = True, awaited: str = "", told: str = "", cleaned: str = ""
 ) -> Object:
@@ -153,8 +160,8 @@ def test_a_wait_ends_whatever_the_request_says() -> None:
         pytest.param(
             cluster(V2),
             addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, hours=2)),
-            {"spec": {"hook": UPGRADED}, **FORGOTTEN},
-            id="after a wait that was overdue",
+            {"spec": {"hook": UPGRADED}},
+            id="a wait that is recorded stays",
         ),
         pytest.param(cluster("quick-start"), addon(""), None, id="a class that names no stack"),
     ],
@@ -167,35 +174,42 @@ def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | Non
 @pytest.mark.parametrize(
     ("about", "found", "outcome", "patch"),
     [
-        pytest.param(cluster(), addon(), "block", ASKED | BEGUN_DELETE, id="first call"),
+        pytest.param(going(), addon(), "block", ASKED | BEGUN_DELETE, id="first call"),
         pytest.param(
-            cluster(),
+            going(),
             addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=9)),
             "block",
             None,
             id="begun before",
         ),
         pytest.param(
-            cluster(), addon(hook=UPGRADED, awaited=waiting(BEFORE_DELETE, "u", minutes=9)), "block", ASKED, id="unset"
+            going(), addon(hook=UPGRADED, awaited=waiting(BEFORE_DELETE, "u", minutes=9)), "block", ASKED, id="unset"
         ),
         pytest.param(
-            cluster(),
+            going(),
             addon(hook=UPGRADED, awaited=waiting(UPGRADE, UPGRADE_V2, days=1)),
             "block",
             ASKED | BEGUN_DELETE,
             id="in the middle of an upgrade",
         ),
         pytest.param(
-            cluster(),
+            going(),
             addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=10)),
             "overdue",
             None,
             id="too long",
         ),
-        pytest.param(cluster(), addon(hook=BEFORE_DELETE, cleaned="True"), "go", None, id="cleaned up"),
-        pytest.param(cluster(**{CLEANUP: "false"}), addon(), "go", None, id="not wanted"),
-        pytest.param(cluster(**{CLEANUP: "true"}), addon(), "block", ASKED | BEGUN_DELETE, id="wanted"),
-        pytest.param(cluster("quick-start"), addon(""), "block", ASKED | BEGUN_DELETE, id="whatever the class"),
+        pytest.param(
+            going(deleted=timedelta(minutes=3)),
+            addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=30)),
+            "block",
+            ASKED | BEGUN_DELETE,
+            id="begun before the deletion",
+        ),
+        pytest.param(going(), addon(hook=BEFORE_DELETE, cleaned="True"), "go", None, id="cleaned up"),
+        pytest.param(going(**{CLEANUP: "false"}), addon(), "go", None, id="not wanted"),
+        pytest.param(going(**{CLEANUP: "true"}), addon(), "block", ASKED | BEGUN_DELETE, id="wanted"),
+        pytest.param(going("quick-start"), addon(""), "block", ASKED | BEGUN_DELETE, id="whatever the class"),
     ],
 )
 def test_before_cluster_delete(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
@@ -205,7 +219,30 @@ def test_before_cluster_delete(about: Object, found: Object, outcome: str, patch
 
 def test_what_a_deletion_waits_for_is_told() -> None:
     found = addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=1), cleaned="False")
-    assert decide(BEFORE_DELETE, cluster(), found, NOW, LIMITS).message.endswith(": two Services")
+    assert decide(BEFORE_DELETE, going(), found, NOW, LIMITS).message.endswith(": two Services")
+
+
+@pytest.mark.parametrize(
+    ("hook", "about", "outcome"),
+    [
+        pytest.param(BEFORE_DELETE, cluster(), "block", id="a deletion that nobody asked for"),
+        pytest.param(UPGRADE, going(), "go", id="an upgrade of what is being deleted"),
+        pytest.param(UPGRADED, going(), "go", id="after an upgrade of what is being deleted"),
+        pytest.param(FIRST, going(), "go", id="the first addons of what is being deleted"),
+        pytest.param(UPGRADE, {**cluster(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused"),
+        pytest.param(
+            BEFORE_DELETE, {**going(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused deletion"
+        ),
+        pytest.param(UPGRADED, {**cluster(), "spec": {**cluster()["spec"], "paused": True}}, "go", id="paused, after"),
+        pytest.param(BEFORE_DELETE, None, "go", id="no such Cluster"),
+    ],
+)
+def test_a_call_that_the_cluster_does_not_bear_out_changes_nothing(
+    hook: str, about: Object | None, outcome: str
+) -> None:
+    for found in (addon(V1), addon("", hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", days=3))):
+        reply = decide(hook, about, found, NOW, LIMITS)
+        assert (reply.outcome, reply.patch, reply.warned) == (outcome, None, "")
 
 
 @pytest.mark.parametrize(
