@@ -34,7 +34,7 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
 
 def decide(observed: Observed, _now: datetime) -> Decision:
     cluster = observed.cluster
-    if cluster is None or deleting(cluster):
+    if cluster is None or deleting(cluster) or cluster_api.is_paused(cluster):
         return Decision()
     class_name = cluster_api.class_name(cluster)
     release = ReleaseName.from_class_name(class_name or "")

@@ -16,6 +16,8 @@ TRIGGERS = Triggers(
             fields=(
                 "spec.topology.class",
                 "spec.topology.classRef",
+                "spec.paused",
+                "metadata.annotations",
                 "metadata.uid",
             ),
             changes=("add", "update"),

@@ -5,21 +5,24 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
+from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.conditions import rfc3339
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
 from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_reference
 from shared.runtime import Decision, Notice
 
-from .observe import Observed, cluster_name, config_name
+from .observe import Observed, cluster_name, config_name, paused
 from .runtime import Instance, Runtime, RuntimeProblem
 
 FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
 HISTORY = 20
 """Entries of status.conditions that are kept; the field is a history, its name is upstream's."""
+
+CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
+CREATED_MESSAGE = "Cluster was successfully created"
 
 # Seconds until the next look.
 STARTING_RETRY = 0.5
@@ -51,10 +54,10 @@ def decide(observed: Observed, now: datetime) -> Decision:
     kind_cluster = observed.kind_cluster
     if kind_cluster is None:
         return Decision()
+    if paused(kind_cluster, observed.cluster):
+        return Decision(message="paused")
     if deleting(kind_cluster):
         return _delete(observed, kind_cluster)
-    if PAUSED_ANNOTATION in dig(kind_cluster, "metadata.annotations", {}):
-        return Decision(message="paused")
     effects: list[Effect] = [*ensure_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER)]
     if observed.runtime is None:
         return _failed(observed, effects, now)
@@ -113,9 +116,10 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     }
     notices: tuple[Notice, ...] = ()
     if dig(kind_cluster, "status.ready") is not True:
-        message = "Cluster was successfully created"
-        status["conditions"] = _history(kind_cluster, message, "", now)
-        notices = (Notice("ClusterCreated", f"{message}, API server at {instance.host}:{instance.port}"),)
+        status["conditions"] = _history(kind_cluster, CREATED, CREATED_MESSAGE, "", now)
+        notices = (Notice(CREATED, f"{CREATED_MESSAGE}, API server at {instance.host}:{instance.port}"),)
+    elif not is_typed(kind_cluster):
+        status["conditions"] = _typed(kind_cluster)
     return Decision(tuple(effects), status, notices, message="ready")
 
 
@@ -125,8 +129,10 @@ def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decisio
     status: Object = {"ready": False, "phase": "Failed", "failureMessage": message}
     notices: tuple[Notice, ...] = ()
     if dig(observed.kind_cluster, "status.failureMessage") != message:
-        status["conditions"] = _history(observed.kind_cluster or {}, "Cluster cannot be created", reason, now)
-        notices = (Notice("ClusterNotCreated", message, "Warning"),)
+        status["conditions"] = _history(
+            observed.kind_cluster or {}, NOT_CREATED, "Cluster cannot be created", reason, now
+        )
+        notices = (Notice(NOT_CREATED, message, "Warning"),)
     return Decision(tuple(effects), status, notices, requeue=FAILED_RETRY, message=message)
 
 
@@ -160,6 +166,25 @@ def _pending(phase: str) -> Object:
     return {"ready": False, "phase": phase}
 
 
-def _history(kind_cluster: Object, message: str, reason: str, now: datetime) -> list[Any]:
-    entry = {"timestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "message": message, "reason": reason}
-    return [*dig(kind_cluster, "status.conditions", []), entry][-HISTORY:]
+def _history(kind_cluster: Object, type_: str, message: str, reason: str, now: datetime) -> list[Object]:
+    entry = {"type": type_, "timestamp": rfc3339(now), "message": message, "reason": reason}
+    return [*_typed(kind_cluster), _as_condition(entry)][-HISTORY:]
+
+
+def is_typed(kind_cluster: Object) -> bool:
+    """Whether generic readers of conditions can read the history; one such as upstream writes has no types."""
+    return all(entry.get("type") and entry.get("status") for entry in dig(kind_cluster, "status.conditions", []))
+
+
+def _typed(kind_cluster: Object) -> list[Object]:
+    return [_as_condition(entry) for entry in dig(kind_cluster, "status.conditions", [])]
+
+
+def _as_condition(entry: Object) -> Object:
+    """Each has happened, hence the status; what is the case now is in `status.ready` and `status.phase`.
+
+    A type says the same in each of its entries, so it does not matter which of them a reader takes.
+    """
+    type_ = CREATED if entry.get("message") == CREATED_MESSAGE else NOT_CREATED
+    time = {"lastTransitionTime": entry["timestamp"]} if entry.get("timestamp") else {}
+    return {"type": type_, "status": "True", **time, **entry}

@@ -6,7 +6,7 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.runtime import Function
 
-from .decide import FINALIZER, decide, report
+from .decide import FINALIZER, decide, is_typed, report
 from .observe import observe
 from .runtime import RuntimeProblem, from_env
 from .triggers import TRIGGERS
@@ -20,6 +20,7 @@ def settled(kind_cluster: Object, event: Event) -> bool:
         and dig(kind_cluster, "status.ready") is True
         and dig(kind_cluster, "status.initialization.provisioned") is True
         and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None
+        and is_typed(kind_cluster)
         and _runs(kind_cluster)
     )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.resources import CLUSTER, SECRET
+from shared.api import cluster as cluster_api
+from shared.api.cluster import CLUSTER_NAME_LABEL, infrastructure_ref
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
-from shared.kube import Key, Object, dig, key_of, owners
+from shared.kube import Key, NotServed, Object, dig, key_of, owned_by, owners
+from shared.kube.crds import definition
 
 from .runtime import Instance, Runtime, RuntimeProblem, from_env
 
@@ -21,19 +23,45 @@ class Observed:
     """Secret `<cluster>-ca`."""
     config: Object | None = None
     """Secret `<clusterName>-config`."""
+    cluster: Object | None = None
+    """The Cluster that it is the infrastructure of, if there is one."""
 
 
 def observe(clients: Clients, key: Key, kind_cluster: Object | None) -> Observed:
     if kind_cluster is None:
         return Observed(None)
+    cluster = _cluster(clients, kind_cluster)
+    if paused(kind_cluster, cluster):
+        return Observed(kind_cluster, cluster=cluster)
     try:
         runtime = from_env()
         instance = runtime.inspect(kind_cluster["metadata"]["uid"])
     except RuntimeProblem as error:
-        return Observed(kind_cluster, instance=Instance("failed", str(error)))
+        return Observed(kind_cluster, instance=Instance("failed", str(error)), cluster=cluster)
     authority = clients.management.find(SECRET, Key(key.namespace, f"{cluster_name(kind_cluster)}-ca"))
     config = clients.management.find(SECRET, Key(key.namespace, config_name(kind_cluster)))
-    return Observed(kind_cluster, runtime, instance, authority, config)
+    return Observed(kind_cluster, runtime, instance, authority, config, cluster)
+
+
+def paused(kind_cluster: Object, cluster: Object | None) -> bool:
+    return cluster_api.is_paused(kind_cluster) or (cluster is not None and cluster_api.is_paused(cluster))
+
+
+def _cluster(clients: Clients, kind_cluster: Object) -> Object | None:
+    """By owner reference, else by label, else, before either is set, the one of the same name that refers to it."""
+    key = key_of(kind_cluster)
+    named = [reference["name"] for reference in owners(kind_cluster, CLUSTER.kind, CLUSTER.group)]
+    name = (named or [dig(kind_cluster, ("metadata", "labels", CLUSTER_NAME_LABEL)) or key.name])[0]
+    try:
+        cluster = clients.management.find(CLUSTER, Key(key.namespace, name))
+    except NotServed:
+        if definition(clients.management, CLUSTER) is not None:
+            raise
+        return None  # of use without Cluster API, too
+    if cluster is None or owned_by(kind_cluster, cluster):
+        return cluster
+    reference = infrastructure_ref(cluster) or {}
+    return cluster if (reference.get("kind"), reference.get("name")) == (KIND_CLUSTER.kind, key.name) else None
 
 
 def cluster_name(kind_cluster: Object) -> str:

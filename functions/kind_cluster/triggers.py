@@ -1,9 +1,21 @@
-"""What starts `kind_cluster`: the KINDCluster alone."""
+"""What starts `kind_cluster`: the KINDCluster, and its Cluster when that is not paused any more."""
 
 from __future__ import annotations
 
-from shared.api.resources import KIND_CLUSTER
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.cluster import infrastructure_ref
+from shared.api.resources import CLUSTER, KIND_CLUSTER
+from shared.kube import Key, key_of
 from shared.triggers import SPEC, Triggers, Watch
+
+
+def infrastructure_of(cluster: Mapping[str, Any]) -> Key | None:
+    """The KINDCluster that a Cluster refers to; None where it refers to none, or a bare reference does not tell."""
+    reference = infrastructure_ref(cluster) or {}
+    return Key(key_of(cluster).namespace, reference["name"]) if reference.get("kind") == KIND_CLUSTER.kind else None
+
 
 TRIGGERS = Triggers(
     name="kind_cluster",
@@ -13,6 +25,7 @@ TRIGGERS = Triggers(
             fields=(*SPEC, "metadata.ownerReferences", "metadata.annotations"),
             changes=("add", "update"),
         ),
+        Watch(CLUSTER, key=infrastructure_of, fields=("spec.paused", "metadata.annotations"), changes=("update",)),
     ),
     local=True,  # the runtime `local` starts control planes as processes beside the function
 )

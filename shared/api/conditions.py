@@ -1,7 +1,7 @@
 """Lists of conditions, as plain data: a list goes in, a new list comes out, conditions of others stay as they are.
 
 Serves both shapes that Cluster API knows: metav1 (`observedGeneration`) and its own v1beta1 (`severity` where the
-status is False). Entries without a type, such as the history that a KINDCluster keeps, are carried along untouched.
+status is False). Entries without a type, which other programs may have written, are carried along untouched.
 """
 
 from __future__ import annotations

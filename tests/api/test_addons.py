@@ -46,6 +46,14 @@ def test_first_apply(world: World) -> None:
     assert uids == {name: world.read(name)["metadata"]["uid"] for name in ("a", "b")}
 
 
+def test_a_paused_cluster_gets_its_addon_once_it_goes_on(world: World) -> None:
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.call("addon_create", change_event(world.cluster(name, paused=True), "add", source="/test"))
+    assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
+    world.call("addon_create", change_event(world.cluster(name), "update", source="/test"))
+    assert world.addon()
+
+
 def test_upgrade_updates_creates_and_prunes(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b"), world.map("c")]))
     world.secret()
@@ -428,7 +436,9 @@ def test_addon_is_made_again_when_deleted(world: World) -> None:
 
 
 def test_paused_cluster(world: World) -> None:
-    world.cluster(write_release(world.releases, "v1", [world.map("a")]), paused=True)
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.call("addon_create", change_event(world.cluster(name), "add", source="/test"))
+    world.cluster(name, paused=True)
     world.secret()
     assert world.settle().status == 204
     assert world.condition("ClusterReady")["reason"] == "Paused"

@@ -85,7 +85,11 @@ def test_from_nothing_to_nothing(world: World) -> None:
     assert dig(cluster, "status.initialization.infrastructureProvisioned") is True
     assert dig(cluster, "status.phase") == "Provisioned"
     assert kind["metadata"]["ownerReferences"][0]["uid"] == cluster["metadata"]["uid"]
-    assert [entry["message"] for entry in kind["status"]["conditions"]] == ["Cluster was successfully created"]
+    [entry] = kind["status"]["conditions"]
+    assert entry["message"] == "Cluster was successfully created"
+    # Readers of conditions need these three, whatever they look for.
+    assert (entry["type"], entry["status"]) == ("ClusterCreated", "True")
+    assert entry["lastTransitionTime"] == entry["timestamp"]
     # The client certificate that we minted is accepted, and is an administrator's.
     secret = world.client.get(SECRET, Key(world.namespace, "demo-kubeconfig"))
     minted = connect.workload(base64.b64decode(secret["data"]["value"]))
@@ -155,6 +159,53 @@ def test_in_a_pod_the_advice_is_another_infrastructure(world: World, monkeypatch
     message = world.kind()["status"]["failureMessage"]
     assert "have the Cluster refer to the infrastructure object of a provider" in message
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+
+
+def test_a_history_that_another_program_wrote_becomes_readable(world: World) -> None:
+    world.create()
+    world.until(world.ready)
+    theirs = [{"timestamp": "2026-01-01T00:00:00Z", "message": "Cluster cannot be created", "reason": "no room"}]
+    world.client.patch(KIND_CLUSTER, world.key, {"status": {"conditions": theirs}}, subresource="status")
+    world.turn()
+    [entry] = world.kind()["status"]["conditions"]
+    assert entry == {
+        **theirs[0],
+        "type": "ClusterNotCreated",
+        "status": "True",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+
+
+@pytest.mark.parametrize("how", ["spec", "annotation"])
+def test_a_paused_cluster_leaves_its_infrastructure_as_it_is(world: World, how: str) -> None:
+    paused: Object = {"spec": {"paused": True}}
+    resumed: Object = {"spec": {"paused": None}}
+    if how == "annotation":
+        paused = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
+        resumed = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+    world.create()
+    world.client.patch(CLUSTER, world.key, paused)
+    world.turn()
+    assert "finalizers" not in world.kind()["metadata"]
+    assert not list((world.data / "clusters").glob("*"))
+    cluster = world.client.patch(CLUSTER, world.key, resumed)
+    # That the Cluster goes on is all that is told.
+    assert world.call("kind_cluster", change_event(cluster, "update", source="/test")).retry_after == 0.5
+    world.until(world.ready)
+    world.client.patch(CLUSTER, world.key, paused)
+    world.client.delete(KIND_CLUSTER, world.key)
+    world.turn()
+    assert world.kind()["metadata"]["finalizers"]
+    assert world.folder().exists()
+    world.client.patch(CLUSTER, world.key, resumed)
+    world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
+
+
+def test_another_cluster_of_the_name_that_is_paused_is_no_concern(world: World) -> None:
+    world.create(with_cluster=False)
+    world.client.create(CLUSTER, objects.manifest(CLUSTER, "demo", world.namespace, spec={"paused": True}))
+    world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))
+    assert world.kind()["metadata"]["finalizers"]
 
 
 def test_unknown_runtime_is_a_state_not_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,13 @@ class KINDClusterSpec(Model):
 
 
 class HistoryEntry(Model):
-    """Something that happened, not a condition in the usual sense."""
+    """Something that happened, with the fields of a condition: without them generic readers refuse the whole list."""
 
+    type: str | None = None
+    """What happened: ClusterCreated or ClusterNotCreated."""
+    status: str | None = None
+    """True: it did happen."""
+    last_transition_time: Timestamp | None = None
     timestamp: Timestamp | None = None
     message: str | None = None
     reason: str | None = None
