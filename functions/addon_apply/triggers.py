@@ -51,7 +51,7 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
-        Rule("", ("secrets",), ("get", "create", "patch", "delete")),  # kubeconfigs; the manifests to go back to
+        Rule("", ("secrets",), ("get", "create", "patch", "delete")),  # kubeconfigs; manifests and values to keep
         # Values templates look at what the Cluster refers to, of whatever provider.
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get",)),
         Rule("infrastructure.cluster-k8s.io", ("*",), ("get",)),

@@ -8,12 +8,13 @@ served has no objects, which is how a chart's own CRDs are found before they are
 
 from __future__ import annotations
 
+import base64
 import hmac
 import json
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
@@ -30,6 +31,8 @@ MOST_LOOKUPS: Final = 500
 MOST_SECONDS: Final = 20.0
 """In which all lookups of one rendering have to be over: no slow cluster is to hold up the charts of others."""
 
+_SHORTEST: Final = 4
+"""Characters of a value that counts as a secret: shorter ones are in every text."""
 _VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -74,6 +77,15 @@ class LookupServer:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(config, file)
         return path
+
+    def redact(self, message: str) -> str:
+        """The message without what was read from Secrets: templates can fail with it."""
+        with self._lock:
+            objects = [answer for status, answer in self._answers.values() if status == 200]
+        values = {value for answer in objects for value in _secrets(answer)}
+        for value in sorted(values, key=len, reverse=True):
+            message = message.replace(value, "…")
+        return message
 
     def answer(self, path: str, *, aggregated: bool) -> tuple[int, Object]:
         """HTTP status and body for a GET of `path`; `aggregated` discovery answers for all kinds at once."""
@@ -156,6 +168,17 @@ class LookupServer:
                 """Keeps what is looked up out of the log."""
 
         return Handler
+
+
+def _secrets(answer: Object) -> Iterator[str]:
+    """The values of a Secret, or of a list's, in the forms in which a message may quote them."""
+    for obj in (answer, *(answer.get("items") or ())):
+        data = obj.get("data")
+        if "Secret" not in str(answer.get("kind")) or not isinstance(data, dict):
+            continue
+        for encoded in data.values():
+            plain = base64.b64decode(encoded).decode(errors="replace")
+            yield from (form for form in (encoded, plain, json.dumps(plain)[1:-1]) if len(form) >= _SHORTEST)
 
 
 def _paths(served: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:

@@ -101,6 +101,18 @@ def test_reading_rights_are_enough_and_missing_ones_are_named(
         shown(f'lookup "v1" "ConfigMap" "{namespace}" "s"', live(reader), helm)
 
 
+@pytest.mark.parametrize("form", ["", "| b64dec", "| b64dec | toJson", "| b64dec | quote"])
+def test_what_is_read_from_secrets_is_in_no_message(form: str, management: Client, namespace: str, helm: Path) -> None:
+    management.apply(SECRET, a_secret("s", namespace, value=b'plan"ted\nvalue'), manager="user")
+    for found in (
+        f'(lookup "v1" "Secret" "{namespace}" "s")',
+        f'(index (lookup "v1" "Secret" "{namespace}" "").items 0)',
+    ):
+        template = f'{{{{ fail (printf "it is <%s>" ({found}.data.value {form})) }}}}'
+        with pytest.raises(RenderError, match=r'it is <"?…"?>'):
+            rendered({"templates/a.yaml": template}, live(management), helm)
+
+
 def test_a_cluster_that_goes_away_is_no_fault_of_the_chart(management: Client, helm: Path) -> None:
     cluster = live(management)
     nobody = Client(Credentials("http://127.0.0.1:9"), attempts=1)

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import change_event
 from shared.kube import Conflict, Key, Object, dig, owned_by
 from tests.support.objects import secret as a_secret
-from tests.support.releases import write_release
+from tests.support.releases import write_release, write_stages
 from tests.support.world import ADDON, World
 
 PASSWORD = """
@@ -147,3 +147,33 @@ def test_damaged_records_begin_anew(world: World) -> None:
     world.settle()
     assert password(world) == second
     assert dig(kept(world), "data.values") != damaged["data"]["values"]
+
+
+STAGES = """\
+  AfterControlPlaneInitialized:
+    - {name: one}
+    - name: two
+      waitForPreCondition:
+        objects: [{key: flag, apiVersion: v1, kind: ConfigMap, name: flag, namespace: "%s"}]
+        conditions: has(flag.data)
+"""
+
+
+def test_values_stay_while_later_stages_wait(world: World) -> None:
+    def charts(version: str) -> dict[str, dict[str, str]]:
+        return {
+            "one": {"db.yaml": PASSWORD % world.namespace, "v.yaml": f"# {version}"},
+            "two": {"date.yaml": DATE % world.namespace},
+        }
+
+    world.cluster(write_stages(world.releases, "v1", STAGES % world.namespace, {}, templates=charts("v1")))
+    world.secret()
+    assert world.settle().retry_after == 20.0
+    first = password(world)
+    world.client.create(CONFIG_MAP, world.map("flag"))
+    assert world.settle().retry_after is None
+    assert password(world) == first
+    date = world.read("date")["data"]
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": "AfterClusterUpgrade"}})
+    world.settle()
+    assert (password(world), world.read("date")["data"]) == (first, date)
