@@ -15,10 +15,11 @@ from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
 from shared.components.errors import ComponentsError
 from shared.components.render import render
+from shared.components.webhooks import without_webhooks
 from shared.kube import Key, Object, deleting, dig
 from shared.kube.crds import CRD
 from shared.providers import inputs
-from shared.providers.annotations import certificates_by_us
+from shared.providers.annotations import certificates_by_us, leaves_out_webhooks
 from shared.providers.belongings import belongings
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
@@ -88,6 +89,8 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
             values=read.variables,
             additional=read.additional,
         ).objects
+        if leaves_out_webhooks(provider):
+            objects = without_webhooks(objects)
     except PolicyError as error:
         return replace(observed, policy=error)
     except ComponentsError as error:

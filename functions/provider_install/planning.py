@@ -10,6 +10,7 @@ from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
+from shared.components.webhooks import ASKING
 from shared.effects import Effect, Patch, write_ahead
 from shared.kube import Object, dig
 from shared.providers.state import INSTALLED, State
@@ -19,17 +20,14 @@ from shared.workload.policy import Policy
 
 from .observe import Observed
 
-LATE = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
-"""Kinds that stand before a backend."""
-
 
 def plan(observed: Observed, policy: Policy, wanted: Sequence[Object], state: State) -> tuple[Plan, bool]:
     """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
     known, resumed = observed.known, observed.resumed
     whole = inventory.plan(wanted, known, resumed=resumed)
-    if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in LATE for step in whole.steps):
+    if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in ASKING for step in whole.steps):
         return whole, True
-    early = [obj for obj in wanted if obj["kind"] not in LATE]
+    early = [obj for obj in wanted if obj["kind"] not in ASKING]
     first = inventory.plan(early, known, resumed=resumed, prune=False)
     done = resumed and all(step.action == "keep" and not step.entry.waiting for step in first.steps)
     overdue = resumed and _waited(observed, state.now) > policy.wait_timeout

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
+from shared.components.webhooks import ASKING
 from shared.effects import Results
 from shared.kube import Object, dig
 from shared.providers import phases
@@ -19,7 +20,6 @@ from shared.workload.policy import PREFIX
 from shared.workload.rollout import Rollout
 
 from .observe import Observed
-from .planning import LATE
 from .serving import renew_at
 from .storage import NoCommonVersion
 
@@ -70,8 +70,8 @@ def _tell_taken(state: State, outcome: Outcome) -> None:
 
 def _is_whole(observed: Observed, rollout: Rollout) -> bool:
     wanted = [] if isinstance(observed.rendered, Exception) else observed.rendered
-    late = any(obj["kind"] in LATE for obj in wanted)
-    return not late or any(step.obj["kind"] in LATE for step in rollout.plan.steps)
+    late = any(obj["kind"] in ASKING for obj in wanted)
+    return not late or any(step.obj["kind"] in ASKING for step in rollout.plan.steps)
 
 
 def _failed(decision: Decision, state: State, observed: Observed, message: str, **fields: object) -> Decision:

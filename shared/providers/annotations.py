@@ -2,6 +2,8 @@
 
 capi-functions.dev/certificates  own or cert-manager: who issues the serving certificates of its webhooks; without it
                                  cert-manager, where its kinds are served
+capi-functions.dev/webhooks      install (default) or none: without webhooks nothing is refused because nothing runs
+                                 that would answer them
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from shared.kube import dig
 from shared.workload.policy import PREFIX, PolicyError
 
 CERTIFICATES = f"{PREFIX}certificates"
+WEBHOOKS = f"{PREFIX}webhooks"
 
 
 def stated(provider: Mapping[str, Any]) -> dict[str, str]:
@@ -27,3 +30,11 @@ def certificates_by_us(provider: Mapping[str, Any]) -> bool | None:
     if said not in (None, "own", "cert-manager"):
         raise PolicyError(f"annotation {CERTIFICATES} is {said!r}; it may be own, cert-manager")
     return None if said is None else said == "own"
+
+
+def leaves_out_webhooks(provider: Mapping[str, Any]) -> bool:
+    """Whether it is to be installed without its webhooks. Raises `PolicyError`."""
+    said = stated(provider).get(WEBHOOKS, "install")
+    if said not in ("install", "none"):
+        raise PolicyError(f"annotation {WEBHOOKS} is {said!r}; it may be install, none")
+    return said == "none"

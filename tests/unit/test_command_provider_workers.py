@@ -12,6 +12,7 @@ from infra.cli.provider.report import Report, Written
 from infra.cli.provider.requests import Settings
 from infra.cli.provider.workers import NEEDED, WAIT, missing, without_pods
 from shared.kube import Key, Object
+from shared.providers.annotations import WEBHOOKS
 
 KNATIVE = Path(__file__).parents[2] / "infra/knative"
 
@@ -61,10 +62,13 @@ def test_whether_functions_are_there(present: list[Object], words: list[str]) ->
 def test_providers_of_a_run_do_not_wait_for_pods() -> None:
     assert without_pods(Settings(), local=False) == (Settings(), [])
     given, [note] = without_pods(Settings(annotations={"a": "b"}), local=True)
-    assert given.annotations == {"a": "b", WAIT: "false"}
-    assert f'{WAIT}: "false"' in note
-    asked = Settings(annotations={WAIT: "true"})
+    assert given.annotations == {"a": "b", WAIT: "false", WEBHOOKS: "none"}
+    assert f'{WAIT}: "false" and {WEBHOOKS}: "none", hence come without their webhooks' in note
+    asked = Settings(annotations={WAIT: "true", WEBHOOKS: "install"})
     assert without_pods(asked, local=True) == (asked, [])
+    given, [note] = without_pods(Settings(annotations={WEBHOOKS: "install"}), local=True)
+    assert given.annotations == {WEBHOOKS: "install", WAIT: "false"}
+    assert "without" not in note
 
 
 # -- what is told of it --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, KINDS, ProviderKind
 from shared.components import versions
 from shared.kube import Key, Object, Resource
-from shared.providers.annotations import certificates_by_us
+from shared.providers.annotations import certificates_by_us, leaves_out_webhooks
 from shared.workload.policy import PREFIX, Policy, PolicyError
 
 from ..failures import Failure
@@ -136,6 +136,7 @@ def annotations_named(texts: Iterable[str]) -> dict[str, str]:
         try:
             Policy.of(alone)
             certificates_by_us(alone)
+            leaves_out_webhooks(alone)
         except PolicyError as error:
             wrong.append(str(error))
     if wrong:

@@ -9,6 +9,7 @@ from typing import Any
 from infra.generate.workloads import NAME, PART_OF, name_of
 from shared.api.resources import DEPLOYMENT
 from shared.kube import ApiError, dig, key_of
+from shared.providers.annotations import WEBHOOKS
 from shared.workload.policy import PREFIX
 
 from ..connection import Management
@@ -16,6 +17,7 @@ from .requests import Settings
 
 NEEDED = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report"))
 WAIT = f"{PREFIX}wait"
+WITHOUT_PODS = {WAIT: "false", WEBHOOKS: "none"}
 _FORBIDDEN = 403
 
 
@@ -32,11 +34,15 @@ def obstacle(asked: Management) -> str:
 
 
 def without_pods(settings: Settings, *, local: bool) -> tuple[Settings, list[str]]:
-    """A local run has nothing that runs pods: providers there do not wait for theirs, unless it is asked for."""
-    if WAIT in settings.annotations or not local:
+    """A local run has nothing that runs pods: providers there wait for none of theirs, and come without webhooks, which
+    nobody would answer. What the user asks for stands."""
+    given = {name: value for name, value in WITHOUT_PODS.items() if name not in settings.annotations} if local else {}
+    if not given:
         return settings, []
-    note = f'nothing runs pods in this run: providers that are created get {WAIT}: "false"'
-    return replace(settings, annotations={**settings.annotations, WAIT: "false"}), [note]
+    listed = " and ".join(f'{name}: "{value}"' for name, value in given.items())
+    without = ", hence come without their webhooks" if WEBHOOKS in given else ""
+    note = f"nothing runs pods in this run: providers that are created get {listed}{without}"
+    return replace(settings, annotations={**settings.annotations, **given}), [note]
 
 
 def missing(deployments: Iterable[Mapping[str, Any]]) -> str:

@@ -1,0 +1,37 @@
+"""Components for clusters in which nothing runs that would answer webhooks."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.components.webhooks import without_webhooks
+from shared.kube import Object
+from shared.providers.annotations import WEBHOOKS, leaves_out_webhooks
+from shared.workload.policy import PolicyError
+
+
+def of_kind(kind: str, **fields: object) -> Object:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, **fields}
+
+
+def test_nothing_is_left_that_makes_the_api_server_ask() -> None:
+    webhook = {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "s", "namespace": "n"}}}}
+    crd = of_kind("CustomResourceDefinition", spec={"group": "example.com", "conversion": webhook})
+    asking = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
+    deployment = of_kind("Deployment")
+    assert without_webhooks([crd, *map(of_kind, asking), deployment]) == [
+        of_kind("CustomResourceDefinition", spec={"group": "example.com", "conversion": {"strategy": "None"}}),
+        deployment,
+    ]
+    assert crd["spec"]["conversion"] == webhook
+
+
+@pytest.mark.parametrize(("value", "left_out"), [(None, False), ("install", False), ("none", True)])
+def test_annotation(value: str | None, left_out: bool) -> None:
+    annotations = {WEBHOOKS: value} if value else {}
+    assert leaves_out_webhooks({"metadata": {"annotations": annotations}}) is left_out
+
+
+def test_annotation_that_says_nothing_known() -> None:
+    with pytest.raises(PolicyError, match="webhooks is 'false'; it may be install, none"):
+        leaves_out_webhooks({"metadata": {"annotations": {WEBHOOKS: "false"}}})
