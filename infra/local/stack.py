@@ -100,8 +100,10 @@ class Stack:
         settings = self._settings(self._store.url, ingress)
         self.functions = FunctionsServer({**os.environ, **settings, **self.helm_program()}, log)
         self.functions.start()
-        crds.install(self.client, crds.load())
+        left_alone = crds.install_missing(self.client, crds.load())
         self._progress("custom resources installed")
+        for name, reason in left_alone.items():
+            self._progress(f"{name} is left as it is: {reason}")
         self._delivery = HttpDelivery(self.functions.url)
         self.forwarder = Forwarder(self.client, catalog.triggers(), self._delivery, listener=listener)
         self.forwarder.start()
