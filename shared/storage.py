@@ -10,6 +10,7 @@ Settings: the group `shared.settings.STORAGE`. Beside them counts what boto3 its
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 from shared.settings import SETTINGS, STORAGE
 
@@ -288,6 +288,8 @@ def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
 
 
 def _without_userinfo(url: str) -> str:
-    """S3 does not use a user name and password in the address; dropped, they cannot reach a log."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    """S3 does not use a user name and password in the address; dropped, they cannot reach a log.
+
+    Nor where a slash in them, which should have been escaped, makes part of them look like a path.
+    """
+    return re.sub(r"//.*@", "//", url)

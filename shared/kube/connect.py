@@ -91,7 +91,7 @@ def _inline(document: Mapping[str, Any], used: Any) -> Credentials:
     server = _url(cluster, "server")
     if not server:
         raise KubeconfigError("kubeconfig cluster has no server")
-    if "@" in urlsplit(server).netloc:
+    if "@" in server:  # also one after a slash that should have been escaped
         raise KubeconfigError("kubeconfig server has credentials in it: they belong into the user")
     for fields, section in ((_FORBIDDEN_USER, user), (_FORBIDDEN_CLUSTER, cluster)):
         for field, why in fields.items():

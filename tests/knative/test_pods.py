@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
 from shared.event import Event, own_event
 from shared.kube import Client, Key
 from shared.storage import ObjectStore
@@ -48,6 +48,7 @@ def test_settings_reach_a_function_without_a_restart(
     management: Client, kubeconfig: Path, namespace: str, object_store: ObjectStore, tmp_path: Path, settings: None
 ) -> None:
     tag = write_release(tmp_path / "releases", "v1", [config_map("a")])
+    management.create(CLUSTER_STACK_RELEASE, manifest(CLUSTER_STACK_RELEASE, tag, namespace, spec={}))  # wants it
     wish = own_event("release.wanted", source="/test", subject=tag, data={"release": tag, "namespace": namespace})
     pod = Pod(MANIFESTS / "function-release-assets.yaml", tmp_path, management, kubeconfig, SINK)
 

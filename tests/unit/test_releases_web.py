@@ -159,7 +159,7 @@ def test_a_server_that_says_nothing() -> None:
 def test_the_bound_holds_for_all_requests_together() -> None:
     with Site(files({"/": b"x"})) as site, Web(total=600) as web:
         assert web.get(f"{site.url}/").read() == b"x"
-        web._guard._deadline -= 600
+        web.deadline -= 600
         with pytest.raises(SourceError, match="takes longer"):
             web.get(f"{site.url}/")
         assert len(site.asked) == 1

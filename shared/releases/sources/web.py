@@ -51,6 +51,7 @@ def shown(url: str) -> str:
     """The URL for messages: without user, query and fragment, where tokens may be."""
     try:
         parts = urlsplit(url)
+        _ = parts.port  # or it is a password with a slash in it
     except ValueError:
         return "(no URL)"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,247 @@
+"""Whatever goes wrong: no secret comes out in a log, an answer, an event, a status, a stored object or a capture."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from events.capture import Capture
+from functions import catalog
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
+from shared.clients import Clients
+from shared.event import change_event, own_event
+from shared.kube import Key, dig
+from shared.releases.naming import ReleaseName
+from shared.storage import ObjectStore
+from tests.support import objects
+from tests.support.api_proxy import Exchange, Proxy, Response, api_server
+from tests.support.made_up import MadeUp
+from tests.support.planted import Places, conditions, forms
+from tests.support.provider_releases import deployment, text
+from tests.support.releases import write_release
+from tests.support.site import Asked, Site, Told
+from tests.support.world import ADDON, World
+
+TOKEN = "Pl4nted/s3cr3t+t0ken"
+PASSWORD = 'Pl4nted/"p4ss\\w0rd"+&='
+KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE)
+
+
+@pytest.fixture
+def places() -> Iterator[Places]:
+    found = Places()
+    with found.logged():
+        yield found
+
+
+def test_secrets_are_found_in_all_forms() -> None:
+    """Or the other tests here could not fail."""
+    for before in ("", "a", "ab", "abc", "user:", '{"k":"'):
+        for planted in (PASSWORD, TOKEN):
+            encoded = base64.b64encode(f"{before}{planted}: and more".encode()).decode()
+            assert any(form in encoded for form in forms(planted)), before
+
+
+def kubeconfig(server: str, **user: Any) -> bytes:
+    cluster = {"server": server, **user.pop("cluster", {})}
+    return yaml.safe_dump(
+        {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "c", "user": user}],
+        }
+    ).encode()
+
+
+def echoing(exchange: Exchange) -> None:
+    """A server, or what stands before it, that tells what it was sent."""
+    said = f"not you: {dict(exchange.request.headers)}"
+    exchange.answer(Response(500, said.encode(), {"Content-Type": "text/plain", "X-Was": TOKEN}))
+
+
+def looking(world: World, places: Places) -> str:
+    """Looks at the Cluster's addons; returns what they say of themselves then."""
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    event = change_event(cluster, "update", source="/test")
+    places.call("addon_create", event, world.clients)
+    answer = places.call("addon_apply", event, world.clients)
+    if answer.reply is not None:
+        fetched = places.call("release_assets", answer.reply, world.clients)
+        if fetched.reply is not None:
+            places.call("addon_apply", fetched.reply, world.clients)
+    return conditions(world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)))
+
+
+def test_a_workload_clusters_credentials(
+    world: World, places: Places, kubeconfig_path: Path, object_store: ObjectStore, tmp_path: Path
+) -> None:
+    capture = Capture(tmp_path / "capture", world.client, catalog.triggers())
+    capture.start()
+    assert capture.wait_synced(60)
+    world.cluster(write_release(world.releases, "v1", [world.map("m")]))
+    key = "-----BEGIN PRIVATE KEY-----\n" + base64.b64encode(PASSWORD.encode()).decode() + "\n-----END PRIVATE KEY-----"
+    data = base64.b64encode(key.encode()).decode()
+    with Proxy(api_server(kubeconfig_path)) as proxy:
+        broken = {
+            "a line break within": kubeconfig(proxy.url, token=f"{TOKEN}\r\nX-Evil: 1"),
+            "no YAML": b"users: [{user: {token: " + TOKEN.encode() + b"}}",
+            "not a text": kubeconfig(proxy.url, token={"x": TOKEN}),
+            "no key": kubeconfig("https://127.0.0.1:1", **{"client-key-data": data, "client-certificate-data": data}),
+            "no base64": kubeconfig(proxy.url, **{"client-key-data": PASSWORD}),
+            "userinfo": kubeconfig(proxy.url.replace("//", f"//admin:{TOKEN}@")),
+            "a proxy's userinfo": kubeconfig(proxy.url, cluster={"proxy-url": f"http://u:{TOKEN}@127.0.0.1:1"}),
+            "an odd proxy": kubeconfig(proxy.url, cluster={"proxy-url": f"socks5://u:{TOKEN}@h"}),
+        }
+        for what, content in broken.items():
+            world.secret(content)
+            said = looking(world, places)
+            assert "demo-kubeconfig" in said or "not ready" in said, what
+        good = kubeconfig(proxy.url, token=f"{TOKEN}\n", password=PASSWORD)
+        world.secret(good)
+        proxy.fail(echoing)
+        assert "HTTP 500" in looking(world, places)
+        proxy.heal()
+        proxy.fail(echoing, lambda request: request.writes)
+        looking(world, places)
+        proxy.heal()
+        looking(world, places)
+        assert dig(world.addon(), "status.ready") is True
+        assert any(TOKEN in str(request.headers) for request in proxy.seen)  # it was in use
+    capture.stop()
+    places.look(world.client, world.namespace, KINDS)
+    places.look_into(object_store)
+    places.look_below(tmp_path / "capture")
+    assert places.kinds() >= {"log", "JSON log", "answer", "event", "ClusterAddon", "Cluster", "stored", "capture"}
+    assert places.hold(TOKEN, PASSWORD) == []
+
+
+@pytest.fixture
+def kubeconfig_path(kubeconfig: Path) -> Path:
+    return kubeconfig
+
+
+def test_secrets_that_a_chart_makes_of_a_clusters_values(world: World, places: Places) -> None:
+    """The API server refuses what the chart makes, and says why at length."""
+    template = """
+apiVersion: v1
+kind: Secret
+metadata: {name: made, namespace: %s}
+data: {password: {{ .Values.password | quote }}}
+"""
+    values = 'values: |\n  password: {{ index .Cluster.metadata.annotations "password" | quote }}\n'
+    tag = write_release(world.releases, "v1", templates={"s.yaml": template % world.namespace}, values=values)
+    cluster = world.cluster(tag)
+    annotated = {"metadata": {"annotations": {"password": PASSWORD}}}
+    world.client.patch(CLUSTER, Key(world.namespace, "demo"), annotated)
+    assert cluster["metadata"]["name"] == "demo"
+    world.secret()
+    said = looking(world, places)
+    assert "Secret" in said or "values" in said
+    places.look(world.client, world.namespace, KINDS, whole=False)
+    assert places.hold(PASSWORD) == []
+
+
+def refusing(status: int) -> Callable[[Asked], Told]:
+    def answer(asked: Asked) -> Told:
+        said = f"<Error><Code>{asked.authorization}</Code><Message>{asked.headers} {asked.path}</Message></Error>"
+        challenge = 'Basic realm="x"' if "Basic" in str(asked.authorization) else f'Bearer realm="{asked.path}"'
+        return Told(status, said.encode(), {"WWW-Authenticate": challenge})
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 429, 500])
+@pytest.mark.parametrize(
+    ("scheme", "secret"),
+    [
+        ("", {"token": TOKEN}),
+        ("", {"username": "me", "password": PASSWORD}),
+        ("github+", {"token": TOKEN}),
+        ("oci+", {"username": "me", "password": PASSWORD}),
+        ("oci+", {"token": TOKEN}),
+        ("s3", {"accessKeyId": "me", "secretAccessKey": PASSWORD}),
+        ("userinfo", {"token": TOKEN}),
+        ("two lines", {"token": f"{TOKEN}\n{TOKEN}"}),
+    ],
+)
+def test_credentials_of_sources(
+    world: World, places: Places, object_store: ObjectStore, scheme: str, secret: dict[str, str], status: int
+) -> None:
+    tag = "test-stack-1-36-v9"
+    with Site(refusing(status)) as site:
+        url = {
+            "s3": "s3://bucket/prefix",
+            "userinfo": site.url.replace("//", f"//u:{TOKEN}@"),
+            "two lines": site.url,
+        }.get(scheme, f"{scheme}{site.url}/a/b")
+        if scheme == "s3":
+            secret = {**secret, "endpoint": site.url}
+        world.client.apply(SECRET, objects.secret("access", world.namespace, **secret), manager="user")
+        release = ReleaseName.parse(tag)
+        spec = {
+            "provider": release.provider,
+            "name": release.name,
+            "kubernetesVersion": "1.36",
+            "noProvider": True,
+            "autoSubscribe": True,
+            "sources": [{"url": url, "secretRef": {"name": "access"}}],
+        }
+        stack = objects.manifest(CLUSTER_STACK, "stack", world.namespace, spec=spec)
+        stack = world.client.apply(CLUSTER_STACK, stack, manager="user")
+        world.cluster(tag)
+        try:
+            places.call("cluster_stack", change_event(stack, "update", source="/test"), world.clients)
+            said = looking(world, places)
+            places.look(world.client, world.namespace, [CLUSTER_STACK], whole=False)  # a URL may be part of its spec
+        finally:
+            objects.remove(world.client, CLUSTER_STACK, Key(world.namespace, "stack"))
+        sent = [asked.authorization for asked in site.asked if asked.authorization]
+        assert bool(sent) == (scheme in ("", "github+", "s3") or (scheme == "oci+" and sent != []))
+    assert said
+    places.look(world.client, world.namespace, (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE))
+    places.look_into(object_store)
+    assert places.hold(TOKEN, PASSWORD) == []
+
+
+@pytest.mark.parametrize("status", [400, 403, 500])
+def test_credentials_of_the_object_store(
+    clients: Clients, places: Places, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    with Site(refusing(status)) as site:
+        monkeypatch.setenv("S3_ENDPOINT_URL", site.url.replace("//", f"//u:{TOKEN}@"))
+        monkeypatch.setenv("CAPI_FUNCTIONS_BUCKET", "bucket")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
+        event = own_event("release.wanted", source="/t", subject="x", data={"release": "test-stack-1-36-v9"})
+        assert places.call("release_assets", event, clients).status in (500, 503)
+    assert places.hold(TOKEN, PASSWORD) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [PASSWORD, f"{PASSWORD}\nsecond {TOKEN}", f"{{{TOKEN}", f"[{TOKEN}", "4815162342", f"& {TOKEN}", f"'{TOKEN}"],
+)
+@pytest.mark.parametrize("place", ["quoted", "anywhere"])
+def test_variables_of_providers(core: MadeUp, places: Places, planted: str, place: str) -> None:
+    """Where the API server, or a parser, refuses what they make."""
+    crooked = deployment("made-up", "v1.1.0")
+    container = crooked["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "P", "value": "PUT-IT-HERE", **({"nope": 1} if place == "quoted" else {})}]
+    put = '"${PASSWORD}"' if place == "quoted" else "${PASSWORD}"
+    core.publish("v1.1.0", text([crooked]).replace("PUT-IT-HERE", put))
+    secret = {"PASSWORD": planted, "github-token": TOKEN}
+    core.providers.secret("variables", core.namespace, **secret)
+    core.want("v1.1.0", configSecret={"name": "variables"})
+    core.look()
+    places.look(core.providers.client, core.namespace, (core.kind.resource,))
+    for _, answer in core.providers.answers:
+        places.add("answer", f"{answer.message} {answer.context}")
+    lines = [line.strip() for line in planted.splitlines()]
+    places.look_into(ObjectStore.from_env())
+    assert places.hold(TOKEN, planted, *lines) == []

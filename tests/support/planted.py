@@ -1,0 +1,119 @@
+"""Secrets that a test plants, and the places where nobody may find them again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import flask
+
+from events.delivery import read_answer
+from functions import catalog
+from shared.clients import Clients
+from shared.event import Event
+from shared.kube import Client, NotFound, Resource, dig
+from shared.runtime import Answer, logs
+from shared.runtime.http import target
+from shared.storage import ObjectStore
+
+_EVENTS = Resource("", "v1", "Event", "events")
+
+
+def forms(secret: str) -> set[str]:
+    """As it is, escaped for JSON and URLs, and in base64 wherever it begins in what was encoded."""
+    data = secret.encode()
+    found = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], quote(secret, safe=""), quote_plus(secret)}
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + data).decode()
+        skip = (0, 2, 3)[before]  # characters that depend on what comes before
+        end = len(encoded.rstrip("=")) - (1 if (before + len(data)) % 3 else 0)
+        found.add(encoded[skip:end])
+    return {form for form in found if len(form) >= 6}
+
+
+class Places:
+    """Everything that functions leave behind: logs, answers, Kubernetes events, objects, stored objects, captures."""
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[str, str]] = []
+
+    def add(self, place: str, text: str) -> None:
+        self.texts.append((place, text))
+
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        """What is logged within, in both formats, with the warnings of all libraries."""
+        handlers = [_Handler(self, "log", logs.Text()), _Handler(self, "JSON log", logs.Json())]
+        loggers = [logging.getLogger("capi-functions"), logging.getLogger()]
+        for logger in loggers:
+            for handler in handlers:
+                logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                for handler in handlers:
+                    logger.removeHandler(handler)
+
+    def call(self, name: str, event: Event, clients: Clients) -> Answer:
+        """The answer of a function over HTTP."""
+        headers, body = event.to_http()
+        with flask.Flask("test").test_request_context("/", method="POST", headers=headers, data=body):
+            response = target(name, catalog.handler(name), clients)(flask.request)
+        self.add("answer", f"{response.status_code} {response.headers}\n{response.get_data(as_text=True)}")
+        return read_answer(response.status_code, dict(response.headers), response.get_data())
+
+    def look(self, client: Client, namespace: str, resources: Iterable[Resource], *, whole: bool = True) -> None:
+        """At the objects of a namespace, or at their status alone."""
+        for event in client.list(_EVENTS, namespace):
+            self.add("event", json.dumps(event))
+        for resource in resources:
+            try:
+                for obj in client.list(resource, namespace):
+                    obj["metadata"].pop("managedFields", None)
+                    self.add(resource.kind, json.dumps(obj if whole else obj.get("status")))
+            except NotFound:
+                continue
+
+    def look_into(self, store: ObjectStore) -> None:
+        for entry in store.entries(""):
+            self.add("stored", f"{entry.key}\n{(store.get(entry.key) or b'').decode(errors='replace')}")
+
+    def look_below(self, folder: Path) -> None:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                self.add("capture", file.read_text())
+
+    def hold(self, *secrets: str) -> list[str]:
+        """Where a secret is, with what is around it."""
+        return [
+            f"{place}: ...{text[max(0, text.index(form) - 80) : text.index(form) + len(form) + 20]}..."
+            for secret in secrets
+            for form in forms(secret)
+            for place, text in self.texts
+            if form in text
+        ]
+
+    def kinds(self) -> set[str]:
+        return {place for place, _ in self.texts}
+
+
+class _Handler(logging.Handler):
+    def __init__(self, places: Places, place: str, formatter: logging.Formatter) -> None:
+        super().__init__(logging.DEBUG)
+        self._places, self._place = places, place
+        self.setFormatter(formatter)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING or record.name.startswith("capi-functions"):
+            self._places.add(self._place, self.format(record))
+
+
+def conditions(obj: dict[str, object] | None) -> str:
+    """All that they say, to see that there was something to be said."""
+    return " ".join(str(one.get("message")) for one in dig(obj or {}, "status.conditions", []))
