@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 import yaml
 
 from shared import charts
@@ -158,3 +160,29 @@ def test_a_password_stays_over_upgrades(world: World, helm: Path, monkeypatch: p
     assert world.settle().retry_after is None
     assert world.names() == ["a"]
     assert dig(world.client.get(SECRET, Key(world.namespace, "db")), "data.password") == first
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/version", 200),
+        ("GET", "/api/v1/namespaces/default", 200),
+        ("GET", "/api/v1/namespaces/default/pods/p/log", 404),
+        ("GET", "/api/v1/nodes/n/proxy/metrics", 404),
+        ("GET", "/api/v1/namespaces/default/pods/..%2f..%2fsecrets", 404),
+        ("GET", "/healthz", 404),
+        ("POST", "/api/v1/namespaces", 501),
+        ("PATCH", "/api/v1/namespaces/default", 501),
+        ("DELETE", "/api/v1/namespaces/default", 501),
+    ],
+)
+def test_only_objects_are_read_and_nothing_is_written(
+    method: str, path: str, status: int, management: Client, tmp_path: Path
+) -> None:
+    with lookup.LookupServer(live(management)) as server:
+        config = server.write_kubeconfig(tmp_path)
+        assert stat.S_IMODE(config.stat().st_mode) == 0o600
+        url = yaml.safe_load(config.read_text())["clusters"][0]["cluster"]["server"]
+        assert urllib3.request(method, url + path, retries=False).status == status
+        others = url.rpartition("/")[0]
+        assert urllib3.request(method, f"{others}/guessed{path}", retries=False).status in (403, 501)
