@@ -16,7 +16,7 @@ from .failures import failures
 from .options import DEFAULT_DIR, Dir
 from .output import Timeline, WaitTimeout, err, out
 from .runs import detach as start_detached
-from .runs import end, refuse_second, until_signal
+from .runs import end, note_other_cluster, refuse_second, until_signal
 
 if TYPE_CHECKING:
     from infra.local.stack import Stack
@@ -45,6 +45,7 @@ def up(
             for name, value in (("kubeconfig", stack.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
             out.print(f"  try           kubectl --kubeconfig {escape(str(stack.kubeconfig))} get clusters -A")
+            note_other_cluster(directory / "management.kubeconfig")
             out.print(f"Ctrl-C ends it, and so does `capi-functions down -d {escape(str(directory))}`")
             until_signal()
         finally:

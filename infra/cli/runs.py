@@ -78,6 +78,15 @@ def detach(directory: Path, releases: Path | None) -> None:
     for name, value in state.items():
         if isinstance(value, str):
             out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
+    note_other_cluster(directory / "management.kubeconfig")
+
+
+def note_other_cluster(kubeconfig: Path) -> None:
+    """Says so where $KUBECONFIG names another cluster than that of the run that has just come up."""
+    listed = os.environ.get("KUBECONFIG")
+    if listed and Path(listed).absolute() != kubeconfig.absolute():
+        told = f"$KUBECONFIG names, {listed}; `--dir {kubeconfig.parent}` has them ask this run"
+        out.print(f"[yellow]note:[/yellow] commands ask the cluster that {escape(told)}")
 
 
 def fresh_log(log: Path) -> BinaryIO:

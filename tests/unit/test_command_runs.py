@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.cli.runs import News, died, end, fresh_log, running
+import pytest
+
+from infra.cli.runs import News, died, end, fresh_log, note_other_cluster, running
 from infra.control_plane.processes import Process
 
 # Asked to end, it takes its state away at once but has still something to do; the last byte tells that it listens.
@@ -89,3 +91,16 @@ def test_a_log_is_the_new_runs_alone(tmp_path: Path) -> None:
             now.write(b"up\n")
     assert log.read_bytes() == b"of this run\nup\n"
     assert (tmp_path / "up.log.previous").read_bytes() == b"of the run before\nending\n"
+
+
+def test_a_new_run_says_when_commands_will_ask_another_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "management.kubeconfig"
+    for value in ("", str(kubeconfig)):
+        monkeypatch.setenv("KUBECONFIG", value)
+        note_other_cluster(kubeconfig)
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("KUBECONFIG", "/elsewhere")
+    note_other_cluster(kubeconfig)
+    assert f"$KUBECONFIG names, /elsewhere; `--dir {tmp_path}` has them ask this run" in capsys.readouterr().out
