@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from ..kube import Object
+from ..kube import Object, dig
 
 _SELECTOR = re.compile(r"\[((?:[^\]\"]|\"(?:[^\"\\]|\\.)*\")*)\]")
 _PAIR = re.compile(r"(\w*)=((?:\"(?:[^\"\\]|\\.)*\")|[^,]+)")
@@ -23,11 +23,12 @@ def contains(live: Any, wanted: Any) -> bool:
 
     A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) reads as a
     difference; `stored` tells whether it is one. Lists count as wholes, item by item, since their merge keys are not
-    known here.
+    known here, but for owner references, to which others add theirs.
     """
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
-            contains(live.get(name), value) if name in live else _empty(value) for name, value in wanted.items()
+            _field_contains(name, live[name], value) if name in live else _empty(value)
+            for name, value in wanted.items()
         )
     if isinstance(wanted, list):
         return (
@@ -36,6 +37,13 @@ def contains(live: Any, wanted: Any) -> bool:
             and all(contains(mine, theirs) for mine, theirs in zip(live, wanted, strict=True))
         )
     return type(live) is type(wanted) and bool(live == wanted)
+
+
+def _field_contains(name: str, live: Any, wanted: Any) -> bool:
+    if name != "ownerReferences" or not isinstance(live, list) or not isinstance(wanted, list):
+        return contains(live, wanted)
+    by_uid = {reference.get("uid"): reference for reference in live if isinstance(reference, Mapping)}
+    return all(contains(by_uid.get(dig(reference, "uid")), reference) for reference in wanted)
 
 
 def stored(live: Any, wanted: Any) -> Any:
@@ -60,6 +68,8 @@ def differences(live: Any, wanted: Any, path: str = "") -> list[str]:
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         found: list[str] = []
         for name, value in wanted.items():
+            if name in live and _field_contains(name, live[name], value):
+                continue
             if name in live or not _empty(value):
                 found += differences(live.get(name), value, f"{path}.{name}" if path else name)
         return found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from functions.cluster.plan import FINALIZER
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra import control_plane
+from infra.cli.describe.document import document
+from infra.cli.describe.facts import gather
 from infra.local import crds
 from shared.api.hooks import BEFORE_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
@@ -262,6 +266,8 @@ def test_an_infrastructure_kind_that_is_not_served(client: Client, clients: Clie
     told = objects.condition(live, "InfrastructureReady")
     assert (told["status"], told["reason"]) == ("Unknown", NOT_SERVED)
     assert [event["type"] for event in events(client, NOT_SERVED)] == ["Warning"]
+    told_by_describe = json.dumps(document(gather(client, live), datetime.now(UTC)))
+    assert "ToyCluster.infrastructure.cluster.x-k8s.io is not served" in told_by_describe
     # No CRD defines the kind, so there can be nothing to wait for.
     send(clients, "cluster", deleted(client, CLUSTER, KEY))
     assert client.find(CLUSTER, KEY) is None

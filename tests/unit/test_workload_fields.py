@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shared.kube import Object
 from shared.workload.fields import contains, differences, resolve, stored, with_live, without
 
 OBJECT: dict[str, Any] = {
@@ -87,3 +88,20 @@ def test_differences(live: Any, wanted: Any, found: list[str]) -> None:
 )
 def test_stored_form(live: Any, wanted: Any, form: Any) -> None:
     assert stored(live, wanted) == form
+
+
+@pytest.mark.parametrize(
+    ("live", "contained"),
+    [
+        ([{"uid": "u", "name": "a"}], True),
+        ([{"uid": "x", "name": "b"}, {"uid": "u", "name": "a", "blockOwnerDeletion": True}], True),
+        ([{"uid": "x", "name": "b"}], False),
+        ([], False),
+        (None, False),
+    ],
+)
+def test_owner_references_are_compared_by_uid(live: list[Object] | None, contained: bool) -> None:
+    wanted: Object = {"metadata": {"ownerReferences": [{"uid": "u", "name": "a"}]}}
+    found: Object = {"metadata": {"ownerReferences": live}}
+    assert contains(found, wanted) is contained
+    assert differences(found, wanted) == ([] if contained else ["metadata.ownerReferences"])

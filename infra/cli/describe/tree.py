@@ -16,7 +16,10 @@ from ..text import plain
 _LISTED = 10
 """Objects of one state that are shown by name."""
 _WIDE = 10_000
-_GOOD_IF_FALSE = ("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating")
+_GOOD_IF_FALSE = (
+    *("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"),
+    "ClusterNotCreated",  # in the history of a KINDCluster
+)
 _PHASES = {"done": "green", "Pending": "default"}
 
 
