@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.kube import dig
 from shared.triggers import Rule, Triggers, Watch
+
+
+def wanted(cluster: Mapping[str, Any]) -> object:
+    """What decides on an addon: of the annotations only whether the Cluster is paused."""
+    name, namespace = cluster_api.class_name(cluster), cluster_api.class_namespace(cluster)
+    return [name, namespace, cluster_api.is_paused(cluster), dig(cluster, "metadata.uid")]
+
 
 TRIGGERS = Triggers(
     name="addon_create",
@@ -20,6 +32,7 @@ TRIGGERS = Triggers(
                 "metadata.annotations",
                 "metadata.uid",
             ),
+            digest=wanted,
             changes=("add", "update"),
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.cluster import infrastructure_ref
+from shared.api.cluster import infrastructure_ref, is_paused
 from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.kube import Key, key_of
 from shared.triggers import SPEC, Triggers, Watch
@@ -25,7 +25,13 @@ TRIGGERS = Triggers(
             fields=(*SPEC, "metadata.ownerReferences", "metadata.annotations"),
             changes=("add", "update"),
         ),
-        Watch(CLUSTER, key=infrastructure_of, fields=("spec.paused", "metadata.annotations"), changes=("update",)),
+        Watch(
+            CLUSTER,
+            key=infrastructure_of,
+            fields=("spec.paused", "metadata.annotations"),
+            digest=is_paused,
+            changes=("update",),
+        ),
     ),
     local=True,  # the runtime `local` starts control planes as processes beside the function
 )
