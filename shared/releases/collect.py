@@ -24,7 +24,7 @@ from .store import BLOBS
 NAMING = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
 """The kinds that name releases."""
 
-_RECORD = re.compile(r"(?:scopes/([0-9a-z]+)/)?(releases|failures)/([^/]+)\.json")
+_RECORD = re.compile(r"(?:scopes/([0-9a-z]+)/)?(releases|failures|pins)/([^/]+)\.json")
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
@@ -56,7 +56,7 @@ def collect(objects: ObjectStore, needed: Needed, before: datetime) -> Collected
     """Deletes what is not needed and was last written earlier than `before`. Raises as `ObjectStore` does."""
     # First of all: a manifest that appears after this names blobs that are younger, or written again.
     blobs = objects.entries(BLOBS)
-    records = [entry for prefix in ("releases/", "failures/", "scopes/") for entry in objects.entries(prefix)]
+    records = [entry for prefix in ("releases/", "pins/", "failures/", "scopes/") for entry in objects.entries(prefix)]
     superfluous = {entry for entry in records if _is_superfluous(entry.key, needed)}
     gone = {entry for entry in superfluous if _delete_old(objects, entry, before)}
     manifests = [entry for entry in records if entry not in gone and "releases/" in entry.key]
@@ -70,7 +70,12 @@ def collect(objects: ObjectStore, needed: Needed, before: datetime) -> Collected
 def _is_superfluous(key: str, needed: Needed) -> bool:
     """Not so for what is none of ours."""
     match = _RECORD.fullmatch(key)
-    return match is not None and not ((match[1] or ENVIRONMENT) in needed.scopes and match[3] in needed.tags)
+    if match is None:
+        return False
+    if (match[1] or ENVIRONMENT) not in needed.scopes:
+        return True
+    # A tag means the same for as long as its source is there, also to who asks for it later.
+    return match[2] != "pins" and match[3] not in needed.tags
 
 
 def _digests(manifest: bytes | None) -> Iterator[str]:

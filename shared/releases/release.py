@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from shared.releases.metadata import Metadata, MetadataError, parse
@@ -20,6 +20,17 @@ class InvalidRelease(Exception):
         listed = "; ".join(f"{file}: {problem}" for file, problem in problems.items())
         super().__init__(f"release {release} is not usable: {listed}")
         self.release, self.problems = release, dict(problems)
+
+
+class Retagged(InvalidRelease):
+    """A release whose files are others than when it was fetched first; `pin` is the key of what tells."""
+
+    def __init__(self, release: str, files: Collection[str], pin: str) -> None:
+        super().__init__(release, dict.fromkeys(files, "has changed since the release was fetched first"))
+        self.args = (
+            f"release {release} was published again with other content: {', '.join(sorted(files))}. It is not taken: "
+            f"publish it as a new version, or delete {pin} from object storage to have it taken as it is now",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,12 @@ class Release:
     def multi_stage(self) -> bool:
         """Whether addons are applied in stages; the presence of `clusteraddon.yaml` alone decides."""
         return self.stages is not None
+
+    @property
+    def used(self) -> Mapping[str, Blob]:
+        """The files that decide what is applied; others, such as signatures, may be added at any time."""
+        names = {METADATA, self.class_chart, self.addon_chart, VALUES_TEMPLATE, STAGES}
+        return {file: blob for file, blob in self.files.items() if file in names}
 
     def validate(self) -> None:
         """Raise `InvalidRelease` that lists every required file that is missing or empty."""

@@ -2,8 +2,9 @@
 
     blobs/sha256/<digest>   content, shared by the releases that have it in common
     releases/<tag>.json     the manifest, written last: without it there is no release
+    pins/<tag>.json         its files when it was fetched first: the same tag with others is refused
     failures/<tag>.json     why the last fetch of a release failed
-    scopes/<scope>/...      releases and failures again, for sources that are not everybody's
+    scopes/<scope>/...      releases, pins and failures again, for sources that are not everybody's
 
 So a fetch that dies leaves nothing but unreferenced blobs, two fetches of one tag agree on the manifest that
 came first, and whatever is damaged or gone reads as "not there" and heals by fetching again.
@@ -21,7 +22,7 @@ from shared.releases import manifest
 from shared.releases.cache import BlobCache
 from shared.releases.intake import MIB, Limits, Received, receive
 from shared.releases.naming import ReleaseName
-from shared.releases.release import METADATA, Blob, InvalidRelease, Release, assemble
+from shared.releases.release import METADATA, Blob, InvalidRelease, Release, Retagged, assemble
 from shared.releases.sources import Source
 from shared.storage import ObjectStore
 
@@ -62,8 +63,8 @@ class ReleaseStore:
     def save(self, tag: str, source: Source) -> Release:
         """Fetch a release and publish it. If it is there already, complete, that one stays and is returned.
 
-        Raises `ReleaseNotFound`, `SourceError`, or `InvalidRelease` when the fetched files make no release; then,
-        and whatever else the source raises, nothing becomes visible.
+        Raises `ReleaseNotFound`, `SourceError`, or `InvalidRelease` when the fetched files make no release, or another
+        one than before (`Retagged`); then, and whatever else the source raises, nothing becomes visible.
         """
         name = ReleaseName.parse(tag)
         self._objects.ensure_bucket()
@@ -75,7 +76,12 @@ class ReleaseStore:
             if received.name == METADATA:
                 metadata = received.data
         release = assemble(name, files, metadata)
-        return self._publish(release)
+        changed = self._pin(release)
+        if not changed:
+            return self._publish(release)
+        if first := self.load(name.tag):  # another fetch was faster
+            return first
+        raise Retagged(name.tag, changed, self._pin_key(name))
 
     def load(self, tag: str, *, whole: bool = True) -> Release | None:
         """The stored release; None when it is not there as a whole, which one `save` repairs.
@@ -130,11 +136,16 @@ class ReleaseStore:
         return (note[0], left) if left > 0 else None
 
     def delete(self, tag: str) -> None:
-        """Forget a release. Its blobs stay: another release may share them."""
-        self._objects.delete(self._manifest_key(ReleaseName.parse(tag)))
+        """Forget a release, and what it was fetched as. Its blobs stay: another release may share them."""
+        name = ReleaseName.parse(tag)
+        self._objects.delete(self._manifest_key(name))
+        self._objects.delete(self._pin_key(name))
 
     def _manifest_key(self, name: ReleaseName) -> str:
         return f"{self._root}releases/{name.tag}.json"
+
+    def _pin_key(self, name: ReleaseName) -> str:
+        return f"{self._root}pins/{name.tag}.json"
 
     def _failure_key(self, name: ReleaseName) -> str:
         return f"{self._root}failures/{name.tag}.json"
@@ -153,6 +164,18 @@ class ReleaseStore:
     def _keep(self, received: Received) -> None:
         # Also where it is there already: that mends a damaged one, and makes an old one too young to be collected.
         self._objects.put(blob_key(received.digest), received.data, if_absent=False)
+
+    def _pin(self, release: Release) -> set[str]:
+        """Notes the files of a release that is fetched first. Returns those that are others now than they were then."""
+        key, files = self._pin_key(release.name), dict(release.used)
+        data = manifest.encode(release.name.tag, files)
+        if self._objects.put(key, data, if_absent=True):
+            return set()
+        pinned = manifest.decode(self._objects.get(key) or b"", release.name.tag)
+        if pinned is None:  # damaged, or gone meanwhile
+            self._objects.put(key, data, if_absent=False)
+            return set()
+        return {file for file in {*pinned, *files} if pinned.get(file) != files.get(file)}
 
     def _publish(self, release: Release) -> Release:
         key, data = self._manifest_key(release.name), manifest.encode(release.name.tag, release.files)

@@ -116,7 +116,8 @@ def test_what_nobody_needs_goes(object_store: ObjectStore) -> None:
     assert store.load(V2) is None
     assert store.within(SCOPE).load(V1) is None
     assert [key for key in object_store.list() if not key.startswith("blobs/")] == [
-        *(f"failures/{V1}.json", "other/x", f"releases/{V1}.json", "releases/somebody-elses.txt")
+        *(f"failures/{V1}.json", "other/x", f"pins/{V1}.json", f"pins/{V2}.json"),
+        *(f"releases/{V1}.json", "releases/somebody-elses.txt"),
     ]
     assert collect(object_store, Needed(frozenset({V1})), _after(1)) == Collected()
 

@@ -17,7 +17,7 @@ from shared.releases import manifest
 from shared.releases.cache import BlobCache
 from shared.releases.intake import Limits
 from shared.releases.naming import InvalidName
-from shared.releases.release import Blob, InvalidRelease
+from shared.releases.release import Blob, InvalidRelease, Retagged
 from shared.releases.sources import File, ReleaseNotFound, SourceError
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import Corrupted, ReleaseStore
@@ -164,10 +164,55 @@ def test_first_complete_release_stays(store: ReleaseStore) -> None:
 
 
 def test_incomplete_release_is_replaced(store: ReleaseStore, object_store: ObjectStore) -> None:
-    store.save(TAG, Files(FILES | {ADDON: b"other"}))
-    object_store.delete(f"blobs/sha256/{hashlib.sha256(b'other').hexdigest()}")
     store.save(TAG, Files())
+    object_store.delete(_blob(ADDON))
+    assert ReleaseStore(object_store).load(TAG) is None
+    ReleaseStore(object_store).save(TAG, Files())
     assert _is_whole(store)
+
+
+def _lose(objects: ObjectStore, prefix: str) -> None:
+    for key in objects.list(prefix):
+        objects.delete(key)
+
+
+@pytest.mark.parametrize(
+    ("change", "lost", "told"),
+    [
+        ({ADDON: b"moved tag"}, "releases/", ADDON),
+        ({ADDON: b"moved tag"}, "blobs/", ADDON),
+        ({"metadata.yaml": METADATA.replace(b"27.3", b"27.4")}, "releases/", "metadata.yaml"),
+        ({"cluster-addon-values.yaml": b"new"}, "releases/", "cluster-addon-values.yaml"),
+        ({}, "releases/", ""),
+        ({"hashes.json": b"{signed: true}", "signature": b"x"}, "releases/", ""),
+        ({ADDON: b"moved tag"}, "", ""),
+    ],
+)
+def test_a_tag_means_what_it_meant_when_it_was_fetched_first(
+    object_store: ObjectStore, change: dict[str, bytes], lost: str, told: str
+) -> None:
+    ReleaseStore(object_store).save(TAG, Files())
+    _lose(object_store, lost)
+    again = Files(FILES | change)
+    if not told:
+        assert ReleaseStore(object_store).save(TAG, again).files.keys() == again.files.keys()
+        return
+    for _ in range(2):
+        with pytest.raises(Retagged, match=rf"release {TAG} was published again .*: {told}\. .*pins/{TAG}\.json"):
+            ReleaseStore(object_store).save(TAG, again)
+        assert ReleaseStore(object_store).load(TAG) is None
+    ReleaseStore(object_store).save(TAG, Files())
+    assert _is_whole(ReleaseStore(object_store))
+
+
+def test_a_damaged_pin_is_made_anew(object_store: ObjectStore) -> None:
+    ReleaseStore(object_store).save(TAG, Files())
+    _lose(object_store, "releases/")
+    object_store.put(f"pins/{TAG}.json", b"bit rot", if_absent=False)
+    ReleaseStore(object_store).save(TAG, Files())
+    _lose(object_store, "releases/")
+    with pytest.raises(Retagged):
+        ReleaseStore(object_store).save(TAG, Files(FILES | {ADDON: b"moved tag"}))
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -278,6 +323,7 @@ def test_delete(store: ReleaseStore) -> None:
     store.delete(TAG)
     store.delete(TAG)
     assert store.load(TAG) is None
+    store.save(TAG, Files(FILES | {ADDON: b"the same tag on purpose"}))
 
 
 BLOBS = {name: Blob(hashlib.sha256(data).hexdigest(), len(data)) for name, data in FILES.items()}
