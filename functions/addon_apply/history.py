@@ -21,7 +21,7 @@ from shared.api.names import ROLLBACK as ROLLBACK
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import MANAGER
-from shared.kube import ApiError, Key, NotFound, Object, dig, key_of, owner_reference
+from shared.kube import ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
 
 ROLLED_BACK = "RolledBack"
 """Reason of HelmChartApplied while a rollback holds."""
@@ -62,6 +62,8 @@ def read(clients: Clients, addon: Object) -> Kept:
         return Kept(problem=f"there is no manifest of anything but {unwanted} to go back to")
     entry = entries[0]
     secret = clients.management.find(SECRET, _key(addon)) or {}
+    if secret and not owned_by(secret, addon):
+        return Kept(problem=_not_ours(addon))
     data = dig(secret, ("data", entry["clusterStack"]))
     if not data:
         return Kept(problem=f"Secret {_key(addon)} has no manifest of {entry['clusterStack']}")
@@ -96,9 +98,10 @@ def _others(addon: Mapping[str, Any], class_name: str) -> list[Object]:
 
 @dataclass(frozen=True)
 class Remembered:
-    """The classes whose manifests the Secret has."""
+    """The classes whose manifests the Secret has; `problem` says why there are none of this one."""
 
     classes: frozenset[str]
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,11 +120,14 @@ class Remember:
         packed = gzip.compress(json.dumps(list(self.objects), separators=(",", ":")).encode(), 6, mtime=0)
         before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
         if len(packed) > _MOST_BYTES:
-            return Remembered(frozenset(before - {self.class_name}))
+            problem = f"the manifest of {self.class_name} is too large to be kept: nothing can be rolled back to it"
+            return Remembered(frozenset(before - {self.class_name}), problem)
         others = frozenset(entry["clusterStack"] for entry in _others(self.addon, self.class_name))
         manifest = {self.class_name: base64.b64encode(packed).decode()}
         try:
             self._write(clients, dict.fromkeys(before - others) | manifest)
+        except NotOurs as error:
+            return Remembered(frozenset(), str(error))
         except ApiError as error:
             if not others or error.status not in (413, 422):
                 raise
@@ -130,14 +136,10 @@ class Remember:
         return Remembered(others | {self.class_name})
 
     def _write(self, clients: Clients, data: Mapping[str, str | None]) -> None:
-        """None takes one away."""
+        """None takes one away. Raises `NotOurs`."""
         key = _key(self.addon)
-        try:
-            if dig(self.addon, "status.history"):
-                clients.management.patch(SECRET, key, {"data": dict(data)}, manager=MANAGER)
-                return
-        except NotFound:
-            pass
+        if dig(self.addon, "status.history") and self._update(clients, data):
+            return
         body: Object = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -148,7 +150,22 @@ class Remember:
             },
             "data": {name: value for name, value in data.items() if value},
         }
-        clients.management.apply(SECRET, body, manager=MANAGER)
+        try:
+            clients.management.create(SECRET, body)
+        except Conflict as error:
+            if not (error.already_exists and self._update(clients, data)):
+                raise
+
+    def _update(self, clients: Clients, data: Mapping[str, str | None]) -> bool:
+        """False where the Secret is not there."""
+        secret = clients.management.find(SECRET, _key(self.addon))
+        if secret is None:
+            return False
+        if not owned_by(secret, self.addon):
+            raise NotOurs(_not_ours(self.addon))
+        patch: Object = {"metadata": {"uid": secret["metadata"]["uid"]}, "data": dict(data)}
+        clients.management.patch(SECRET, key_of(secret), patch, manager=MANAGER)
+        return True
 
 
 @dataclass(frozen=True)
@@ -158,7 +175,20 @@ class Forget:
     addon: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
-        clients.management.delete(SECRET, _key(self.addon))
+        secret = clients.management.find(SECRET, _key(self.addon))
+        if secret is not None and owned_by(secret, self.addon):
+            clients.management.delete(SECRET, key_of(secret), uid=secret["metadata"]["uid"])
+
+
+class NotOurs(Exception):
+    """The Secret for the manifests belongs to somebody else."""
+
+
+def _not_ours(addon: Mapping[str, Any]) -> str:
+    return (
+        f"Secret {_key(addon)}, which is to keep the manifests, is not owned by ClusterAddon {key_of(addon).name}: "
+        "nothing can be rolled back to until that Secret is deleted or renamed"
+    )
 
 
 def _key(addon: Mapping[str, Any]) -> Key:

@@ -53,7 +53,6 @@ def applied(verdict: AddonStatus, case: Release, decision: Decision, results: Re
         fields["history"] = history.longer(
             case.addon, goal.class_name, goal.version, goal.digest, verdict.now, kept=classes
         )
-        if goal.class_name not in classes:
-            message = f"the manifest of {goal.class_name} is too large to be kept: nothing can be rolled back to it"
-            verdict.notices.append(Notice("ManifestNotKept", message, "Warning"))
+        if remembered.problem:
+            verdict.notices.append(Notice("ManifestNotKept", remembered.problem, "Warning"))
     return readiness.told(verdict, case.policy, replace(decision, message=message), outcome.entries, **fields)

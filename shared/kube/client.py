@@ -182,11 +182,14 @@ class Client:
             subject=f"{resource.kind} {key}",
         )
 
-    def delete(self, resource: Resource, key: Key, *, uid: str = "") -> None:
-        """Deletes in the background; absent is fine. With `uid`, only that very object. Raises `NotServed`."""
+    def delete(self, resource: Resource, key: Key, *, uid: str = "", version: str = "") -> None:
+        """Deletes in the background; absent is fine. With `uid`, only that very object; with `version` (its
+        resourceVersion), only as it was then. Raises `Conflict` for another one, and `NotServed`.
+        """
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        preconditions = {"uid": uid, "resourceVersion": version}
+        if any(preconditions.values()):
+            options["preconditions"] = {name: value for name, value in preconditions.items() if value}
         try:
             self.request(
                 "DELETE",

@@ -63,7 +63,7 @@ class DryRun(Client):
         self._supposed[place] = result
         return result
 
-    def delete(self, resource: Resource, key: Key, *, uid: str = "") -> None:  # noqa: ARG002 - whoever gives it has looked
+    def delete(self, resource: Resource, key: Key, *, uid: str = "", version: str = "") -> None:  # noqa: ARG002 - whoever gives them has looked
         """Sends nothing: options for a deletion are a body, and a server that overlooks it deletes."""
         self._supposed[_place(resource, key)] = None
 

@@ -20,6 +20,8 @@ _NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _SETTLES_WITHIN = 5.0
 """Seconds that a freshly established kind, or a deletion in the background, may take."""
 
+_ATTEMPTS = 4
+
 _OF_NONE = "1"
 """A resourceVersion that no object has: applied with it, one that is not there is created, and one that is there is a
 conflict."""
@@ -163,14 +165,27 @@ def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Poli
     if not allowed:
         hint = f"annotate it, or the {policy.owner.kind}, with {RECREATE}: true to have it deleted and made anew"
         raise Refused(f"{refusal.detail}; {hint}", status=refusal.status, body=refusal.body)
-    key = _key(resource, obj)
-    live = workload.client.find(resource, key)
-    if live is not None:
-        if not policy.owner.has(live):
-            raise Refused(f"{refusal.detail}; and it is not ours to delete", status=refusal.status, body=refusal.body)
-        workload.client.delete(resource, key, uid=live["metadata"]["uid"])
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _delete_ours(workload, resource, obj, policy, refusal)
+            break
+        except Conflict:  # it changed between the look and the deletion
+            if attempt == _ATTEMPTS:
+                raise
     _await_gone(workload, resource, obj, "is being deleted to be made anew")
     return _served(workload, resource, obj, force=True)
+
+
+def _delete_ours(workload: Workload, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> None:
+    """Deletes the object as it is looked at. Raises `Conflict` where it changes meanwhile."""
+    key = _key(resource, obj)
+    live = workload.client.find(resource, key)
+    if live is None:
+        return
+    if not policy.owner.has(live):
+        raise Refused(f"{refusal.detail}; and it is not ours to delete", status=refusal.status, body=refusal.body)
+    metadata = live["metadata"]
+    workload.client.delete(resource, key, uid=metadata["uid"], version=metadata["resourceVersion"])
 
 
 def _await_gone(workload: Workload, resource: Resource, obj: Object, state: str) -> None:

@@ -20,6 +20,7 @@ from .live import LIST_FROM, find
 from .owner import Owner
 from .policy import Policy
 
+_ATTEMPTS = 4
 _GONE_WITHIN = 7.0
 """Seconds without anything going before a later look is better than waiting on. More than the five after which an API
 server looks again whether the objects of a CRD are gone."""
@@ -47,24 +48,31 @@ def prune(workload: Workload, entry: Entry, policy: Policy, known: Collection[Id
 
     Raises `Unavailable` where the server fails.
     """
-    failed = replace(entry, status=NOT_SYNCED)
-    try:
-        found = find(workload, entry)
-        if found is None:
-            return None
-        resource, live = found
-        if not policy.owner.has(live, entry) or is_kept(live):
-            return replace(entry, error="")
-        held = held_by(workload, live, policy, known)
-        if held:
-            return replace(entry, status=KEPT, error=f"kept: {held}")
-        workload.client.delete(resource, key_of(live), uid=live["metadata"]["uid"])
-    except Conflict:
-        return replace(entry, error="")  # replaced between the look and the deletion: not ours
-    except Unavailable:
-        raise
-    except ApiError as error:
-        return replace(failed, error=f"not pruned: {error.detail}")
+    for _ in range(_ATTEMPTS):
+        try:
+            return _prune(workload, entry, policy, known)
+        except Conflict as error:  # it changed between the look and the deletion, and may be none of ours now
+            refusal: ApiError = error
+        except Unavailable:
+            raise
+        except ApiError as error:
+            refusal = error
+            break
+    return replace(entry, status=NOT_SYNCED, error=f"not pruned: {refusal.detail}")
+
+
+def _prune(workload: Workload, entry: Entry, policy: Policy, known: Collection[Identity]) -> Entry | None:
+    found = find(workload, entry)
+    if found is None:
+        return None
+    resource, live = found
+    if not policy.owner.has(live, entry) or is_kept(live):
+        return replace(entry, error="")
+    held = held_by(workload, live, policy, known)
+    if held:
+        return replace(entry, status=KEPT, error=f"kept: {held}")
+    metadata = live["metadata"]
+    workload.client.delete(resource, key_of(live), uid=metadata["uid"], version=metadata["resourceVersion"])
     return None
 
 

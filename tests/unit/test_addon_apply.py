@@ -203,7 +203,7 @@ def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> 
 
 @pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
 def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], told: list[str]) -> None:
-    decision, _ = reported(a_release(), Outcome(), history.Remembered(frozenset(kept)))
+    decision, _ = reported(a_release(), Outcome(), history.Remembered(frozenset(kept), "" if kept else "too large"))
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
     assert [notice.reason for notice in decision.notices] == ["AddonsApplied", *told]
 

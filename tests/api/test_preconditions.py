@@ -1,0 +1,123 @@
+"""What changes between the look at it and the write is looked at again: nothing is deleted, or overwritten, that has
+become somebody else's meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.event import change_event
+from shared.kube import Key, dig, owned_by
+from shared.workload.inventory import OWNED_LABEL
+from tests.api.test_addon_policies import frozen, reasons
+from tests.support import objects
+from tests.support.api_proxy import Fault, Proxy, Request, api_server
+from tests.support.releases import STACK, write_release
+from tests.support.world import ADDON, World
+
+NOT_OURS = {"metadata": {"labels": {OWNED_LABEL: None}}}
+BUSY = {"metadata": {"annotations": {"busy": "yes"}}}
+
+
+@pytest.fixture
+def workload(kubeconfig: Path) -> Iterator[Proxy]:
+    with Proxy(api_server(kubeconfig)) as proxy:
+        yield proxy
+
+
+def before_each_deletion(proxy: Proxy, happens: Callable[[int], None]) -> None:
+    """`happens` is given how many there were before."""
+    deletions = 0
+
+    def fault(request: Request) -> Fault | None:
+        nonlocal deletions
+        if request.method == "DELETE":
+            deletions += 1
+            happens(deletions - 1)
+        return None
+
+    proxy.fault = fault
+
+
+def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: int, recreate: bool = False) -> None:
+    """An upgrade that drops an object, or replaces it, which is patched before the first `times` deletions."""
+    world.secret(workload.kubeconfig)
+    policy = {"recreate": "true"} if recreate else None
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), frozen(world, "1")]), policy=policy)
+    world.settle()
+
+    def happens(before: int) -> None:
+        if before < times:
+            world.client.patch(CONFIG_MAP, Key(world.namespace, "frozen"), patch)
+
+    before_each_deletion(workload, happens)
+    after = [world.map("a"), *([frozen(world, "2")] if recreate else [])]
+    world.cluster(write_release(world.releases, "v2", after), policy=policy)
+    world.settle()
+
+
+def test_prune_leaves_what_has_just_been_taken_over(world: World, workload: Proxy) -> None:
+    upgraded(world, workload, NOT_OURS, times=1)
+    assert world.names() == ["a", "frozen"]
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_prune_looks_again_at_what_has_changed(world: World, workload: Proxy) -> None:
+    upgraded(world, workload, BUSY, times=1)
+    assert world.names() == ["a"]
+
+
+def test_replace_leaves_what_has_just_been_taken_over(world: World, workload: Proxy) -> None:
+    upgraded(world, workload, NOT_OURS, times=1, recreate=True)
+    assert world.read("frozen")["data"] == {"k": "1"}
+    assert "not ours to delete" in world.condition("HelmChartApplied")["message"]
+
+
+def test_replace_looks_again_at_what_has_changed(world: World, workload: Proxy) -> None:
+    upgraded(world, workload, BUSY, times=1, recreate=True)
+    assert world.read("frozen")["data"] == {"k": "2"}
+
+
+# -- the Secret with the manifests -----------------------------------------------------------------------------
+
+
+def test_a_secret_of_somebody_else_is_neither_written_nor_read_nor_deleted(world: World) -> None:
+    theirs = objects.secret(f"{ADDON}-manifests", world.namespace, value=b"theirs")
+    before = world.client.apply(SECRET, theirs, manager="user")
+    world.secret()
+    for version in ("v1", "v2"):
+        world.cluster(write_release(world.releases, version, [world.map("a", version)]))
+        assert world.settle().retry_after is None
+    assert "is not owned by ClusterAddon" in reasons(world)["ManifestNotKept"]
+    assert dig(world.addon(), "status.history", []) == []
+    key = Key(world.namespace, ADDON)
+    # As an earlier version may have left it.
+    history = [{"clusterStack": f"{STACK}-v1", "version": "v1", "digest": "x", "at": "2026-01-01T00:00:00Z"}]
+    world.client.patch(CLUSTER_ADDON, key, {"status": {"history": history}}, subresource="status")
+    annotation = {"capi-functions.dev/rollback-from": f"{STACK}-v2"}
+    world.client.patch(CLUSTER_ADDON, key, {"metadata": {"annotations": annotation}})
+    world.settle()
+    condition = world.condition("HelmChartApplied")
+    assert (condition["reason"], "is not owned by" in condition["message"]) == ("RollbackFailed", True)
+    addon = world.addon()
+    for kind, name in ((CLUSTER, "demo"), (CLUSTER_ADDON, ADDON)):
+        world.client.delete(kind, Key(world.namespace, name))
+    world.call("addon_apply", change_event(addon, "update", source="/test", reference=True))
+    assert world.client.find(CLUSTER_ADDON, key) is None
+    assert world.client.get(SECRET, Key(world.namespace, f"{ADDON}-manifests"))["metadata"] == before["metadata"]
+
+
+def test_our_own_secret_goes_with_the_addon(world: World) -> None:
+    world.secret()
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.settle()
+    addon, key = world.addon(), Key(world.namespace, f"{ADDON}-manifests")
+    assert owned_by(world.client.get(SECRET, key), addon)
+    for kind, name in ((CLUSTER, "demo"), (CLUSTER_ADDON, ADDON)):
+        world.client.delete(kind, Key(world.namespace, name))
+    world.call("addon_apply", change_event(addon, "update", source="/test", reference=True))
+    assert world.client.find(SECRET, key) is None
