@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,22 @@ def test_it_ends_with_a_run_that_is_killed(tmp_path: Path, empty_cache: Path, sl
         run.wait()
     go = int(slow_go.read_text())
     until(lambda: ended(go))
+
+
+def test_doctor_says_where_it_is_or_how_it_would_come(
+    helm: Path, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def doctor(code: int = 0) -> str:
+        result = CliRunner().invoke(app, ["doctor"])
+        assert result.exit_code == code, result.output
+        return next(line for line in result.stdout.splitlines() if " helm " in line)
+
+    assert "not here yet; the first chart that asks about its cluster downloads it" in doctor()
+    archive = replace(binaries.HELM, url="http://127.0.0.1:1/")
+    monkeypatch.setattr(binaries, "ARCHIVES", [archive])
+    unpacked = program(archive.cache / "helm")
+    assert doctor().endswith(str(unpacked))
+    monkeypatch.setenv("HELM", str(helm))
+    assert doctor().endswith(str(helm))
+    monkeypatch.setenv("HELM", "/nowhere/helm")
+    assert doctor(1).endswith("$HELM names /nowhere/helm, which is no program")
