@@ -27,7 +27,7 @@ from infra.local import crds
 from infra.local.functions_server import FunctionsServer
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD
@@ -49,6 +49,11 @@ DISPATCHER = 8080
 BROKER = Resource("eventing.knative.dev", "v1", "Broker", "brokers")
 TRIGGER = Resource("eventing.knative.dev", "v1", "Trigger", "triggers")
 CHANNEL = Resource("messaging.knative.dev", "v1", "InMemoryChannel", "inmemorychannels")
+CLASS = f"""
+apiVersion: {CLUSTER.api_version}
+kind: ClusterClass
+metadata: {{name: test-stack-1-36-v2}}
+"""
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
@@ -236,7 +241,8 @@ def test_the_whole_job_through_the_broker(
 
         key, addon_key = Key("default", "demo"), Key("default", "cluster-addon-demo")
         first = write_release(tmp_path / "releases", "v1", [config_map("a"), config_map("b")])
-        second = write_release(tmp_path / "releases", "v2", [config_map("a", "2"), config_map("c")])
+        objects = [config_map("a", "2"), config_map("c")]
+        second = write_release(tmp_path / "releases", "v2", objects, class_templates={"class.yaml": CLASS})
         create_local_cluster(client, "demo", "default", topology={"classRef": {"name": first}})
 
         def tick() -> None:
@@ -264,6 +270,24 @@ def test_the_whole_job_through_the_broker(
 
         until(gone, "the Cluster gone", told=told)
         assert list(client.list(SECRET, "default")) == []
+
+        spec = {
+            "provider": "test",
+            "name": "stack",
+            "kubernetesVersion": "1.36",
+            "noProvider": True,
+            "versions": ["v2"],
+        }
+        client.create(CLUSTER_STACK, manifest(CLUSTER_STACK, "stack", "default", spec=spec))
+
+        def offered() -> bool:
+            tick()
+            time.sleep(0.4)
+            release = client.find(CLUSTER_STACK_RELEASE, Key("default", "test-stack-1-36-v2"))
+            stack = client.get(CLUSTER_STACK, Key("default", "stack"))
+            return dig(release, "status.ready") is True and is_true(dig(stack, "status.conditions"), "Ready")
+
+        until(offered, "the release of the ClusterStack", told=told)
 
         core_key = Key("default", "cluster-api")
         kinds = {resource.kind: resource for resource in (CONFIG_MAP, SECRET, CORE.resource)}

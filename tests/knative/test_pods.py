@@ -9,15 +9,23 @@ import pytest
 import urllib3
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
-from shared.event import Event, own_event
+from shared.event import Event, change_event, own_event
 from shared.kube import Client, Key
 from shared.storage import ObjectStore
 from tests.support.objects import manifest, secret
 from tests.support.pods import MANIFESTS, Pod, functions, isolation
 from tests.support.releases import config_map, write_release
+from tests.support.world import World
 
 NAMESPACE = "capi-functions"
 SINK = "http://127.0.0.1:9"
+TEMPLATE = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: rendered, namespace: {{ .Values.namespace }}}
+data: {cluster: {{ .Values.cluster }}, release: {{ .Chart.Name }}}
+"""
+VALUES = "values: |\n  cluster: {{ .Cluster.metadata.name }}\n  namespace: {{ .Cluster.metadata.namespace }}\n"
 
 
 @pytest.fixture
@@ -27,6 +35,14 @@ def settings(management: Client) -> Iterator[None]:
     for resource in (CONFIG_MAP, SECRET):
         for group in ("storage", "releases"):
             management.delete(resource, Key(NAMESPACE, f"capi-functions-{group}"))
+
+
+def store_in(management: Client, object_store: ObjectStore) -> None:
+    """The settings of the installation name this object store."""
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    management.create(SECRET, secret("capi-functions-storage", NAMESPACE, **keys))
+    data = {"S3_ENDPOINT_URL": object_store.endpoint, "CAPI_FUNCTIONS_BUCKET": object_store.bucket}
+    management.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-storage", NAMESPACE, data=data))
 
 
 def post(pod: Pod, event: Event) -> urllib3.BaseHTTPResponse:
@@ -65,10 +81,7 @@ def test_settings_reach_a_function_without_a_restart(
         assert "set AWS_ACCESS_KEY_ID" in line
         assert "ConfigMap or Secret capi-functions-storage in namespace capi-functions" in line
 
-        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-        management.create(SECRET, secret("capi-functions-storage", NAMESPACE, **keys))
-        store = {"S3_ENDPOINT_URL": object_store.endpoint, "CAPI_FUNCTIONS_BUCKET": object_store.bucket}
-        management.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-storage", NAMESPACE, data=store))
+        store_in(management, object_store)
         status, line = told()
         assert "RELEASE_SOURCE is not set" in line
         assert "ConfigMap or Secret capi-functions-releases in namespace capi-functions" in line
@@ -112,3 +125,27 @@ def test_a_pod_runs_as_nobody_on_a_root_that_cannot_be_written_to(
     lines = pod.log.read_text().splitlines()
     assert [line for line in lines if f" {name.replace('-', '_')} Cluster {namespace}/demo " not in line] == []
     assert len(lines) == 1
+
+
+@pytest.mark.skipif(not isolation(), reason="needs root and a mount namespace of its own")
+def test_a_pod_renders_and_applies_a_chart(
+    world: World, kubeconfig: Path, object_store: ObjectStore, tmp_path: Path, settings: None
+) -> None:
+    """Charts are rendered in worker processes, which need a place to run in."""
+    pod = Pod(MANIFESTS / "function-addon-apply.yaml", tmp_path / "pod", world.client, kubeconfig, SINK, isolated=True)
+    store_in(world.client, object_store)
+    pod.sync()
+    world.secret()
+    tag = write_release(world.releases, "v1", templates={"a.yaml": TEMPLATE}, values=VALUES)
+    cluster = world.cluster(tag, policy={"wait": "false"})
+    world.call("addon_create", change_event(cluster, "update", source="/test"))
+    wish = world.call("addon_apply", change_event(world.addon(), "update", source="/test")).reply
+    assert wish is not None
+    fetched = world.call("release_assets", wish).reply
+    assert fetched is not None
+    with pod:
+        pod.until_ready()
+        assert post(pod, fetched).status in (200, 202, 204)
+    assert world.read("rendered")["data"] == {"cluster": "demo", "release": "addons"}
+    lines = pod.log.read_text().splitlines()
+    assert [line for line in lines if " addon_apply ClusterAddon " not in line] == []
