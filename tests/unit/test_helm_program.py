@@ -31,11 +31,16 @@ ASKING = (
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No helm named, and none in the PATH."""
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No helm named, and none in the PATH, which is one folder."""
+    sleep = shutil.which("sleep")
+    assert sleep
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "sleep").symlink_to(sleep)
     monkeypatch.delenv("HELM", raising=False)
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return tmp_path / "path"
 
 
 @pytest.fixture
@@ -58,11 +63,12 @@ def run(*arguments: str | Path) -> str:
     return result.stdout
 
 
-def test_functions_use_what_helm_names_else_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_use_what_helm_names_else_the_path(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(HelmMissing, match=r"PATH has no helm.*use this project's image"):
         find_helm()
-    in_path = program(tmp_path / "bin" / "helm")
-    monkeypatch.setenv("PATH", str(in_path.parent))
+    in_path = program(path / "helm")
     assert find_helm() == in_path
     monkeypatch.setenv("HELM", str(named := program(tmp_path / "named")))
     assert find_helm() == named
@@ -71,9 +77,10 @@ def test_functions_use_what_helm_names_else_the_path(tmp_path: Path, monkeypatch
         find_helm()
 
 
-def test_what_a_process_provides_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_path = program(tmp_path / "bin" / "helm")
-    monkeypatch.setenv("PATH", str(in_path.parent))
+def test_what_a_process_provides_comes_before_the_path(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_path = program(path / "helm")
     provide_helm(lambda: tmp_path / "provided")
     try:
         assert find_helm() == tmp_path / "provided"
@@ -85,10 +92,9 @@ def test_what_a_process_provides_comes_before_the_path(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize(("version", "fits"), [("v4.0.1", True), ("v3.19.0", False), ("", False)])
 def test_a_helm_in_the_path_counts_if_it_is_of_the_same_major_version(
-    version: str, fits: bool, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+    version: str, fits: bool, path: Path, empty_cache: Path
 ) -> None:
-    in_path = program(tmp_path / "bin" / "helm", f"echo {version}")
-    monkeypatch.setenv("PATH", f"{in_path.parent}:/usr/bin:/bin")
+    in_path = program(path / "helm", f"echo {version}")
     assert helm.present() == (in_path if fits else None)
     module = modules.that_builds("helm")
     cached = program(module.cache / "helm")
@@ -110,12 +116,11 @@ def test_render_and_lint_find_the_program_by_themselves(helm: Path, tmp_path: Pa
 
 
 @pytest.fixture
-def slow_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slow_go(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No way out, and a go that builds until it is ended; returns the file with its process id."""
     for name in ("https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    program(tmp_path / "go" / "go", f"echo $$ > {tmp_path}/pid\nexec sleep 60")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'go'}:/usr/bin:/bin")
+    program(path / "go", f"echo $$ > {tmp_path}/pid\nexec sleep 60")
     return tmp_path / "pid"
 
 
