@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.api.resources import CLUSTER_STACK_RELEASE
+from shared.clients import NOT_ALLOWED
 from shared.effects import Delete, Effect, RemoveFinalizer
 from shared.kube import deleting, dig, has_finalizer, owned_by
 from shared.releases.usage import FINALIZER
@@ -39,7 +40,7 @@ def delete(verdict: Verdict, observed: Observed) -> Decision:
     if prune:
         effects.append(Rollout(observed.management.reached.workload, inventory.Plan((), prune), {}, POLICY))
     provider = observed.provider
-    if provider.state in ("unreferenced", "absent"):
+    if provider.state in ("unreferenced", "absent") or provider.reason == NOT_ALLOWED:
         effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))
         return Decision(tuple(effects), message="let go")
     what = f"{provider.kind} {dig(release, 'spec.providerRef.name', '')}"

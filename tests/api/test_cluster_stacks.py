@@ -15,7 +15,7 @@ from functions.cluster_stack_release.observe import observe
 from infra.generate.__main__ import PROJECT
 from infra.local import crds
 from shared.api.conditions import get_condition
-from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.effects import perform
 from shared.event import change_event
@@ -702,16 +702,21 @@ def test_the_provider_object_goes_before_the_finalizer(stacks: Stacks) -> None:
     assert (stacks.find(CLUSTER_STACK, "stack"), stacks.names(CLUSTER_STACK_RELEASE)) == (None, [])
 
 
-def test_a_provider_reference_cannot_have_other_objects_deleted(stacks: Stacks) -> None:
-    victim = stacks.apply(TEMPLATE, "victim", spec={})
-    reference = {"apiVersion": TEMPLATE.api_version, "kind": TEMPLATE.kind, "name": "victim"}
+@pytest.mark.parametrize("kind", [TEMPLATE, SECRET, NAMESPACE], ids=lambda kind: kind.kind)
+def test_a_provider_reference_cannot_have_other_objects_deleted(stacks: Stacks, kind: Resource) -> None:
+    content = {"spec": {}} if kind == TEMPLATE else {}
+    name = "victim" if kind.namespaced else stacks.namespace
+    victim = stacks.apply(kind, name, **content) if kind.namespaced else stacks.client.get(kind, Key("", name))
+    reference = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name}
     release = stacks.apply(CLUSTER_STACK_RELEASE, f"{STACK}-v1", spec={"providerRef": reference})
     stacks.publish("v1")
     stacks.look_at(release)
     stacks.delete(CLUSTER_STACK_RELEASE, f"{STACK}-v1")
     stacks.settle()
     assert stacks.names(CLUSTER_STACK_RELEASE) == []
-    assert stacks.get(TEMPLATE, "victim")["metadata"]["uid"] == victim["metadata"]["uid"]
+    now = stacks.client.get(kind, Key(stacks.namespace if kind.namespaced else "", name))
+    assert now["metadata"]["uid"] == victim["metadata"]["uid"]
+    assert "deletionTimestamp" not in now["metadata"]
 
 
 def test_a_name_that_is_no_release(stacks: Stacks) -> None:
