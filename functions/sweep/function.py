@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as cluster_api
-from shared.api.conditions import is_true
+from shared.api.conditions import get_condition, is_true
 from shared.api.names import ROLLBACK
 from shared.api.provider import BY_KIND
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
@@ -28,6 +28,8 @@ from .triggers import PRIMARY_KINDS, TRIGGERS
 log = logging.getLogger("capi-functions")
 
 SOURCE = "/sweep"
+_REFERENCES = ("InfrastructureReady", "ControlPlaneAvailable")
+"""Conditions of a Cluster about objects that nothing tells of when they come back."""
 
 REST = 30.0
 """Seconds between two sweeps that send objects which nothing is wrong with: any pod may ask for them."""
@@ -67,7 +69,9 @@ def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
 
 def _ready(obj: Object) -> bool:
     if obj["kind"] == CLUSTER.kind:
-        return bool(dig(obj, "status.phase") == "Provisioned")
+        conditions = dig(obj, "status.conditions")
+        told = [found for type_ in _REFERENCES if (found := get_condition(conditions, type_)) is not None]
+        return dig(obj, "status.phase") == "Provisioned" and all(found.get("status") == "True" for found in told)
     summed_up = is_true(dig(obj, "status.conditions"), "Ready")
     if obj["kind"] == CLUSTER_STACK.kind or obj["kind"] in BY_KIND:
         return summed_up
