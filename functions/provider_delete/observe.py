@@ -11,7 +11,7 @@ from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.kube import Key, Object, deleting, dig, has_finalizer, key_of
+from shared.kube import Key, NotServed, Object, deleting, dig, has_finalizer, key_of
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, as_stored
 from shared.providers import peers
@@ -77,7 +77,8 @@ def _kinds(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list
 def _count(clients: Clients, crd: Object, entries: Sequence[Entry]) -> int:
     resource = as_stored(crd)
     if resource is None:
-        return 0
+        kind = dig(crd, "spec.names.kind")
+        raise NotServed(f"CRD {key_of(crd).name} serves no version, so nobody can tell which {kind} objects there are")
     brought = {entry.uid for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)}
     if brought:
         pages = clients.management.pages(resource, accept=METADATA_LIST)

@@ -44,7 +44,8 @@ def _of_crd(workload: Workload, crd: Object, policy: Policy, known: Collection[I
     """
     resource = as_stored(crd)
     if resource is None:
-        return ""
+        kind = dig(crd, "spec.names.kind")
+        return f"the CRD serves no version, so nobody can tell which {kind} objects would go with it; serve one"
     group, kind = resource.group, resource.kind
     ours = {Key(who.namespace, who.name) for who in known if (who.group, who.kind) == (group, kind)}
     limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # more than ours: one of them is another's

@@ -153,3 +153,21 @@ def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespa
         assert prune(workload, each, Policy()) is None
     instance(management, resource, namespace, "w1")
     assert linger(workload, entries) == {}
+
+
+def test_a_kind_that_is_not_served_any_more_may_have_objects_still(
+    management: Client, namespace: str, group: str
+) -> None:
+    resource = kind(group, 0)
+    definition = crd(resource)
+    [live] = applied(management, definition)
+    assert await_all(management, [live]) == {}
+    instance(management, resource, namespace, "w")
+    [version] = definition["spec"]["versions"]
+    definition["spec"]["versions"] = [{**version, "served": False}]
+    [live] = applied(management, definition)
+    kept = prune(Workload(management), entry(live), Policy())
+    assert kept is not None
+    assert kept.status == KEPT
+    assert "nobody can tell which Kind0 objects would go with it" in kept.error
+    assert management.find(CRD, Key("", live["metadata"]["name"]))
