@@ -338,10 +338,12 @@ class Client:
             # Nobody asked for an encoding. Only the read that comes to the end tells whether all has come.
             while len(body) <= most and (part := response.read(most + 1 - len(body), decode_content=False)):
                 body = body + part if body else part
+                if response.length_remaining == 0:
+                    break
         except (urllib3.exceptions.HTTPError, OSError) as error:
             response.close()
             raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error
-        if len(body) > most or sum(map(body.count, (b",", b"[", b"{"))) > _VALUES:
+        if len(body) > most or (len(body) > _VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _VALUES):
             response.close()
             response.release_conn()
             raise TooLarge(f"{subject}: the answer is larger than {most >> 20} MiB or {_VALUES} values")
