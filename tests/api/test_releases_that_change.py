@@ -4,6 +4,8 @@ parts of two, and whatever is damaged heals by itself.
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
@@ -180,6 +182,33 @@ def test_another_content_under_the_same_tag_in_the_middle_of_a_rollout(
     workload.heal()
     addons.until(lambda: addons.ready(V1), "v1")
     assert applied(addons) == {("second", "second")}
+
+
+@pytest.mark.parametrize("lost", ["its manifest is gone", "its files are gone", "its files are other bytes"])
+def test_a_tag_that_is_published_again_is_told_and_not_applied(
+    addons: Addons, object_store: ObjectStore, tmp_path: Path, lost: str
+) -> None:
+    """It has to be fetched again, and is something else by then; until it is what it was, or told apart by its name."""
+    for version in ("v1", "v2"):
+        write(tmp_path, version, addons.namespace, version)
+    shutil.copytree(tmp_path / V2, tmp_path / "original")
+    ReleaseStore(object_store).save(V2, from_env())
+    addons.want(V1)
+    addons.until(lambda: addons.ready(V1), "v1")
+    MISHAPS[lost](object_store)
+    write(tmp_path, "v2", addons.namespace, "forged")
+    addons.want(V2)
+    told = "IssueWithReleaseAssets"
+    addons.until(lambda: addons.condition("ClusterStackReleaseDownloaded").get("reason") == told, told)
+    message = addons.condition("Ready")["message"]
+    assert f"release {V2} was published again with other content" in message
+    assert f"delete pins/{V2}.json" in message
+    assert applied(addons) == {("v1", "v1")}
+    shutil.copytree(tmp_path / "original", tmp_path / V2, dirs_exist_ok=True)
+    patch = {"at": "2026-01-01T00:00:00+00:00", "message": "long ago"}
+    object_store.put(f"failures/{V2}.json", json.dumps(patch).encode(), if_absent=False)
+    addons.until(lambda: addons.ready(V2), "v2")
+    assert applied(addons) == {("v2", "v2")}
 
 
 def test_released_again_with_the_old_one_gone(addons: Addons, object_store: ObjectStore, tmp_path: Path) -> None:
