@@ -135,7 +135,7 @@ def read_body(request: flask.Request, most: int = MOST_BYTES) -> bytes:
     connection = request.environ.get("gunicorn.socket")
     if len(body) > most and isinstance(connection, socket.socket):
         with suppress(OSError):
-            connection.shutdown(socket.SHUT_RD)
+            socket.socket.shutdown(connection, socket.SHUT_RD)  # a TLS socket's own would end the encryption, too
     return body
 
 

@@ -255,7 +255,7 @@ def test_liveness_is_lost_with_a_delivery_that_never_ends(monkeypatch: pytest.Mo
         return Answer(204)
 
     app = flask.Flask("test")
-    serve = target("wedged", wedged)
+    serve = target("sweep", wedged)
     app.add_url_rule("/<path:path>", view_func=lambda **_: serve(flask.request), methods=["GET", "POST"])
     thread = threading.Thread(target=lambda: app.test_client().post("/", headers=GOOD, data=b"{}"))
     app.add_url_rule("/", "root", view_func=lambda: serve(flask.request), methods=["POST"])
