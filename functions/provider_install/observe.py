@@ -97,7 +97,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return replace(observed, rendered=error)
     asked = certificates.requests(objects)
     if by_us is None:
-        by_us = bool(asked) and not _has_cert_manager(clients, observed)
+        by_us = bool(asked) and not has_cert_manager(clients, observed)
     return _in_cluster(clients, observed, provider, objects, asked if by_us else ())
 
 
@@ -123,7 +123,7 @@ def _issued(known: Sequence[Entry], secrets: Iterable[Object | None]) -> list[En
     return [replace(entry_of(obj), uid=dig(obj, "metadata.uid", "")) for obj in there if identity(obj) not in listed]
 
 
-def _has_cert_manager(clients: Clients, observed: Observed) -> bool:
+def has_cert_manager(clients: Clients, observed: Observed) -> bool:
     """One that comes in the middle of an installation is for the next: what has begun says what it began with."""
     if observed.resumed and observed.known:
         return any(entry.group == CERT_MANAGER for entry in observed.known)

@@ -1,0 +1,36 @@
+"""Whose certificates an installation uses that has begun: what it began with, whatever this process knows of kinds."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.provider_install.observe import Observed, has_cert_manager
+from shared.clients import Clients
+from shared.kube import Client, Object, Unavailable
+from shared.kube.credentials import Credentials
+from shared.workload.inventory import Entry
+
+BEGUN: Object = {"status": {"target": {"inputs": "digest"}}}
+DEPLOYMENT = Entry("apps", "v1", "Deployment", "space", "manager")
+CERTIFICATE = Entry("cert-manager.io", "v1", "Certificate", "space", "serving")
+
+
+@pytest.fixture
+def nobody() -> Clients:
+    """Nothing answers there."""
+    return Clients(Client(Credentials("http://127.0.0.1:9"), attempts=1))
+
+
+@pytest.mark.parametrize(("known", "found"), [((DEPLOYMENT, CERTIFICATE), True), ((DEPLOYMENT,), False)])
+def test_what_has_begun_goes_on_as_it_began(nobody: Clients, known: tuple[Entry, ...], found: bool) -> None:
+    assert has_cert_manager(nobody, Observed(BEGUN, digest="digest", known=known)) is found
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [Observed(BEGUN, digest="another", known=(DEPLOYMENT,)), Observed(BEGUN, digest="digest")],
+    ids=["an upgrade", "nothing on record"],
+)
+def test_what_begins_asks_the_server(nobody: Clients, observed: Observed) -> None:
+    with pytest.raises(Unavailable):
+        has_cert_manager(nobody, observed)
