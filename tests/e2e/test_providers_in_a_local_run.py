@@ -1,0 +1,73 @@
+"""Cluster API's real providers in a local run, where nothing runs their pods."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.cli.demo import FOLDER
+from shared.api.provider import PROVIDER_LABEL
+from shared.kube import Object, dig
+from tests.e2e.test_command_line import await_end, run
+from tests.support.providers import CURRENT, repository
+from tests.support.until import until
+
+CLUSTERS = "crd/clusters.cluster.x-k8s.io"
+
+
+def test_clusters_can_be_written_after_providers_were_installed_and_after_another_start(
+    tmp_path: Path, kubectl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    ask = [str(kubectl), "--kubeconfig", str(folder / "management.kubeconfig")]
+
+    def asked(*arguments: str) -> str:
+        done = subprocess.run([*ask, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def carried_out(*arguments: str | Path) -> str:
+        done = run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def definition() -> tuple[str, Object]:
+        """Of Cluster: the provider that has brought it, and what it says."""
+        found = json.loads(asked("get", CLUSTERS, "-o", "json"))
+        return dig(found, ("metadata", "labels", PROVIDER_LABEL), ""), found["spec"]
+
+    (tmp_path / "repository").mkdir()
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "repository", CURRENT)))
+    wanted = (f"--core=cluster-api:{CURRENT}", f"--infrastructure=docker:{CURRENT}")
+    implied = (f"--bootstrap=kubeadm:{CURRENT}", f"--control-plane=kubeadm:{CURRENT}")
+    carried_out("provider", "export", *wanted, *implied, "--to", tmp_path / "exported")
+    monkeypatch.delenv("CLUSTERCTL_CONFIG")
+    try:
+        carried_out("up", "--dir", folder, "--detach")
+        assert definition()[0] == "", "a run brings a definition of its own"
+        asked("apply", "--server-side", "-f", str(tmp_path / "exported"))
+        said = " ".join(carried_out("provider", "init", "--dir", folder, *wanted, "--timeout=150").split())
+        assert "come without their webhooks" in said
+        assert "all are ready" in said
+        brought = definition()
+        assert brought[0] == "cluster-api"
+
+        asked("apply", "-f", str(FOLDER / "cluster.yaml"))
+        carried_out("down", "--dir", folder)
+        carried_out("up", "--dir", folder, "--detach")
+        assert definition() == brought
+        assert (
+            "clusters.cluster.x-k8s.io is left as it is: provider cluster-api" in (folder / "logs/up.log").read_text()
+        )
+        asked("annotate", "cluster", "demo", "example.com/written=again")
+        asked("get", "clusters.v1beta1.cluster.x-k8s.io", "demo")
+        asked("wait", "cluster", "demo", "--for=jsonpath={.status.phase}=Provisioned", "--timeout=120s")
+        asked("delete", "cluster", "demo", "--timeout=120s")
+        until(lambda: asked("get", "clusters,kindclusters,clusteraddons", "-o", "name") == "", "the Cluster gone")
+    finally:
+        stopped = run("down", "--dir", folder)
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    await_end(folder)
