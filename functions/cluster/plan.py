@@ -44,9 +44,10 @@ def status_of(plan: Plan) -> Object:
     word = phase(plan.cluster, provisioned=plan.provisioned, endpoint=plan.endpoint is not None)
     if word != dig(plan.cluster, "status.phase", "Pending"):  # in which each begins: no news
         plan.notices.append(Notice(word, f"Cluster {plan.cluster['metadata']['name']} is {word}"))
-    fields: Object = {"phase": word, "initialization": plan.initialization}
+    # Cluster API's own definition of Cluster takes neither an empty object nor an empty list here.
+    fields: Object = {"phase": word, "initialization": plan.initialization or None}
     if plan.failure_domains is not None:
-        fields["failureDomains"] = plan.failure_domains
+        fields["failureDomains"] = plan.failure_domains or None
     if not plan.errors:
         fields["observedGeneration"] = plan.generation
     return plan.status(**fields)

@@ -140,7 +140,7 @@ def test_infrastructure(
     obj: Object, found: Found, provisioned: bool | None, endpoint: Object | None, requeue: float | None
 ) -> None:
     decision = decide(Observed(obj, found), NOW)
-    assert (decision.status or {})["initialization"].get("infrastructureProvisioned") is provisioned
+    assert ((decision.status or {})["initialization"] or {}).get("infrastructureProvisioned") is provisioned
     specs = [e.patch["spec"] for e in decision.effects if isinstance(e, Patch) and "spec" in e.patch]
     assert specs == ([{"controlPlaneEndpoint": endpoint}] if endpoint else [])
     assert decision.requeue == requeue
@@ -200,7 +200,14 @@ def test_failure_domains(before: Any, reported: Any, after: list[str]) -> None:
     obj = cluster(status={"failureDomains": before} if before else {})
     found = infra(status={"ready": True, **({"failureDomains": reported} if reported else {})})
     status = decide(Observed(obj, found), NOW).status or {}
-    assert [domain["name"] for domain in status["failureDomains"]] == after
+    assert [domain["name"] for domain in status["failureDomains"] or []] == after
+
+
+def test_what_is_empty_is_left_out_as_cluster_api_wants_it() -> None:
+    status = decide(Observed(cluster(), infra(status={"ready": False})), NOW).status or {}
+    assert status["initialization"] is None
+    status = decide(Observed(cluster(), infra(status={"ready": True})), NOW).status or {}
+    assert status["failureDomains"] is None
 
 
 def test_failure_domains_of_a_wrong_shape_are_an_error() -> None:
@@ -306,7 +313,7 @@ def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, ove
     assert ("no topology controller has looked at this Cluster" in told[2]) is overdue
     assert ("Warning" in {notice.type for notice in decision.notices}) is overdue
     assert decision.requeue == (30.0 if seconds == 30 else None)
-    assert "infrastructureProvisioned" not in (decision.status or {})["initialization"]
+    assert "infrastructureProvisioned" not in ((decision.status or {})["initialization"] or {})
 
 
 @pytest.mark.parametrize(
@@ -523,7 +530,8 @@ def test_a_second_pass_changes_nothing() -> None:
     [adopt] = decide(Observed(obj, found), NOW).effects
     assert isinstance(adopt, Patch)
     found.object["metadata"] |= adopt.patch["metadata"]
-    obj["status"] = decide(Observed(obj, found), NOW).status
+    written = decide(Observed(obj, found), NOW).status or {}
+    obj["status"] = {name: value for name, value in written.items() if value is not None}
     again = decide(Observed(obj, found), datetime(2026, 2, 2, tzinfo=UTC))
     assert not again.effects
     assert not again.notices
