@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -12,10 +11,10 @@ import pytest
 
 from infra import control_plane
 from infra.control_plane.binaries import locate
-from infra.local import crds
 from infra.local.helm import helm as find_helm
 from shared.clients import Clients
 from shared.kube import Client, Resource, connect
+from tests.support.planes import running_plane
 
 pytest_plugins = [
     "tests.support.object_store",
@@ -34,13 +33,8 @@ NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a running control plane with our CRDs; ends with the session, however that ends."""
-    folder = tmp_path_factory.mktemp("plane") / "management"
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
-    crds.install(client, crds.load())
-    client.close()
-    yield folder
-    control_plane.stop(folder)
+    with running_plane(tmp_path_factory.mktemp("plane") / "management") as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from shared.event import change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
 from shared.runtime import Answer
 from tests.support.accounts import as_account
+from tests.support.planes import running_plane
 from tests.support.releases import write_release
 from tests.support.until import until
 from tests.support.world import ADDON, World
@@ -43,12 +43,8 @@ HELD_BY_CLOUD = "service.kubernetes.io/load-balancer-cleanup"
 
 @pytest.fixture(scope="module")
 def workload_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("workload") / "workload"
-    try:
-        control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
+    with running_plane(tmp_path_factory.mktemp("workload") / "workload", groups=()) as folder:
         yield folder
-    finally:
-        control_plane.stop(folder)
 
 
 class Cloud:

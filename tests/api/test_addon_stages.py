@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import pytest
 from infra import control_plane
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
 from shared.event import change_event
-from shared.kube import Client, Key, connect, dig
+from shared.kube import Client, Key, dig
+from tests.support.planes import connected, running_plane
 from tests.support.releases import config_map, write_release, write_stages
 from tests.support.world import ADDON, World
 
@@ -307,13 +307,8 @@ def test_second_apply_once_the_new_kubernetes_is_live(
 @pytest.fixture
 def workload(tmp_path: Path) -> Iterator[tuple[bytes, Client]]:
     """A cluster that is not its own management cluster."""
-    folder = tmp_path / "workload"
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
-    kubeconfig = control_plane.kubeconfig(folder)
-    client = connect.from_kubeconfig(str(kubeconfig))
-    yield kubeconfig.read_bytes(), client
-    client.close()
-    control_plane.stop(folder)
+    with running_plane(tmp_path / "workload", groups=()) as folder, connected(folder) as client:
+        yield control_plane.kubeconfig(folder).read_bytes(), client
 
 
 def test_addons_of_cluster_stack_operator_are_taken_over(world: World, workload: tuple[bytes, Client]) -> None:

@@ -241,7 +241,7 @@ def test_gone_for_good(addons: Addons, workload: Proxy, tmp_path: Path, when: st
     assert "does not answer" in message
     assert f"127.0.0.1:{workload.port}" in message
     addons.remove()
-    addons.until(addons.gone, "the end of the addon", within=20)
+    addons.until(addons.gone, "the end of the addon")
 
 
 def vanish(_exchange: Exchange, server: Proxy) -> None:

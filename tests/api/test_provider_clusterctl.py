@@ -10,7 +10,7 @@ import pytest
 from infra import control_plane
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
 from shared.kube import Client, Key, Object, Resource, dig, owner_reference
-from tests.support.provider_world import NAMESPACE, Providers, running_plane, world_of
+from tests.support.provider_world import NAMESPACE, Providers, plane_of_providers, world_of
 from tests.support.providers import CURRENT, PREVIOUS, components, repository, run_clusterctl
 
 PROVIDERS = (
@@ -98,7 +98,7 @@ def test_describe_cluster(cluster: Object, configuration: Path, here: Path) -> N
 def elsewhere(providers: Providers, tmp_path: Path) -> Iterator[tuple[Providers, Path]]:
     """Another management cluster, whose functions have the same places for releases; and its kubeconfig."""
     with (
-        running_plane(tmp_path / "elsewhere") as plane,
+        plane_of_providers(tmp_path / "elsewhere") as plane,
         world_of(plane, providers.site, providers.releases) as world,
     ):
         yield world, control_plane.kubeconfig(plane)

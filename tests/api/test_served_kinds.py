@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,7 +18,6 @@ from functions.cluster_hooks.protocol import HANDLERS
 from infra import control_plane
 from infra.cli.describe.document import document
 from infra.cli.describe.facts import gather
-from infra.local import crds
 from shared.api.hooks import BEFORE_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, MACHINE, SECRET
@@ -32,6 +30,7 @@ from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
+from tests.support.planes import running_plane
 from tests.support.until import until
 
 NAMESPACE = "default"
@@ -42,13 +41,8 @@ EVENT = Resource("", "v1", "Event", "events")
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An API server of this module's own: its kinds come and go."""
-    folder = tmp_path_factory.mktemp("kinds") / "management"
-    control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120)
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
-    crds.install(client, crds.load())
-    client.close()
-    yield control_plane.kubeconfig(folder)
-    control_plane.remove(folder)
+    with running_plane(tmp_path_factory.mktemp("kinds") / "management") as folder:
+        yield control_plane.kubeconfig(folder)
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from events.replay import apply_inputs, replay
 from functions import catalog
 from infra import control_plane
 from infra.cli.demo import RELEASES
-from infra.local import crds
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
 from shared.clients import Clients, Workload
 from shared.kube import Client, Key, Object, connect, dig, key_of
 from shared.storage import ObjectStore
 from shared.workload.inventory import load as load_inventory
+from tests.support.planes import connected, running_plane
 
 CAPTURED = Path(__file__).parents[2] / "events" / "captured" / "demo"
 
@@ -30,16 +30,12 @@ CAPTURED = Path(__file__).parents[2] / "events" / "captured" / "demo"
 @pytest.fixture
 def empty(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     """A control plane with our CRDs and nothing else."""
-    folder = tmp_path / "management"
-    control_plane.start(folder, owner=os.getpid(), timeout=120)
     monkeypatch.setenv("RELEASE_SOURCE", str(RELEASES))
     monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path))
     monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
-    crds.install(client, crds.load())
-    yield client
-    client.close()
-    for plane in (folder, *(tmp_path / "clusters").glob("*")):
+    with running_plane(tmp_path / "management") as folder, connected(folder) as client:
+        yield client
+    for plane in (tmp_path / "clusters").glob("*"):
         control_plane.stop(plane)
 
 

@@ -15,7 +15,7 @@ from shared.runtime import Answer
 from shared.workload.inventory import OWNED, OWNED_LABEL
 from tests.support import objects
 from tests.support.passing import passed_on
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 FUNCTIONS = ("addon_create", "addon_apply")
 
@@ -77,7 +77,7 @@ class Addons:
             last = answer if taker == name else last
         return last
 
-    def until(self, reached: Callable[[], bool], what: str, *, within: float = 60.0) -> None:
+    def until(self, reached: Callable[[], bool], what: str, *, within: float = HANGS) -> None:
         until(reached, what, within=within, pause=0, between=self.sweep, told=self.told)
 
     # -- what is there then ------------------------------------------------------------------------------------

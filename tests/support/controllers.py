@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from infra import control_plane
-from infra.local import crds
-from shared.kube import Object, Resource, connect
+from shared.kube import Object, Resource
+from tests.support.planes import running_plane
 
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
@@ -30,17 +29,11 @@ PENDING = {"capi-functions.dev/pod": "pending"}
 @pytest.fixture(scope="session")
 def plane_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a running control plane with our CRDs and controllers; ends with the session."""
-    folder = tmp_path_factory.mktemp("controllers") / "management"
-    start = partial(control_plane.start, folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
-    start()
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
-    crds.install(client, crds.load())
-    client.close()
-    # The garbage collector looks for new kinds every 30 s only, but at once when it starts.
-    control_plane.stop(folder)
-    start()
-    yield folder
-    control_plane.stop(folder)
+    with running_plane(tmp_path_factory.mktemp("controllers") / "management", controllers=True) as folder:
+        # The garbage collector looks for new kinds every 30 s only, but at once when it starts.
+        control_plane.stop(folder)
+        control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
+        yield folder
 
 
 def workload(

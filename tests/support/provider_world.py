@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,20 +14,19 @@ import pytest
 
 from events.delivery import Deliver
 from functions import catalog
-from infra import control_plane
-from infra.local import crds
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import is_true
 from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT, SECRET
 from shared.clients import Clients
 from shared.event import Change, Event, change_event
-from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
+from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from shared.workload import inventory
 from tests.support import objects
 from tests.support.passing import passed_on, takers
+from tests.support.planes import connected, running_plane
 from tests.support.site import Asked, Site, Told
 from tests.support.until import until
 
@@ -216,32 +214,20 @@ def _resource(provider: Object) -> Resource:
     return next(kind.resource for kind in KINDS if kind.kind == provider["kind"])
 
 
-@contextmanager
-def running_plane(folder: Path) -> Iterator[Path]:
+def plane_of_providers(folder: Path) -> AbstractContextManager[Path]:
     """A control plane that serves providers and nothing of Cluster API, whose kinds they bring themselves."""
-    try:
-        control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
-        groups = (GROUP, CLUSTERCTL_PROVIDER.group)
-        with _connected(folder) as client:
-            crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") in groups])
-        yield folder
-    finally:
-        control_plane.stop(folder)
+    return running_plane(folder, groups=(GROUP, CLUSTERCTL_PROVIDER.group), controllers=True)
 
 
 @contextmanager
 def world_of(plane: Path, site: Site, releases: list[Path]) -> Iterator[Providers]:
-    with _connected(plane) as client, _connected(plane) as theirs:
+    with connected(plane) as client, connected(plane) as theirs:
         yield Providers(client, Clients(theirs), site, releases)
-
-
-def _connected(plane: Path) -> closing[Client]:
-    return closing(connect.from_kubeconfig(str(control_plane.kubeconfig(plane))))
 
 
 @pytest.fixture(scope="session")
 def provider_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with running_plane(tmp_path_factory.mktemp("provider-plane") / "management") as folder:
+    with plane_of_providers(tmp_path_factory.mktemp("provider-plane") / "management") as folder:
         yield folder
 
 

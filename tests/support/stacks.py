@@ -20,7 +20,7 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.releases import STACK, write_release
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 CLASS = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses")
 TEMPLATE = Resource("infrastructure.cluster.x-k8s.io", "v1beta1", "ToyMachineTemplate", "toymachinetemplates")
@@ -161,7 +161,7 @@ class Stacks:
                 return
         raise AssertionError(f"does not come to rest: {after}")
 
-    def until(self, reached: Callable[[], bool], what: str, *, within: float = 30.0) -> None:
+    def until(self, reached: Callable[[], bool], what: str, *, within: float = HANGS) -> None:
         until(reached, what, within=within, told=self.versions)
 
     def versions(self) -> dict[str, str]:

@@ -9,12 +9,15 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
+HANGS = 300.0
+"""Seconds after which a test is taken to hang: far more than a busy machine needs, since speed is not tested."""
+
 
 def until(
     reached: Callable[[], _T | None],
     what: object = "it",
     *,
-    within: float = 60.0,
+    within: float = HANGS,
     pause: float = 0.05,
     between: Callable[[], object] = lambda: None,
     told: Callable[[], object] = lambda: "",
