@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared import kubeconfig
 from shared.api import cluster as cluster_api
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE
 from shared.api.conditions import get_condition, set_condition
 from shared.api.names import authority_of, kubeconfig_of
 from shared.api.resources import SECRET
@@ -18,7 +18,6 @@ from shared.runtime import Decision, Notice
 from .observe import Observed
 from .triggers import reconciled
 
-CONDITION = "KubeconfigAvailable"
 CA_RETRY = 30.0
 """Seconds: the CA's arrival is an event, this is for the one that got lost."""
 
@@ -79,13 +78,13 @@ def _report(
     before = dig(cluster, "status.conditions", [])
     conditions = set_condition(
         before,
-        CONDITION,
+        KUBECONFIG_AVAILABLE,
         status,
         reason,
         message,
         now=now,
         # The first one is kept: this condition does not follow the spec, and a newer number would cost a write.
-        observed_generation=(get_condition(before, CONDITION) or {}).get("observedGeneration")
+        observed_generation=(get_condition(before, KUBECONFIG_AVAILABLE) or {}).get("observedGeneration")
         or cluster["metadata"].get("generation"),
     )
     notices: tuple[Notice, ...] = ()

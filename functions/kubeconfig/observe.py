@@ -8,7 +8,7 @@ from shared.api import cluster as cluster_api
 from shared.api.names import authority_of, kubeconfig_of
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import Key, Object, deleting
+from shared.kube import Key, Object
 
 from .triggers import reconciled
 
@@ -21,13 +21,14 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
-    if cluster is None or not wanted(cluster) or not reconciled(cluster) or cluster_api.endpoint(cluster) is None:
+    if (
+        cluster is None
+        or not cluster_api.wants_kubeconfig(cluster)
+        or not reconciled(cluster)
+        or cluster_api.endpoint(cluster) is None
+    ):
         return Observed(cluster)
     existing = clients.management.find(SECRET, kubeconfig_of(key))
     if existing is not None:
         return Observed(cluster, existing)
     return Observed(cluster, None, clients.management.find(SECRET, authority_of(key)))
-
-
-def wanted(cluster: Object) -> bool:
-    return not (deleting(cluster) or cluster_api.is_paused(cluster) or cluster_api.control_plane_ref(cluster))

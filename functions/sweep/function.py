@@ -71,7 +71,8 @@ def _ready(obj: Object) -> bool:
     if obj["kind"] == CLUSTER.kind:
         conditions = dig(obj, "status.conditions")
         told = [found for type_ in _REFERENCES if (found := get_condition(conditions, type_)) is not None]
-        return dig(obj, "status.phase") == "Provisioned" and all(found.get("status") == "True" for found in told)
+        well = dig(obj, "status.phase") == "Provisioned" and all(found.get("status") == "True" for found in told)
+        return well and not cluster_api.lacks_kubeconfig(obj)
     summed_up = is_true(dig(obj, "status.conditions"), "Ready")
     if obj["kind"] == CLUSTER_STACK.kind or obj["kind"] in BY_KIND:
         return summed_up

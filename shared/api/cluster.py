@@ -21,6 +21,9 @@ CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 OK_TO_DELETE_ANNOTATION = "runtime.cluster.x-k8s.io/ok-to-delete"
 """Set by Cluster API core once all BeforeClusterDelete hooks have let the Cluster go."""
 
+KUBECONFIG_AVAILABLE = "KubeconfigAvailable"
+"""The condition that remembers that a Cluster's kubeconfig was found or minted."""
+
 TOPOLOGY_RECONCILED = "TopologyReconciled"
 """The condition that only Cluster API's topology controller writes."""
 _CORE_CONDITIONS = ("Available", "WorkersAvailable", TOPOLOGY_RECONCILED)
@@ -95,6 +98,17 @@ def infrastructure_provisioned(cluster: _Object) -> bool:
 
 
 # -- a Cluster, an infrastructure or a control-plane object ----------------------------------------------------
+
+
+def wants_kubeconfig(cluster: _Object) -> bool:
+    """Whether its kubeconfig is minted here: a control-plane provider makes its own."""
+    return not (dig(cluster, "metadata.deletionTimestamp") or is_paused(cluster) or control_plane_ref(cluster))
+
+
+def lacks_kubeconfig(cluster: _Object) -> bool:
+    """Whether a kubeconfig could be minted, and no condition says that it was."""
+    conditions = dig(cluster, "status.conditions", [])
+    return wants_kubeconfig(cluster) and endpoint(cluster) is not None and not is_true(conditions, KUBECONFIG_AVAILABLE)
 
 
 def endpoint(obj: _Object) -> tuple[str, int] | None:
