@@ -161,7 +161,9 @@ def mirror(plan: Plan, role: Role, found: Found) -> None:
 
 
 def _unreferenced(plan: Plan, role: Role) -> None:
-    if dig(plan.cluster, "spec.topology") is not None and not deleting(plan.cluster):
+    # A topology controller sets both references at once: with one of them, the other is not to come.
+    filled_in = cluster_api.infrastructure_ref(plan.cluster) or cluster_api.control_plane_ref(plan.cluster)
+    if dig(plan.cluster, "spec.topology") is not None and not filled_in and not deleting(plan.cluster):
         message, late = "Waiting for cluster topology to be reconciled", _topology_overdue(plan)
         if late:
             message += (

@@ -303,6 +303,13 @@ def test_a_kind_that_is_not_served_is_told_and_holds_the_deletion_with_a_reason(
     assert "once the kind is served, or its CRD deleted" in message
 
 
+@pytest.mark.parametrize(("spec", "waits"), [(TOPOLOGY, True), ({**TOPOLOGY, **NO_TOPOLOGY}, False)])
+def test_no_control_plane_object_is_awaited_once_the_infrastructure_is_referenced(spec: Object, waits: bool) -> None:
+    found = infra(status={"ready": True}) if not waits else UNUSED
+    types = {entry["type"] for entry in (decide(Observed(cluster(spec), found), NOW).status or {})["conditions"]}
+    assert ("ControlPlaneAvailable" in types) is waits
+
+
 @pytest.mark.parametrize(("seconds", "seen", "overdue"), [(30, False, False), (60, False, True), (3600, True, False)])
 def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, overdue: bool) -> None:
     created = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
