@@ -43,6 +43,9 @@ _REFUSED = tuple(
 )
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
+_SLACK = 0.5
+"""Seconds by which a wait may miss the deadline: each setting of a timeout is a system call, and a turn of the GIL."""
+
 _thread = threading.local()
 
 
@@ -79,9 +82,10 @@ class _Timed:
     """For a class of sockets: `settimeout` bounds each operation, the deadline their sum."""
 
     _timeout: float | None = None
+    _set: float | None = None
 
     def settimeout(self, value: float | None) -> None:
-        self._timeout = value
+        self._timeout = self._set = value
         super().settimeout(value)  # type: ignore[misc]
 
     def recv_into(self, *args: Any) -> int:
@@ -98,7 +102,10 @@ class _Timed:
 
     def _in_time(self) -> Any:
         base: Any = super()
-        base.settimeout(_shorter(_left(), self._timeout))
+        wanted = _shorter(_left(), self._timeout)
+        if wanted is None or self._set is None or abs(wanted - self._set) > _SLACK:
+            base.settimeout(wanted)
+            self._set = wanted
         return base
 
 
