@@ -8,11 +8,12 @@ from itertools import pairwise
 import pytest
 
 from events.watcher import Feed, _Names, _Stream
-from shared.kube import Client, Resource
+from shared.kube import Client, NotServed, Resource
 from shared.kube.credentials import Credentials
 from shared.triggers import Watch
 
 WIDGET = Resource("example.dev", "v1", "Widget", "widgets")
+ABSENT = NotServed("GET widgets: 404", status=404)
 
 
 def stream(*, defined_kinds_are_watched: bool) -> _Stream:
@@ -24,15 +25,15 @@ def stream(*, defined_kinds_are_watched: bool) -> _Stream:
 
 def test_kind_without_definition_is_asked_for_every_five_minutes() -> None:
     of_widgets = stream(defined_kinds_are_watched=True)
-    assert [of_widgets._not_served() for _ in range(5)] == pytest.approx([300.0] * 5, rel=0.21)
+    assert [of_widgets._not_served(ABSENT) for _ in range(5)] == pytest.approx([300.0] * 5, rel=0.21)
 
 
 def test_kind_is_asked_for_at_once_when_its_definition_comes_and_less_and_less_after_that() -> None:
     of_widgets = stream(defined_kinds_are_watched=True)
-    of_widgets._not_served()
+    of_widgets._not_served(ABSENT)
     of_widgets.wake()
     assert of_widgets._awake.is_set(), "the wait ends"
-    pauses = [of_widgets._not_served() for _ in range(20)]
+    pauses = [of_widgets._not_served(ABSENT) for _ in range(20)]
     assert pauses[0] <= 0.12
     assert all(after > before for before, after in pairwise(pauses[:12]))
     assert pauses[-1] == pytest.approx(300.0, rel=0.21)
@@ -40,6 +41,6 @@ def test_kind_is_asked_for_at_once_when_its_definition_comes_and_less_and_less_a
 
 def test_where_definitions_cannot_be_watched_the_kind_is_asked_for_less_and_less() -> None:
     of_widgets = stream(defined_kinds_are_watched=False)
-    pauses = [of_widgets._not_served() for _ in range(12)]
+    pauses = [of_widgets._not_served(ABSENT) for _ in range(12)]
     assert pauses[:3] == pytest.approx([2.0, 4.0, 8.0], rel=0.21)
     assert pauses[-1] == pytest.approx(300.0, rel=0.21)
