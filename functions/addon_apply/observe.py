@@ -157,7 +157,7 @@ def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
 
 def _version(reached: Reached) -> str | Unreachable:
     try:
-        return str(reached.workload.client.request("GET", "/version", subject="version")["gitVersion"])
+        return reached.workload.client.version()
     except ApiError as error:
         return Unreachable(f"the workload API server does not tell its version: {error}")
 

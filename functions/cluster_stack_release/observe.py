@@ -71,7 +71,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
     provider = clients.look_up(dig(release, "spec.providerRef"), key.namespace)
     if not provided(provider):
         return Observed(release, name, assets, provider)
-    version = clients.management.request("GET", "/version", subject="version")["gitVersion"]
+    version = clients.management.version()
     clients.discovery.forget()  # the chart leaves out what it does not find: what was known before is not enough
     management = Management(here(clients), version)
     return Observed(release, name, assets, provider, management, _claimed(clients, key))

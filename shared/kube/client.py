@@ -294,6 +294,13 @@ class Client:
                 raise error
             time.sleep(min(error.retry_after or 0.0, 2.0) or random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311
 
+    def version(self) -> str:
+        """The server's own version, such as `v1.36.3`."""
+        answer = self.request("GET", "/version", subject="version").get("gitVersion")
+        if not isinstance(answer, str) or not answer:
+            raise Unavailable("GET version: answered without gitVersion: is this an API server?")
+        return answer
+
     def text(self, path: str, *, timeout: float = 5.0) -> str:
         """One plain GET without retries, for probes such as `/readyz`."""
         what = f"GET {path}"

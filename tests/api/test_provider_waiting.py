@@ -23,7 +23,7 @@ from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.providers import CURRENT
 
 KNATIVE = Path(__file__).parents[2] / "infra/knative"
-INIT = ("init", "--ipam=in-cluster:ipam-test", "--timeout=0.1")
+INIT = ("init", "--ipam=in-cluster:ipam-waiting", "--timeout=0.1")
 NOBODY = "the cluster has no Deployments of functions"
 WAITED = "that all providers are ready did not come about within 0.1 s"
 
@@ -135,9 +135,12 @@ def test_what_adopt_has_written(providers: Providers, command: Command) -> None:
     core(providers)  # so that all of it goes with the provider
 
 
-def test_plans_and_lists(providers: Providers, command: Command) -> None:
+@pytest.mark.parametrize(("arguments", "code"), [("plan", 4), ("list", 0)])
+def test_plans_and_lists_are_json_by_either_option(
+    providers: Providers, command: Command, arguments: str, code: int
+) -> None:
+    """The provider cannot be fetched, so that a plan says by its exit code that it would not get through."""
     done(command("init", "--core=cluster-api", "--no-wait"))
-    for arguments in (("plan",), ("list",)):
-        long, short = (command(*arguments, *option) for option in (["-o", "json"], ["--json"]))
-        assert done(long) == done(short)
-        assert [one["kind"] for one in json.loads(long.stdout)] == ["CoreProvider"]
+    long, short = (command(arguments, *option) for option in (["-o", "json"], ["--json"]))
+    assert done(long, code) == done(short, code)
+    assert [one["kind"] for one in json.loads(long.stdout)] == ["CoreProvider"]

@@ -74,6 +74,15 @@ def test_foreign_state(content: str, tmp_path: Path) -> None:
         ("failed", stranger(), "failed", None),
         ("ready", None, "stopped", None),
     ],
+    ids=[
+        "ready",
+        "starting",
+        "stopping",
+        "ready, not ours",
+        "starting, not ours",
+        "failed, not ours",
+        "ready, unknown",
+    ],
 )
 def test_status(phase: Phase, keeper: Process | None, seen: str, pid: int | None, tmp_path: Path) -> None:
     State(phase, URL, keeper=keeper).write(tmp_path / "state.json")

@@ -58,6 +58,12 @@ def test_a_slow_answer_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> 
         ended(lambda: client(server).text("/readyz", timeout=0.4))
 
 
+@pytest.mark.parametrize("body", [b"{}", b'{"gitVersion": 1}', b'{"gitVersion": ""}'])
+def test_a_version_that_is_none_is_no_bug_of_ours(body: bytes) -> None:
+    with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="without gitVersion"):
+        client(server, Limits(30.0, 1 << 20)).version()
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_flood_is_not_swallowed(tls: bool) -> None:
     with HostileServer(flooding, tls=tls) as server:
