@@ -17,7 +17,7 @@ from typing import Any
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, rfc3339
-from shared.api.names import ROLLBACK as ROLLBACK
+from shared.api.names import ROLLBACK
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import MANAGER

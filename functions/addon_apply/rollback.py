@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shared.api.names import ROLLBACK
 from shared.runtime import Decision
 from shared.workload import inventory
 from shared.workload.outcome import Outcome
@@ -29,7 +30,7 @@ def apply(verdict: AddonStatus, case: Rollback) -> Decision:
 
 def applied(verdict: AddonStatus, case: Rollback, decision: Decision, outcome: Outcome) -> Decision:
     message = (
-        f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {history.ROLLBACK} "
+        f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {ROLLBACK} "
         "or give the Cluster another class to go on"
     )
     verdict.false("HelmChartApplied", history.ROLLED_BACK, message, "Warning", tell="Warning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
-from shared.api.names import ADDON_FINALIZER
+from shared.api.names import ADDON_FINALIZER, ROLLBACK
 from shared.api.resources import CLUSTER, SECRET
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
@@ -61,7 +61,7 @@ def _looks_at_rest(addon: Object) -> bool:
         dig(addon, "status.ready") is True
         and bool(dig(addon, "spec.clusterStack"))
         and not dig(addon, "spec.hook")
-        and not dig(addon, ("metadata", "annotations", history.ROLLBACK))
+        and not dig(addon, ("metadata", "annotations", ROLLBACK))
         and has_finalizer(addon, ADDON_FINALIZER)
     )
 

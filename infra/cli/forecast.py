@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from functions.addon_apply import history
 from functions.addon_apply.case import Release
 from functions.addon_apply.generated import explain
 from functions.addon_apply.rendering import DEFAULT_NAMESPACE, render
@@ -13,6 +12,7 @@ from functions.addon_apply.target import unchanged
 from shared import charts
 from shared.addons import content
 from shared.api import cluster as cluster_api
+from shared.api.names import ROLLBACK
 from shared.charts import ChartError, Identity
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.releases.stages import Stage
@@ -193,7 +193,7 @@ def _unknown(obj: Object) -> Change:
 def _notes(release: Release, addon: Object, cluster: Object, *, changed: bool) -> Iterable[str]:
     if cluster_api.is_paused(cluster):
         yield "the Cluster is paused: nothing of this happens before it is not"
-    if dig(addon, ("metadata", "annotations", history.ROLLBACK)) == release.goal.class_name:
+    if dig(addon, ("metadata", "annotations", ROLLBACK)) == release.goal.class_name:
         yield "the addons are rolled back from this class: nothing of this happens while that is asked for"
     goal, drift = release.goal, release.policy.drift
     if changed and drift != "repair" and unchanged(addon, goal):

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from functions.addon_apply import history
 from functions.addon_apply.case import Release
 from functions.addon_apply.observe import Observed, observe
 from shared.api import cluster as cluster_api
-from shared.api.names import addon_of
+from shared.api.names import ROLLBACK, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.kube import Client, Object, deleting, dig, key_of
@@ -120,7 +119,7 @@ _TYPE = {"apiVersion": CLUSTER_ADDON.api_version, "kind": CLUSTER_ADDON.kind}
 def _forgetful(addon: Object) -> Object:
     """The addon without what it remembers of its way: conditions, stages, a rollback that is asked for."""
     annotations = {**dig(addon, "metadata.annotations", {})}
-    annotations.pop(history.ROLLBACK, None)
+    annotations.pop(ROLLBACK, None)
     status = {name: value for name, value in addon.get("status", {}).items() if name not in ("conditions", "stages")}
     return {**addon, "metadata": {**addon["metadata"], "annotations": annotations}, "status": status}
 

@@ -9,7 +9,7 @@ from typing import Any
 from functions.addon_apply import history
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
-from shared.api.names import addon_of
+from shared.api.names import ROLLBACK, addon_of
 from shared.clients import Found
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.workload import inventory
@@ -108,7 +108,7 @@ def _addon(addon: Object, now: datetime) -> Object:
     return {
         "ready": dig(addon, "status.ready"),
         "hook": dig(addon, "spec.hook"),
-        "rollbackFrom": dig(addon, ("metadata", "annotations", history.ROLLBACK)),
+        "rollbackFrom": dig(addon, ("metadata", "annotations", ROLLBACK)),
         "waitingFor": _waiting(addon, now),
         "stages": [
             {
@@ -167,7 +167,7 @@ def _policy(cluster: Object, addon: Object) -> Object:
         said |= {
             name.removeprefix(PREFIX): {"value": str(value), "from": obj["kind"]}
             for name, value in annotations.items()
-            if name.startswith(PREFIX) and name != history.ROLLBACK
+            if name.startswith(PREFIX) and name != ROLLBACK
         }
     try:
         Policy.of(cluster, addon)
