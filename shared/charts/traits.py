@@ -66,7 +66,7 @@ def uses_lookup(members: Mapping[str, bytes]) -> bool:
 
 
 def has_remote_schema(members: Mapping[str, bytes]) -> bool:
-    """Whether validating the values would fetch or open another schema; such a one is not used at all."""
+    """Whether validating the values might fetch or open another schema; such a one is not used at all."""
     return any(_refers(content) for path, content in members.items() if _is(path, "values.schema.json"))
 
 
@@ -74,10 +74,8 @@ def _refers(schema: bytes) -> bool:
     pairs: list[tuple[str, Any]] = []
     try:
         json.loads(schema.decode(errors="replace"), object_pairs_hook=pairs.extend)  # sees every object inside
-    except ValueError:
-        return False  # Helm says what is wrong with it
-    except RecursionError:
-        return True
+    except (ValueError, RecursionError):
+        return True  # Helm may read what is not read here, such as a byte order mark or a number of any length
     return any(_BUILT_IN[key].match(str(value)) is None for key, value in pairs if key in _BUILT_IN)
 
 

@@ -130,6 +130,8 @@ SCHEMA = '{"properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "
         ('{"allOf": [{"x": {"$ref": "file:///etc/hostname"}}]}', False),
         ('{"$id": "http://127.0.0.1:9/a.json", "$ref": "b.json"}', False),
         (b'{"x": "\xff", "$ref": "http://127.0.0.1:9/x.json"}', False),
+        ('\ufeff{"$ref": "http://127.0.0.1:9/x.json"}', False),
+        ('{"$ref": "http://127.0.0.1:9/x.json", "maximum": 1' + "0" * 4300 + "}", False),
     ],
 )
 def test_schemas_are_never_fetched(schema: str | bytes, offline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
