@@ -17,13 +17,24 @@ _FUNCTIONS = (
 _CALLS = re.compile(rb'(?<![\w.$"])(?:' + "|".join(_FUNCTIONS).encode() + rb")(?!\w)")
 _NOW = re.compile(rb'"(?:\\.|[^"\\])*"|`[^`]*`|(?<![\w.$])now(?!\w)')
 _ANOTHER_DAY = b'(toDate "2006-01-02" "2001-02-03")'
-NOT_TEMPLATES = re.compile(r"(^|/)crds/|(^|/)NOTES\.txt$|\.(md|tgz)$|(^|/)LICENSE[^/]*$")
-"""Paths of a chart's files that are never run as templates."""
+_CHART = re.compile(r"[^/]+/(?:charts/(?:[^/]+\.tgz/)?+[^/]+/)*")
+"""The folder of a chart, or of a subchart in it: as files, or packed."""
+_INERT = re.compile(r"crds/|.*\.(md|tgz)$|(.*/)?LICENSE[^/]*$", re.DOTALL)
 
 
 def may_vary(members: Mapping[str, bytes]) -> bool:
     """Whether a template calls what may give something else the next time; values count, since `tpl` runs them."""
-    return any(text_may_vary(content) for path, content in members.items() if not NOT_TEMPLATES.search(path))
+    return any(text_may_vary(content) for path, content in members.items() if may_run(path))
+
+
+def may_run(path: str) -> bool:
+    """Whether Helm may run the file as a template: whatever is below `templates/`, and through `tpl` most others.
+
+    Notes count, since they may fail, or define what other templates include.
+    """
+    chart = _CHART.match(path)
+    inside = path[chart.end() :] if chart else path
+    return inside.startswith("templates/") or _INERT.match(inside) is None
 
 
 def text_may_vary(text: bytes) -> bool:
@@ -64,7 +75,7 @@ def _rewritten(files: Mapping[str, bytes]) -> dict[str, bytes]:
             }
             rewritten[path] = pack(_rewritten(own)) if own else content
         else:
-            rewritten[path] = content if NOT_TEMPLATES.search(path) else text_on_another_day(content)
+            rewritten[path] = text_on_another_day(content) if may_run(path) else content
     return rewritten
 
 

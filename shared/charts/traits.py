@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from .generated import NOT_TEMPLATES, may_vary
+from .generated import may_run, may_vary
 
 
 class Traits(NamedTuple):
@@ -56,13 +56,13 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
     return any(
         _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _ASKS.search(content)
         for path, content in members.items()
-        if not NOT_TEMPLATES.search(path)
+        if may_run(path)
     )
 
 
 def uses_lookup(members: Mapping[str, bytes]) -> bool:
     """Whether a chart, or a subchart, may look up objects of the cluster; a mention counts."""
-    return any(_LOOKS_UP.search(content) for path, content in members.items() if not NOT_TEMPLATES.search(path))
+    return any(_LOOKS_UP.search(content) for path, content in members.items() if may_run(path))
 
 
 def has_remote_schema(members: Mapping[str, bytes]) -> bool:
