@@ -134,12 +134,29 @@ class Forbidden(OSError):
         )
 
 
+def origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host (an IPv6 address without brackets) and port that a request for this http(s) URL goes to.
+
+    Raises ValueError for any other URL, and for one that programs read differently. The parser is the one that
+    connections are made with: what another parser takes for the host may be no more than a part of the path.
+    """
+    if not url.isprintable() or " " in url or "\\" in url:
+        raise ValueError("the URL has characters that no URL has")
+    parts = urllib3.util.parse_url(url)
+    host = (parts.host or "").strip("[]")
+    if parts.scheme not in ("http", "https") or not host or parts.port == 0:
+        raise ValueError("no http(s) URL")
+    if "%" in host and ":" not in host:  # a proxy may decode it
+        raise ValueError("the URL has an escape in its host")
+    return parts.scheme, host, parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def check_host(host: str) -> None:
     """Raises `Forbidden` for an IP address, in any notation, that must not be reached; names pass.
 
     For hosts that a proxy connects to in our place; what we connect to is judged by the addresses of its name.
     """
-    literal = host.strip("[]").partition("%")[0]
+    literal = host.strip("[]").partition("%")[0].rstrip(".")
     try:
         address = str(ipaddress.ip_address(literal))
     except ValueError:

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
+from ..network import origin
 from .client import Client
 from .credentials import Credentials, is_token
 from .loading_rules import Kubeconfig, KubeconfigError, default_files, load, named, parse
@@ -138,12 +138,11 @@ def _url(section: Mapping[str, Any], field: str) -> str:
     """An http(s) URL, empty where there is none."""
     url = _text(section, field)
     try:
-        parts = urlsplit(url)
-        if not url or (url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and parts.port != 0):
-            return url
+        if url:
+            origin(url)
     except ValueError:
-        pass
-    raise KubeconfigError(f"kubeconfig {field} is no http(s) URL")
+        raise KubeconfigError(f"kubeconfig {field} is no http(s) URL") from None
+    return url
 
 
 def _data(section: Mapping[str, Any], field: str) -> bytes:
@@ -193,7 +192,7 @@ def _by_library(kubeconfig: Kubeconfig) -> Credentials:
         return Path(file).read_bytes() if file else b""
 
     return Credentials(
-        host=configuration.host,
+        host=configuration.host if "://" in configuration.host else f"http://{configuration.host}",
         authority=read(configuration.ssl_ca_cert),
         certificate=read(configuration.cert_file),
         key=read(configuration.key_file),

@@ -54,16 +54,16 @@ class Credentials:
         from .. import network
 
         options: dict[str, Any] = {"maxsize": size, "retries": False, "block": not trusted}
-        address = urlsplit(self.host)
-        if address.scheme == "https":
+        scheme, host, _ = network.origin(self.host)
+        if scheme == "https":
             options["ssl_context"] = self._tls()
             if self.server_name:
                 options["server_hostname"] = options["assert_hostname"] = self.server_name
         proxy = self.proxy
-        if not proxy and not proxy_bypass(address.hostname or ""):
-            proxy = getproxies().get(address.scheme, "")
+        if not proxy and not proxy_bypass(host):
+            proxy = getproxies().get(scheme, "")
         if not trusted:
-            network.check_host(address.hostname or "")
+            network.check_host(host)
         if not proxy:
             return network.set_up(urllib3.PoolManager(num_pools=2, **options), anywhere=trusted)
         user, _, _ = urlsplit(proxy).netloc.rpartition("@")

@@ -16,9 +16,11 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from shared.network import origin
+
 from .sources.access import Access
 from .sources.port import SourceError
-from .sources.web import Reply, Web, origin, resolved, shown
+from .sources.web import Reply, Web, resolved, shown
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"

@@ -11,13 +11,22 @@ import urllib3
 from shared import network
 from shared.kube import Unavailable, connect
 from shared.kube.connect import KubeconfigError
-from shared.network import ALLOWED, Forbidden, check_host
+from shared.network import ALLOWED, Forbidden, check_host, origin
 from shared.releases.sources import SourceError
 from shared.releases.sources.web import Web
 from tests.support.hostile import HostileServer, answering, kubeconfig, redirecting
 
 METADATA = (
-    *("169.254.169.254", "169.254.170.2", "169.254.0.1", "2852039166", "0xa9fea9fe", "169.254.43518"),
+    *(
+        "169.254.169.254",
+        "169.254.169.254.",
+        "169.254.170.2",
+        "169.254.0.1",
+        "169.254.169.254.",
+        "2852039166",
+        "0xa9fea9fe",
+        "169.254.43518",
+    ),
     *("::ffff:169.254.169.254", "[::ffff:a9fe:a9fe]", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"),
     *("fe80::1", "fe80::1%eth0", "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
 )
@@ -53,7 +62,7 @@ def test_an_operator_can_allow_networks(monkeypatch: pytest.MonkeyPatch) -> None
         check_host("169.254.169.254")
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "[fd00:ec2::254]"])
+@pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "%31%36%39.254.169.254", "[fd00:ec2::254]"])
 def test_a_kubeconfig_with_such_a_server_is_refused(host: str) -> None:
     with pytest.raises(KubeconfigError, match="metadata address"):
         connect.workload(kubeconfig(f"http://{host}/latest"))
@@ -106,3 +115,58 @@ def test_the_management_cluster_may_be_anywhere(monkeypatch: pytest.MonkeyPatch)
         manager = network.set_up(urllib3.PoolManager(), anywhere=True)
         assert manager.request("GET", server.url).status == 200
         manager.clear()
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://h.example", ("http", "h.example", 80)),
+        ("HTTPS://H.example:8443/a?b#c", ("https", "h.example", 8443)),
+        ("https://user:word@h.example/@x", ("https", "h.example", 443)),
+        ("https://[::1]:6443/", ("https", "::1", 6443)),
+        ("http://10.0.0.1/a%5Cb", ("http", "10.0.0.1", 80)),
+    ],
+)
+def test_the_origin_of_a_url_is_where_a_request_for_it_goes(url: str, found: tuple[str, str, int]) -> None:
+    assert origin(url) == found
+
+
+AMBIGUOUS = (
+    *("http://169.254.169.254\\@h.example/", "http://169.254.169.254\\.h.example/", "http://h.example/a\\b"),
+    *("http://h.example\t/", "http://h.exa\nmple/", "http://h.example /", "http://h.example/\u2028", "http://%e4.h/"),
+)
+
+
+@pytest.mark.parametrize(
+    "url", [*AMBIGUOUS, "", "h:1", "ftp://h/", "http://", "http://h:x/", "http://h:0/", "http://["]
+)
+def test_what_could_be_read_in_two_ways_has_no_origin(url: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - of whatever kind
+        origin(url)
+
+
+@pytest.mark.parametrize("field", ["server", "proxy-url"])
+@pytest.mark.parametrize("url", AMBIGUOUS)
+def test_a_kubeconfig_with_an_ambiguous_url_is_refused(url: str, field: str) -> None:
+    fields = {"proxy-url": url} if field == "proxy-url" else {}
+    with pytest.raises(KubeconfigError, match=f"kubeconfig {field} is no http"):
+        connect.workload(kubeconfig("http://h.example" if fields else url, **fields))
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254\\@{}", "{}\\@127.0.0.1:1"])
+def test_a_redirect_cannot_hide_its_host_from_the_judgement(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with HostileServer(answering(b"{}")) as proxy, Web() as web:
+        address = proxy.url.partition("://")[2]
+        with HostileServer(redirecting(f"http://{host.format(address)}/latest")) as server:
+            monkeypatch.setenv("http_proxy", proxy.url)
+            monkeypatch.setenv("no_proxy", "127.0.0.1")
+            with pytest.raises(SourceError, match=r"which is refused") as caught:
+                web.get(server.url, "Bearer t0ken")
+        assert not caught.value.transient
+        assert proxy.seen == []
+
+
+def test_a_source_with_an_ambiguous_url_is_refused_for_good() -> None:
+    with Web() as web, pytest.raises(SourceError, match=r"is no http\(s\) URL") as caught:
+        web.get("http://127.0.0.1:1\\@h.example/", "Bearer t0ken")
+    assert not caught.value.transient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, urlsplit
 
+from shared.network import origin
 from shared.releases.sources.web import shown
 
 from .. import versions
@@ -22,8 +23,13 @@ def split(url: str, *schemes: str) -> SplitResult:
         raise ComponentsError(f"URL {shown(url)[:200]}: only {' and '.join(schemes)} are supported{local}")
     if "@" in parts.netloc:
         raise ComponentsError(f"URL {shown(url)} has credentials in it; they belong into the Secret of configSecret")
-    if not parts.hostname and parts.scheme != "file":
-        raise ComponentsError(f"URL {shown(url)} names no host")
+    if parts.scheme != "file":
+        if not parts.hostname:
+            raise ComponentsError(f"URL {shown(url)} names no host")
+        try:
+            origin(url)
+        except ValueError:
+            raise ComponentsError("spec.fetchConfig.url is no URL") from None
     return parts
 
 

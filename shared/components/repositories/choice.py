@@ -7,8 +7,8 @@ from typing import Any
 
 from shared.api import provider as provider_api
 from shared.kube.resources import Object, dig, key_of
+from shared.network import origin
 from shared.releases.sources.access import Access
-from shared.releases.sources.web import origin
 from shared.settings import SETTINGS
 
 from .. import catalog

@@ -110,7 +110,9 @@ class S3Source:
         return _ambient_keys() if self.ambient else None
 
     def _endpoint(self) -> str:
-        from .web import origin, shown
+        from shared.network import origin
+
+        from .web import shown
 
         env = [SETTINGS.get(name, "") for name in _ENDPOINTS] if self.ambient else []
         endpoint = next(filter(None, (self.access.endpoint, *env)), f"https://s3.{self._region()}.amazonaws.com")

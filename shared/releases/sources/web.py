@@ -22,7 +22,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import urllib3
 
-from shared.network import Forbidden, TlsSocket, check_host, deadline, set_up
+from shared.network import Forbidden, TlsSocket, check_host, deadline, origin, set_up
 from shared.settings import SETTINGS
 
 from .port import CHUNK, SourceError
@@ -37,14 +37,6 @@ AGENT = "capi-functions"
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _REDIRECTS = {301, 302, 303, 307, 308}
 _LONGEST_WAIT = 3600.0  # seconds
-
-
-def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port: what credentials belong to. Raises ValueError for no http(s) URL."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("no http(s) URL")
-    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def shown(url: str) -> str:
@@ -223,7 +215,10 @@ class Web:
         return SourceError(f"{shown(url)} takes longer than {self._total:g} s in all", transient=True)
 
     def _pool(self, url: str) -> urllib3.PoolManager:
-        scheme, host, _ = origin(url)
+        try:
+            scheme, host, _ = origin(url)
+        except ValueError:
+            raise SourceError(f"{shown(url)} is no http(s) URL", transient=False) from None
         check_host(host)  # a proxy would go there in our place
         proxy = _proxy(scheme, host)
         if proxy not in self._pools:
