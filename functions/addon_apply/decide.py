@@ -91,6 +91,9 @@ def _decide(observed: Observed, now: datetime) -> Decision:
             return guards.not_shared(status, found)
         case MissingAssets():
             return guards.not_downloaded(status, cluster, found)
+        case charts.ChartError() as refusal:
+            status.true(missing.CONDITION)
+            return _not_rendered(status, f"{status.release}: {refusal}", BROKEN_RETRY)
         case Release():
             status.true(missing.CONDITION)
             return _bring_to(status, found)
@@ -103,14 +106,13 @@ def _bring_to(status: AddonStatus, case: Release) -> Decision:
     if problem := case.assets.problem:
         config, reason = "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed"
         return _broken(status, config, reason, problem, BROKEN_RETRY)
-    templated, failed = "HelmChartTemplated", "TemplateNewClusterStackFailed"
     if case.unreadable:
-        return _broken(status, templated, failed, f"{case}: {case.unreadable}", CLUSTER_RETRY)
+        return _not_rendered(status, f"{case}: {case.unreadable}", CLUSTER_RETRY)
     try:
         return stages.step(status, case, case.at) if case.at else whole.apply(status, case)
     except charts.ChartError as error:
         # Nothing is applied or pruned: the last good state stays.
-        return _broken(status, templated, failed, f"{case}: {error}", BROKEN_RETRY)
+        return _not_rendered(status, f"{case}: {error}", BROKEN_RETRY)
     except Busy:
         raise  # it says nothing of this cluster
     except ApiError as error:
@@ -118,6 +120,10 @@ def _bring_to(status: AddonStatus, case: Release) -> Decision:
     except UnknownKinds as error:
         decision = _broken(status, "HelmChartApplied", "FailedToApplyObjects", f"{case}: {error}", PARTIAL_RETRY)
         return replace(decision, effects=(*decision.effects, Refresh(case.reach)))
+
+
+def _not_rendered(status: AddonStatus, message: str, seconds: float) -> Decision:
+    return _broken(status, "HelmChartTemplated", "TemplateNewClusterStackFailed", message, seconds)
 
 
 def _broken(status: AddonStatus, condition: str, reason: str, message: str, seconds: float) -> Decision:

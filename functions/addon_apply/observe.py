@@ -13,7 +13,7 @@ from shared.addons.content import Facts, traits
 from shared.addons.generated import may_vary
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
-from shared.charts import LiveCluster
+from shared.charts import ChartError, LiveCluster
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, NotServed, Object, deleting, dig, key_of
 from shared.releases.missing import MissingAssets
@@ -30,7 +30,7 @@ from .case import Awaited, Release, Rollback, Settled
 from .standing import at_rest, awaits_readiness, is_anothers
 from .target import Position, Progress, Target
 
-Finding = PolicyError | Settled | Unreachable | Awaited | MissingAssets | NotShared | Rollback | Release
+Finding = PolicyError | ChartError | Settled | Unreachable | Awaited | MissingAssets | NotShared | Rollback | Release
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,10 @@ def _find(
         kept = history.read(clients, addon)
         goal = Target(kept.class_name, kept.version, hook="rollback", cluster_uid=cluster["metadata"]["uid"])
         return Rollback(addon=addon, policy=policy, reach=reached, known=known, goal=goal, kept=kept)
-    return _release(clients, addon, cluster, policy, name, reached)
+    try:
+        return _release(clients, addon, cluster, policy, name, reached)
+    except ChartError as error:  # nobody can tell what its charts need to be told
+        return error
 
 
 def _release(

@@ -13,6 +13,7 @@ from functions.addon_apply.observe import Observed, observe
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.charts import ChartError
 from shared.clients import Clients
 from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRun
@@ -127,7 +128,7 @@ def _forgetful(addon: Object) -> Object:
 def _release(observed: Observed) -> Release:
     """Raises `Failure` for what keeps the addons from being rendered or compared at all."""
     match observed.found:
-        case PolicyError() as error:
+        case PolicyError() | ChartError() as error:
             raise Failure(str(error))
         case Unreachable() as obstacle:
             raise Failure(obstacle.message)

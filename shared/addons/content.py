@@ -28,10 +28,13 @@ class Facts:
 
 
 def traits(assets: Assets) -> charts.Traits:
-    """Of all charts of the release together; of an archive that cannot be read, none: rendering will say why."""
+    """Of all charts of the release together; of an archive that cannot be read, none: rendering will say why.
+
+    Raises `ChartError` where looking through them exceeds a limit: they may need anything then.
+    """
     try:
         return charts.traits(assets.archive, assets.release.addon_chart)
-    except charts.ChartError:
+    except charts.ArchiveError:
         return charts.Traits(-1, asks=False, looks_up=False, remote_schema=False, varies=False)
 
 

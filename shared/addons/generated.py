@@ -84,7 +84,10 @@ class Rendered:
 
 
 def may_vary(assets: Assets) -> bool:
-    """Whether the release's templates call functions that may give something else the next time."""
+    """Whether the release's templates call functions that may give something else the next time.
+
+    Raises `ChartError` where looking through them exceeds a limit.
+    """
     return content.traits(assets).varies or (
         assets.values_template is not None and generated.text_may_vary(assets.values_template)
     )

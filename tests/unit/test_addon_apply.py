@@ -15,6 +15,7 @@ from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import LookAgain
 from functions.addon_apply.report import report
 from functions.addon_apply.target import Target
+from shared import charts
 from shared.api.conditions import get_condition, rfc3339
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
@@ -93,6 +94,13 @@ def test_the_addon_of_an_earlier_cluster_goes() -> None:
         (a_release(unreadable="not there"), None, "HelmChartTemplated", "TemplateNewClusterStackFailed", 10.0),
         (
             a_release(content=assets(addons=[{"kind": "no version"}])),
+            None,
+            "HelmChartTemplated",
+            "TemplateNewClusterStackFailed",
+            60.0,
+        ),
+        (
+            charts.RenderError("c.tgz: rendering took longer than 60 s, and was ended"),
             None,
             "HelmChartTemplated",
             "TemplateNewClusterStackFailed",

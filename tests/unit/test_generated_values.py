@@ -16,6 +16,7 @@ from shared.addons.generated import Field, Record, Rendered
 from shared.releases.metadata import Metadata
 from shared.releases.naming import ReleaseName, Version
 from shared.releases.release import Release
+from shared.sandbox import Limits
 from tests.support.releases import archive
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData:\n  password: {{ randAlphaNum 20 }}\n"
@@ -89,6 +90,18 @@ def test_a_release_that_generates_nothing_is_rendered_once() -> None:
     )
     result = generated.render(assets(a=text), renderer, Record())
     assert (len(calls), result.fields, result.record.values) == (1, (), {})
+
+
+def test_a_chart_is_not_without_needs_because_looking_through_it_takes_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(charts.sandboxed, "LIMITS", Limits(cpu=60, wall=300.0, memory=1))
+    with pytest.raises(charts.RenderError, match="needed more than 1 MiB of memory"):
+        content.traits(assets(large="#" * 2**24))
+
+
+def test_an_archive_that_cannot_be_read_has_no_needs() -> None:
+    assert not content.traits(replace(assets(), archive=b"no archive")).asks
 
 
 def test_generated_fields_are_named_and_stay() -> None:
