@@ -23,6 +23,8 @@ _LONG = 1.0
 """Seconds from which on a failed request has held somebody up; a refused connection costs nothing."""
 _FIRST, _LONGEST = 5.0, 60.0
 """Seconds that a server is left alone after it held somebody up: the first time, and at most."""
+_DOUBLINGS = 10
+"""More than lead to the longest pause: powers of failures without bound would overflow."""
 _RECOVERED = 60.0
 
 _places = BoundedSemaphore(PLACES)
@@ -74,7 +76,7 @@ class Probation:
             if now - started > _LONG and started >= self._failed:  # several at once are one failure
                 self._failures += 1
                 self._failed = now
-                self._until = now + min(_FIRST * 2.0 ** (self._failures - 1), _LONGEST)
+                self._until = now + min(_FIRST * 2.0 ** min(self._failures - 1, _DOUBLINGS), _LONGEST)
 
     def _note_success(self) -> None:
         if self._proven and not self._failures:

@@ -51,6 +51,16 @@ def test_a_server_that_holds_up_is_left_alone_ever_longer() -> None:
     assert world.ask(server) == "answered"
 
 
+def test_a_server_may_hold_up_for_days() -> None:
+    world = World()
+    server = world.server()
+    for _ in range(2000):
+        assert world.ask(server, takes=3, fails=True) == "failed"
+        assert world.ask(server).startswith("left alone for")
+        world.now += 60
+    assert world.ask(server) == "answered"
+
+
 def test_a_refused_connection_holds_nobody_up() -> None:
     world = World()
     server = world.server()
