@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,7 +23,7 @@ log = logging.getLogger("capi-functions.events")
 
 _LARGEST = 8 << 20
 _SECONDS = 30.0
-"""For the body of a request to arrive, however slowly its parts come."""
+"""For the head of a request to arrive, and then for its body, however slowly their parts come."""
 _CONNECTIONS = 512
 """At a time: each has a thread."""
 
@@ -99,6 +100,23 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     timeout = 120.0
     server: _Server
+
+    def handle_one_request(self) -> None:
+        """The connection may rest until a request begins, but not in the midst of one."""
+        try:
+            self.rfile.peek(1)  # type: ignore[attr-defined] # it is buffered
+        except TimeoutError:
+            self.close_connection = True
+            return
+        with ExitStack() as self._head:
+            self._head.enter_context(deadline(time.monotonic() + _SECONDS))
+            super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        try:
+            return super().parse_request()
+        finally:
+            self._head.close()  # what follows has a deadline of its own
 
     def do_GET(self) -> None:
         self._answer(200, "ok")

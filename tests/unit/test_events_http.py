@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -171,6 +172,41 @@ def test_an_ingress_waits_only_so_long_for_a_body(monkeypatch: pytest.MonkeyPatc
         assert taken == []
     finally:
         ingress.stop()
+
+
+@pytest.mark.parametrize("begin", [b"P", b"POST / HTTP/1.1\r\nX: "])
+def test_an_ingress_waits_only_so_long_for_the_head_of_a_request(monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
+    monkeypatch.setattr("events.ingress._SECONDS", 0.3)
+    with (
+        listening(lambda _event: None) as ingress,
+        socket.create_connection(("127.0.0.1", ingress.port), timeout=30) as sender,
+    ):
+        sender.sendall(begin)
+        sender.settimeout(0.02)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                sender.sendall(b"x")
+                assert sender.recv(100) == b""
+                break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        else:
+            pytest.fail("the connection is still held")
+
+
+def test_a_connection_to_an_ingress_may_rest_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.ingress._SECONDS", 0.3)
+    headers, body = EVENT.to_http()
+    taken: list[Event] = []
+    with listening(taken.append) as ingress, urllib3.PoolManager(retries=False) as http:
+        assert http.request("POST", ingress.url, headers=headers, body=body).status == 202
+        time.sleep(0.5)
+        assert http.request("POST", ingress.url, headers=headers, body=body).status == 202
+        assert http.connection_from_url(ingress.url).num_connections == 1
+    assert taken == [EVENT] * 2
 
 
 def test_an_ingress_takes_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
