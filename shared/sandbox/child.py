@@ -13,7 +13,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-from .limits import MIB, OUT_OF_MEMORY, Limits
+from .limits import MIB, OUT_OF_MEMORY, SLACK, Limits
 
 _LENGTH = struct.Struct("!Q")
 
@@ -24,6 +24,11 @@ class _Memory:
     def __init__(self) -> None:
         self.base = _data()
         self._modules: set[str] = set()
+
+    @property
+    def grown(self) -> int:
+        """Bytes that work has left behind."""
+        return _data() - self.base
 
     def load(self, module: str) -> Any:
         if module in self._modules:
@@ -57,7 +62,7 @@ def _answer(memory: _Memory, function: str, arguments: tuple[Any, ...], limits: 
     module, _, name = function.partition(":")
     work = getattr(memory.load(module), name)
     if memory.base:
-        _limit(resource.RLIMIT_DATA, memory.base + limits.memory * MIB)
+        _limit(resource.RLIMIT_DATA, memory.base + (limits.memory + SLACK) * MIB)
     _limit(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu)
     answer: dict[str, Any]
     try:
@@ -66,6 +71,7 @@ def _answer(memory: _Memory, function: str, arguments: tuple[Any, ...], limits: 
         raise
     except Exception as error:
         answer = {"error": [type(error).__name__, str(error)]}
+    answer["grown"] = memory.grown
     return json.dumps(answer, separators=(",", ":")).encode()
 
 

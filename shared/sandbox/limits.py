@@ -11,11 +11,21 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """`cpu` and `wall` in seconds, `memory` in MiB beyond what the process has when the work begins."""
+    """`cpu` and `wall` in seconds.
+
+    `memory` is what the work may have in any case, in MiB beyond what its libraries take. It gets up to `SLACK` more
+    in a worker in which earlier work has left nothing behind.
+    """
 
     cpu: int
     wall: float
     memory: int
+
+
+SLACK = 64
+"""MiB by which earlier work may have made a worker larger. One that is larger still, as the heap of a library can be
+that never shrinks, takes no more work: what is left to it would depend on what came before.
+"""
 
 
 class LimitExceeded(Exception):

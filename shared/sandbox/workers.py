@@ -18,9 +18,9 @@ from threading import Lock
 from typing import Any
 
 from .gate import GATE
-from .limits import LimitExceeded, Limits, explain
+from .limits import MIB, SLACK, LimitExceeded, Limits, explain
 
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 32 * MIB
 """Of one answer."""
 
 _LENGTH = struct.Struct("!Q")
@@ -60,6 +60,8 @@ class _Worker:
                 start_new_session=True,  # Ctrl-C in a terminal is for us
             )
         self._socket = ours
+        self.fit = True
+        """Whether it can take more work: what earlier work has left behind takes nothing away from it."""
 
     @property
     def alive(self) -> bool:
@@ -73,8 +75,9 @@ class _Worker:
             [length] = _LENGTH.unpack(self._receive(_LENGTH.size, deadline))
             if length > MOST_BYTES:
                 self.end()
-                raise LimitExceeded(f"gave more than {MOST_BYTES // 2**20} MiB")
+                raise LimitExceeded(f"gave more than {MOST_BYTES // MIB} MiB")
             answer: dict[str, Any] = json.loads(self._receive(length, deadline))
+            self.fit = answer["grown"] <= SLACK * MIB
             return answer
         except TimeoutError:
             self.end()
@@ -140,7 +143,7 @@ class _Pool:
 
     def _give_back(self, worker: _Worker) -> None:
         with self._lock:
-            if not self._free:
+            if worker.fit and not self._free:
                 self._free.append(worker)
                 return
         worker.end()

@@ -45,5 +45,14 @@ def grow() -> None:
         kept.append(bytearray(2**20))
 
 
+_LEFT: list[bytearray] = []
+
+
+def leave(mib: int) -> int:
+    """Leaves so much behind."""
+    _LEFT.append(bytearray(mib * 2**20))
+    return os.getpid()
+
+
 def crash() -> None:
     os.abort()

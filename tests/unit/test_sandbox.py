@@ -64,6 +64,19 @@ def test_limits_are_of_one_call_and_not_of_all_together() -> None:
     assert len(pids) == 1
 
 
+def test_what_earlier_work_leaves_behind_takes_nothing_from_what_comes_after() -> None:
+    limits = Limits(cpu=60, wall=300.0, memory=128)
+    assert len({sandbox.call(f"{HERE}:leave", 100, limits=limits) for _ in range(4)}) == 4
+    assert len({sandbox.call(f"{HERE}:leave", 20, limits=limits) for _ in range(10)}) < 10
+
+
+def test_large_charts_render_whatever_was_rendered_before() -> None:
+    for size in (12, 16, 20, 12, 16, 20):
+        large = chart("c", {"t.yaml": f'a: {{{{ repeat {size * 2**20} "x" }}}}'})
+        assert len(charts.render(large, {}, name="c.tgz")[0].text) > size * 2**20
+        assert cel.evaluate("size([1, 2]) == 2", {})
+
+
 def test_workers_see_no_environment_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
     with pytest.raises(LimitExceeded):  # so that the next worker starts now
