@@ -13,21 +13,30 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.resources import CLUSTER
 from shared.effects import ensure_finalizer
 from shared.kube import deleting, dig
-from shared.runtime import Decision
+from shared.runtime import Decision, Notice
 
 from .deletion import DELETION_RETRY, delete, wait_for_core
 from .observe import Observed
 from .plan import FINALIZER, Plan, status_of
 from .references import CONTROL_PLANE, INFRASTRUCTURE, allowed, initialized, mirror, reconcile
 
+CORE_RETRY = 30.0
+"""Seconds until it is looked again whether core has seen a change: core's writes are no events here."""
+CORE_GONE = (
+    "Cluster API core managed this Cluster, and has not seen a change for ten minutes: it is managed without core from "
+    "now on. Is core to manage it, start core"
+)
+
 
 def decide(observed: Observed, now: datetime) -> Decision:
     cluster = observed.cluster
     if cluster is None:
         return Decision(message="the Cluster is gone")
-    if observed.core != "none":
+    if observed.core in ("live", "late"):
         return _beside_core(observed, Plan(cluster, now))
     plan = Plan(cluster, now)
+    if observed.core == "gone":
+        plan.notices.append(Notice("ClusterAPIGone", CORE_GONE, "Warning"))
     if _paused(plan):
         return Decision(status={"conditions": plan.conditions}, message="paused")
     if not deleting(cluster):
@@ -58,7 +67,8 @@ def _beside_core(observed: Observed, plan: Plan) -> Decision:
     The end of a Cluster comes once core lets it go: what would be deleted before is what its hooks still need.
     """
     if not deleting(plan.cluster):
-        return Decision(message="Cluster API core manages this Cluster")
+        retry = CORE_RETRY if observed.core == "late" else None
+        return Decision(requeue=retry, message="Cluster API core manages this Cluster")
     if not cluster_api.ok_to_delete(plan.cluster):
         if observed.core == "live":
             return Decision(requeue=DELETION_RETRY, message="Cluster API core manages this deletion")

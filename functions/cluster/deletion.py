@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from shared.api import cluster as cluster_api
 from shared.api.conditions import rfc3339
 from shared.api.resources import CLUSTER, MACHINE, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by
 
+from .core import late_until
 from .observe import DESCENDANTS, Observed
 from .plan import FINALIZER, Plan
 from .references import adopt
@@ -61,8 +61,7 @@ def delete(plan: Plan, observed: Observed) -> None:
 
 def wait_for_core(plan: Plan) -> str:
     """Cluster API core managed this Cluster, and has not seen its deletion yet. Returns what is waited for."""
-    deleted = cluster_api.deleted_at(plan.cluster) or plan.now
-    until = rfc3339(deleted + cluster_api.CORE_SEES_DELETION_WITHIN)
+    until = rfc3339(late_until(plan.cluster) or plan.now)
     message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to take up its deletion"
     plan.condition("Deleting", "True", "WaitingForClusterAPI", message)
     return message

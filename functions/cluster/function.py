@@ -13,6 +13,7 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.runtime import Decision, Function
 
+from .core import core
 from .decide import decide
 from .observe import Observed, observe
 from .plan import FINALIZER
@@ -23,7 +24,7 @@ def settled(cluster: Object, event: Event) -> bool:
     """True where what the event carries leads to no change: the decision is tried on it, without reading more."""
     if event.object is None or event.change == "delete" or deleting(cluster):
         return False
-    if cluster_api.core(cluster, datetime.now(UTC)) == "live":
+    if core(cluster, datetime.now(UTC)) == "live":
         return True
     if event.kind == CLUSTER.kind:
         return _at_rest(cluster)

@@ -7,12 +7,12 @@ comes in was written by other programs; only failure domains are strict, since a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
 from shared.kube.resources import Object, dig
 
-from .conditions import get_condition, is_true
+from .conditions import is_true
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
@@ -26,9 +26,6 @@ KUBECONFIG_AVAILABLE = "KubeconfigAvailable"
 
 TOPOLOGY_RECONCILED = "TopologyReconciled"
 """The condition that only Cluster API's topology controller writes."""
-_CORE_CONDITIONS = ("Available", "WorkersAvailable", TOPOLOGY_RECONCILED)
-"""Conditions that only Cluster API core writes, at each look at a Cluster and for its generation then."""
-CORE_SEES_DELETION_WITHIN = timedelta(minutes=10)
 
 _Object = Mapping[str, Any]
 
@@ -66,29 +63,13 @@ def ok_to_delete(cluster: _Object) -> bool:
     return isinstance(annotations, Mapping) and OK_TO_DELETE_ANNOTATION in annotations
 
 
-def core(cluster: _Object, now: datetime) -> Literal["none", "live", "late"]:
-    """Whether a live Cluster API core looks after this Cluster, by what core alone writes into its status.
-
-    `live`: it has seen the Cluster as it is, which is a new generation each time it changes or is deleted. `late`: it
-    looked after the Cluster, but has not seen its deletion; after `CORE_SEES_DELETION_WITHIN` it counts as gone.
-    """
-    conditions = (get_condition(dig(cluster, "status.conditions"), type_) for type_ in _CORE_CONDITIONS)
-    seen = [found["observedGeneration"] for found in conditions if found and found.get("observedGeneration")]
-    if not seen:
-        return "none"
-    if max(seen) >= dig(cluster, "metadata.generation", 0):
-        return "live"
-    deleted = deleted_at(cluster)
-    return "late" if deleted is not None and now - deleted < CORE_SEES_DELETION_WITHIN else "none"
-
-
 def deleted_at(obj: _Object) -> datetime | None:
     """When its deletion was asked for, by the API server's clock."""
-    return _time(obj, "metadata.deletionTimestamp")
+    return time(obj, "metadata.deletionTimestamp")
 
 
 def created_at(obj: _Object) -> datetime | None:
-    return _time(obj, "metadata.creationTimestamp")
+    return time(obj, "metadata.creationTimestamp")
 
 
 def infrastructure_provisioned(cluster: _Object) -> bool:
@@ -167,20 +148,21 @@ def _failure_domain(name: Any, domain: Any) -> Object:
     return found | ({"attributes": dict(attributes)} if attributes else {})
 
 
+def time(obj: _Object, path: str) -> datetime | None:
+    """A time as the API server writes it; one that names no time zone reads as unset."""
+    try:
+        found = datetime.fromisoformat(_text(obj, path) or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
 def _text(obj: _Object, path: str) -> str | None:
     value = dig(obj, path)
     return value if isinstance(value, str) and value else None
-
-
-def _time(obj: _Object, path: str) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(_text(obj, path) or "")
-    except ValueError:
-        return None
-    return time if time.tzinfo else None
 
 
 def _flag(obj: _Object, path: str) -> bool:

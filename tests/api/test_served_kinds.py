@@ -367,6 +367,39 @@ def test_addons_stay_until_core_lets_the_cluster_go(client: Client, clients: Cli
     assert dig(client.get(CLUSTER_ADDON, addon), "metadata.deletionTimestamp")
 
 
+def test_a_changed_spec_is_left_to_core_that_was_there_a_moment_ago(client: Client, clients: Clients) -> None:
+    with defined(client, INFRA):
+        client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
+        live = cluster(client, **to(INFRA))
+        status(client, seen_by_core(live))
+        edit = {"spec": {"clusterNetwork": {"serviceDomain": "other"}}}
+        changed = client.patch(CLUSTER, KEY, edit, manager="kubectl-edit")
+        assert changed["metadata"]["generation"] == 2
+        answers = [send(clients, "cluster", changed) for _ in range(2)]
+        assert {(answer.status, answer.retry_after) for answer in answers} == {(202, 30.0)}
+        assert client.get(CLUSTER, KEY)["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
+        assert not dig(client.get(INFRA, KEY), "metadata.ownerReferences")
+        assert not events(client, "ClusterAPIGone")
+        objects.remove(client, CLUSTER, KEY)
+
+
+def test_taking_over_from_a_core_that_is_gone_is_one_event(client: Client, clients: Clients) -> None:
+    """Nothing but what functions wrote themselves tells of the last ten minutes."""
+    with defined(client, INFRA):
+        client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
+        live = cluster(client, **to(INFRA))
+        status(client, seen_by_core(live))
+        for domain in ("one", "two"):
+            changed = client.patch(CLUSTER, KEY, {"spec": {"clusterNetwork": {"serviceDomain": domain}}})
+            send(clients, "cluster", changed)
+            send(clients, "cluster", changed)
+            told = objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
+            assert told["observedGeneration"] == changed["metadata"]["generation"]
+        [event] = events(client, "ClusterAPIGone")
+        assert event["count"] == 1
+        objects.remove(client, CLUSTER, KEY)
+
+
 def test_owner_references_are_not_fought_over(client: Client, clients: Clients) -> None:
     """Core sets `blockOwnerDeletion` and a version of its own."""
     with defined(client, INFRA):

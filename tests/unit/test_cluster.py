@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
+from functions.cluster.core import core
 from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
 from functions.cluster.plan import FINALIZER, phase
-from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition
 from shared.api.resources import (
     CLUSTER,
@@ -553,19 +553,56 @@ def of_core(generation: int, **metadata: Any) -> Object:
     return cluster({**NO_TOPOLOGY, **TOPOLOGY}, {"conditions": [entry]}, generation=2, **metadata)
 
 
+def taken_over(generation: int, **metadata: Any) -> Object:
+    """As of core for generation 1, and with what `cluster` and core both write for `generation`."""
+    obj = of_core(1, **metadata)
+    entry = {"type": "InfrastructureReady", "status": "True", "observedGeneration": generation}
+    obj["status"]["conditions"].append(entry)
+    return obj
+
+
+def written(manager: str, minute: int, *fields: str) -> Object:
+    return {"manager": manager, "time": f"2026-01-01T00:{minute:02}:00Z", "fieldsV1": {name: {} for name in fields}}
+
+
 @pytest.mark.parametrize(
     ("obj", "minutes", "state"),
     [
         (cluster(), 0, "none"),
         (of_core(2), 0, "live"),
-        (of_core(1), 0, "none"),
+        (of_core(1, managedFields=[written("core", 0, "f:status")]), 9, "late"),
+        (of_core(1, managedFields=[written("core", 0, "f:status")]), 10, "gone"),
+        (of_core(1, managedFields=[written("core", 0, "f:status"), written("kubectl", 5, "f:spec")]), 14, "late"),
+        (of_core(1, managedFields=[written("core", 0, "f:status"), written("kubectl", 5, "f:spec")]), 15, "gone"),
+        (of_core(1, managedFields=[written("kubectl", 5, "f:metadata", "f:spec")]), 0, "late"),  # our clock is slow
+        (of_core(1, managedFields=[written("kubectl", 0, "f:metadata")]), 1, "gone"),
+        (of_core(1, managedFields=[written("capi-functions", 0, "f:spec")]), 1, "gone"),
+        (of_core(1, managedFields=[{"manager": "core", "time": "soon"}, {}]), 1, "gone"),
+        (taken_over(1, managedFields=[written("kubectl", 0, "f:spec")]), 0, "late"),
+        (taken_over(2, managedFields=[written("kubectl", 0, "f:spec")]), 0, "none"),
+        (taken_over(2, **DELETED), 0, "none"),
         (of_core(2, **DELETED), 60, "live"),
         (of_core(1, **DELETED), 9, "late"),
-        (of_core(1, **DELETED), 10, "none"),
+        (of_core(1, **DELETED), 10, "gone"),
     ],
 )
 def test_whether_core_looks_after_a_cluster(obj: Object, minutes: int, state: str) -> None:
-    assert cluster_api.core(obj, NOW + timedelta(minutes=minutes)) == state
+    assert core(obj, NOW + timedelta(minutes=minutes)) == state
+
+
+def test_a_change_that_core_has_not_seen_yet_is_left_to_it() -> None:
+    decision = decide(Observed(of_core(1), infra(), core="late"), NOW)
+    assert (decision.effects, decision.status, decision.notices, decision.requeue) == ((), None, (), 30.0)
+
+
+def test_taking_over_from_core_is_told_once() -> None:
+    obj = of_core(1)
+    first = decide(Observed(obj, infra(), core="gone"), NOW)
+    assert first.effects
+    assert [notice.reason for notice in first.notices].count("ClusterAPIGone") == 1
+    obj["status"] |= {name: value for name, value in (first.status or {}).items() if value is not None}
+    obj["metadata"] |= {"generation": 3, "managedFields": [written("kubectl", 0, "f:spec")]}
+    assert core(obj, NOW) == "none", "later changes do not wait for core again"
 
 
 def test_what_core_manages_is_left_to_it() -> None:
