@@ -33,6 +33,9 @@ O = TypeVar("O")  # noqa: E741 - what a function observes
 
 _RACES = 4
 _STEPS = 100
+_SECONDS = 20.0
+"""After which a delivery begins no other round: the last one's requests to a workload cluster may take 90 s more, and a
+forwarder waits for 120 s."""
 
 
 @dataclass(frozen=True)
@@ -90,18 +93,20 @@ class Function(Generic[O]):
         if subject is None or subject.resource is None:
             return done("no concern of this function")
         races = steps = 0
-        while races < _RACES:
+        end = time.monotonic() + _SECONDS
+        while True:
             try:
                 answer = self._reconcile(clients, subject.resource, subject.key, event)
                 steps += 1
                 if answer is not None:
                     return answer
-                if steps >= _STEPS:
+                if steps >= _STEPS or time.monotonic() >= end:
                     return done("many steps done, more to come", again=0.0)
             except Conflict as error:
-                conflict = error
-                time.sleep(random.uniform(0.01, 0.05) * 2**races)  # noqa: S311 - jitter
                 races += 1
+                if races >= _RACES or time.monotonic() >= end:
+                    return Answer(503, str(error), retry_after=1.0)
+                time.sleep(random.uniform(0.005, 0.025) * 2**races)  # noqa: S311 - jitter
             except (Unavailable, StorageUnavailable) as error:
                 return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
             except NotFound as error:
@@ -109,7 +114,6 @@ class Function(Generic[O]):
                 return Answer(503, str(error), retry_after=1.0)
             except ApiError as error:
                 return Answer(503, str(error), retry_after=10.0)
-        return Answer(503, str(conflict), retry_after=1.0)
 
     def _reconcile(self, clients: Clients, resource: Resource, key: Key, event: Event) -> Answer | None:
         """One round of the four steps; None where another follows at once."""

@@ -32,7 +32,7 @@ MOST_BYTES = 8 << 20
 _TOO_LARGE = f"the body is larger than {MOST_BYTES >> 20} MiB\n"
 
 _WEDGED = 1200.0
-"""Seconds after which a delivery does not end any more: all that one does has deadlines, and they add up to less."""
+"""Seconds after which a delivery does not end any more: rounds, their requests and what they render have deadlines."""
 
 _running: dict[int, float] = {}
 """When the deliveries that are under way began, by thread."""

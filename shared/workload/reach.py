@@ -13,7 +13,7 @@ from ..kube import ApiError, Key, Resource, Unauthorized, dig
 from ..kube.connect import KubeconfigError
 
 _SECONDS = 90.0
-"""For all requests of one delivery: less than the forwarder, or a broker, waits for its answer."""
+"""For all requests of one round: with the time in which a delivery begins rounds less than a forwarder waits."""
 
 
 @dataclass(frozen=True)

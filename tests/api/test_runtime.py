@@ -66,6 +66,40 @@ def test_a_failed_effect_is_not_reported_as_done(
     assert told == ([str(error)] if recorded else [])
 
 
+@pytest.mark.parametrize(("seconds", "rounds"), [(1000.0, 100), (0.0, 1)])
+def test_a_delivery_that_took_long_begins_no_other_round(
+    clients: Clients, primary: Object, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int
+) -> None:
+    monkeypatch.setattr("shared.runtime.function._SECONDS", seconds)
+    begun: list[datetime] = []
+
+    def decide(_observed: None, now: datetime) -> Decision:
+        begun.append(now)
+        return Decision(proceed=True)
+
+    goes_on = Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
+    answer = goes_on.handle(clients, change_event(primary, "update", source="/test"))
+    assert (answer.status, answer.retry_after) == (202, 0.0)
+    assert len(begun) == rounds
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(1000.0, 4), (0.0, 1)])
+def test_a_delivery_that_took_long_enters_no_other_race(
+    clients: Clients, primary: Object, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int
+) -> None:
+    monkeypatch.setattr("shared.runtime.function._SECONDS", seconds)
+    begun: list[datetime] = []
+
+    def decide(_observed: None, now: datetime) -> Decision:
+        begun.append(now)
+        return Decision((Fails(Conflict("moved on", status=409)),))
+
+    loses = Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
+    answer = loses.handle(clients, change_event(primary, "update", source="/test"))
+    assert (answer.status, answer.retry_after, answer.message) == (503, 1.0, "moved on")
+    assert len(begun) == rounds
+
+
 def test_an_unchanged_status_is_not_written(clients: Clients, management: Client, primary: Object) -> None:
     event = change_event(primary, "update", source="/test")
     key = Key(primary["metadata"]["namespace"], "p")
