@@ -23,6 +23,7 @@ HISTORY = 20
 
 CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
+NOT_CREATED_MESSAGE = "Cluster cannot be created"
 
 # Seconds until the next look.
 STARTING_RETRY = 0.5
@@ -125,13 +126,13 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
 
 def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decision:
     reason = observed.instance.error or "the runtime gave no reason"
-    message = f"Cluster cannot be created: {reason}"
+    message = f"{NOT_CREATED_MESSAGE}: {reason}"
     status: Object = {"ready": False, "phase": "Failed", "failureMessage": message}
     notices: tuple[Notice, ...] = ()
-    if dig(observed.kind_cluster, "status.failureMessage") != message:
-        status["conditions"] = _history(
-            observed.kind_cluster or {}, NOT_CREATED, "Cluster cannot be created", reason, now
-        )
+    # Not by what the status says of now, which is something else while it is tried again.
+    last = dig(observed.kind_cluster, "status.conditions", [])[-1:]
+    if [(entry.get("message"), entry.get("reason")) for entry in last] != [(NOT_CREATED_MESSAGE, reason)]:
+        status["conditions"] = _history(observed.kind_cluster or {}, NOT_CREATED, NOT_CREATED_MESSAGE, reason, now)
         notices = (Notice(NOT_CREATED, message, "Warning"),)
     return Decision(tuple(effects), status, notices, requeue=FAILED_RETRY, message=message)
 
@@ -146,7 +147,7 @@ def _delete(observed: Observed, kind_cluster: Object) -> Decision:
     secrets = (observed.authority, observed.config)
     effects += [Delete(SECRET, secret) for secret in secrets if secret and owned_by(secret, kind_cluster)]
     effects.append(RemoveFinalizer(KIND_CLUSTER, kind_cluster, FINALIZER))
-    return Decision(tuple(effects), {"phase": "Deleting"}, message="deleted")
+    return Decision(tuple(effects), {"phase": "Deleting", "failureMessage": None}, message="deleted")
 
 
 def _secret(kind_cluster: Object, name: str, data: dict[str, bytes]) -> Object:
@@ -163,7 +164,7 @@ def _secret(kind_cluster: Object, name: str, data: dict[str, bytes]) -> Object:
 
 
 def _pending(phase: str) -> Object:
-    return {"ready": False, "phase": phase}
+    return {"ready": False, "phase": phase, "failureMessage": None}
 
 
 def _history(kind_cluster: Object, type_: str, message: str, reason: str, now: datetime) -> list[Object]:

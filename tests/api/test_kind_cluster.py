@@ -215,6 +215,11 @@ def test_unknown_runtime_is_a_state_not_an_error(world: World, monkeypatch: pyte
     assert (answer.status, answer.retry_after) == (202, 10.0)
     assert "KIND_RUNTIME=bogus" in world.kind()["status"]["failureMessage"]
     assert world.kind()["status"]["ready"] is False
+    monkeypatch.delenv("KIND_RUNTIME")
+    world.call("kind_cluster", change_event(world.kind(), "update", source="/test"))
+    status = world.kind()["status"]
+    assert (status["phase"], status.get("failureMessage")) == ("Provisioning", None)
+    monkeypatch.setenv("KIND_RUNTIME", "bogus")
     world.client.delete(KIND_CLUSTER, world.key)
     world.call("kind_cluster", change_event(world.kind(), "update", source="/test"))
     # Nobody knows what would be left behind: the finalizer stays until the runtime can be asked.
