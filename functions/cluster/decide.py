@@ -15,10 +15,11 @@ from shared.effects import ensure_finalizer
 from shared.kube import deleting, dig
 from shared.runtime import Decision, Notice
 
+from .conditions import initialized, mirror
 from .deletion import DELETION_RETRY, delete, wait_for_core
 from .observe import Observed
 from .plan import FINALIZER, Plan, status_of
-from .references import CONTROL_PLANE, INFRASTRUCTURE, allowed, initialized, mirror, reconcile
+from .references import CONTROL_PLANE, INFRASTRUCTURE, allowed, reconcile
 
 CORE_RETRY = 30.0
 """Seconds until it is looked again whether core has seen a change: core's writes are no events here."""
