@@ -124,7 +124,7 @@ def _written(output: Path, name: str) -> Iterator[Manifest]:
         if left < 0:
             raise RenderError(f"{name}: renders to more than {MOST_BYTES} bytes")
         source = path.relative_to(output).as_posix()
-        text = path.read_text().removeprefix(f"---\n# Source: {source}\n")
+        text = path.read_text("utf-8", errors="replace").removeprefix(f"---\n# Source: {source}\n")
         if text.strip():
             yield Manifest(source, text)
 

@@ -6,9 +6,17 @@ about where this runs.
 
 from __future__ import annotations
 
+from ..api.conditions import shortened
+
 
 class ChartError(Exception):
-    """A release's chart, values template or rendered text is unusable; the message names the file."""
+    """A release's chart, values template or rendered text is unusable; the message names the file.
+
+    A message that a template makes itself can be of any length.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class ArchiveError(ChartError):

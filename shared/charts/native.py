@@ -41,6 +41,8 @@ def render(
             crds = loaded.crds
     except HelmError as error:
         raise RenderError(f"{name}: {' '.join(str(error).removeprefix('Error: ').split())}") from error
+    except UnicodeDecodeError as error:
+        raise RenderError(f"{name}: what it fails with is not UTF-8") from error
     texts = [(crd["filename"], crd["data"]) for crd in crds]
     texts += [(path, text) for path, text in sorted(rendered.items()) if path.rpartition("/")[2] != "NOTES.txt"]
     return [(path, text) for path, text in texts if text.strip()]
@@ -53,6 +55,8 @@ def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, An
             text = loaded.render(dict(context))[OUTPUT]
     except HelmError as error:
         raise ValuesError(explained(str(error), name)) from error
+    except UnicodeDecodeError as error:
+        raise ValuesError(f"{name}: what it fails with is not UTF-8") from error
     return read(text, name)
 
 

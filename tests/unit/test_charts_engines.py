@@ -155,6 +155,15 @@ def test_a_schema_elsewhere_is_ignored(helm: Path) -> None:
     assert manifest.text.strip() == "x: 1"
 
 
+@pytest.mark.parametrize("asks", ["", "{{ .Capabilities.KubeVersion }}"])
+@pytest.mark.parametrize("action", ['fail (b64dec "/w==")', 'fail (repeat 20000000 "x")', 'fail (repeat 40000000 "x")'])
+def test_templates_may_fail_with_any_text(asks: str, action: str, helm: Path) -> None:
+    chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/t.yaml": f"{asks}{{{{ {action} }}}}"})
+    with pytest.raises(RenderError, match=r"^c\.tgz: .*(UTF-8|\ufffd|xxx|memory)") as refused:
+        charts.render(chart, {}, name="c.tgz", helm=lambda: helm)
+    assert len(str(refused.value)) < 40_000
+
+
 def test_a_schema_holds() -> None:
     schema = '{"properties": {"x": {"type": "string"}}}'
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema})
