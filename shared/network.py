@@ -12,10 +12,12 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -190,13 +192,44 @@ def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network,
 # -- connections -----------------------------------------------------------------------------------------------
 
 
-def set_up(manager: urllib3.PoolManager, *, anywhere: bool = False) -> urllib3.PoolManager:
-    """Has the manager make connections as described above; with `anywhere` to every address.
+def manager(proxy: str = "", *, anywhere: bool = False, **options: Any) -> urllib3.PoolManager:
+    """Makes connections as described above, through the proxy if there is one; with `anywhere` to every address.
 
-    Its TLS contexts need `TlsSocket` as their `sslsocket_class`.
+    TLS contexts among the options need `TlsSocket` as their `sslsocket_class`. Raises ValueError for no http(s) proxy.
     """
-    manager.pool_classes_by_scheme = _ANYWHERE if anywhere else _CHECKED
-    return manager
+    if proxy:
+        user, _, _ = urlsplit(proxy).netloc.rpartition("@")
+        options["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
+        if origin(proxy)[0] == "https" and "proxy_ssl_context" not in options:
+            options["proxy_ssl_context"] = context = ssl.create_default_context()
+            context.sslsocket_class = TlsSocket
+    made = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
+    made.pool_classes_by_scheme = _ANYWHERE if anywhere else _CHECKED
+    return made
+
+
+def proxy_for(scheme: str, host: str, settings: Mapping[str, str], *, fallback: str = "") -> str:
+    """The proxy that `<scheme>_proxy`, or else `<fallback>_proxy`, names, unless `no_proxy` excepts the host.
+
+    Empty for none. Raises `OSError` for one that is no http(s) URL; the scheme may be missing.
+    """
+    excepted = {"no": _proxy_setting("no", settings)}
+    if urllib.request.proxy_bypass_environment(host, excepted):  # type: ignore[attr-defined] # not in the stubs
+        return ""
+    for name in filter(None, (scheme, fallback)):
+        if proxy := _proxy_setting(name, settings):
+            url = proxy if "://" in proxy else f"http://{proxy}"
+            with suppress(ValueError):
+                origin(url)
+                return url
+            raise OSError(errno.EINVAL, f"the setting {name}_proxy is no http(s) URL")
+    return ""
+
+
+def _proxy_setting(name: str, settings: Mapping[str, str]) -> str:
+    """As the standard library has it: the lower case counts, also if it is empty."""
+    lower = settings.get(f"{name}_proxy")
+    return settings.get(f"{name.upper()}_PROXY", "") if lower is None else lower
 
 
 def _connect(connection: HTTPConnection, *, anywhere: bool) -> socket.socket:

@@ -5,14 +5,13 @@ Keys are handed to TLS through memory: nothing secret is written to a disk on th
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from .errors import ApiError
 
@@ -46,30 +45,25 @@ class Credentials:
     def pool(self, size: int, *, trusted: bool = True) -> PoolManager:
         """Connections to the server, or through the proxy that is named here or in the environment.
 
-        Those to a server that is not trusted are at most `size`, and go to no link-local or metadata address. Raises
-        `ValueError` or `ssl.SSLError` for PEM, or a proxy, that cannot be used; `OSError` for an address.
+        The environment is that of the process, where it counts as it does for kubectl: settings for downloads are none
+        for API servers. Connections to a server that is not trusted are at most `size`, and go to no link-local or
+        metadata address. Raises `ValueError` or `ssl.SSLError` for PEM that cannot be used; `OSError` for a URL.
         """
-        import urllib3
-
         from .. import network
 
-        options: dict[str, Any] = {"maxsize": size, "retries": False, "block": not trusted}
-        scheme, host, _ = network.origin(self.host)
+        options: dict[str, Any] = {"num_pools": 2, "maxsize": size, "retries": False, "block": not trusted}
+        try:
+            scheme, host, _ = network.origin(self.host)
+        except ValueError:
+            raise OSError(errno.EINVAL, "the server is no http(s) URL") from None
         if scheme == "https":
             options["ssl_context"] = self._tls()
             if self.server_name:
                 options["server_hostname"] = options["assert_hostname"] = self.server_name
-        proxy = self.proxy
-        if not proxy and not proxy_bypass(host):
-            proxy = getproxies().get(scheme, "")
         if not trusted:
             network.check_host(host)
-        if not proxy:
-            return network.set_up(urllib3.PoolManager(num_pools=2, **options), anywhere=trusted)
-        user, _, _ = urlsplit(proxy).netloc.rpartition("@")
-        headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
-        manager = urllib3.ProxyManager(proxy, num_pools=2, proxy_headers=headers, **options)
-        return network.set_up(manager, anywhere=trusted)
+        proxy = self.proxy or network.proxy_for(scheme, host, os.environ)
+        return network.manager(proxy, anywhere=trusted, **options)
 
     def _tls(self) -> ssl.SSLContext:
         from ..network import TlsSocket

@@ -202,7 +202,15 @@ def test_the_forwarder_says_in_one_line_what_is_wrong_with_its_kubeconfig(
 
 @pytest.mark.parametrize(
     ("environment", "proxied"),
-    [({}, False), ({"https_proxy": "http://p:3128"}, True), ({"https_proxy": "http://p:3128", "no_proxy": "h"}, False)],
+    [
+        ({}, False),
+        ({"https_proxy": "http://p:3128"}, True),
+        ({"https_proxy": "p:3128"}, True),
+        ({"HTTPS_PROXY": "p:3128"}, True),
+        ({"HTTPS_PROXY": "p:3128", "https_proxy": ""}, False),
+        ({"https_proxy": "http://p:3128", "no_proxy": "h"}, False),
+        ({"all_proxy": "http://p:3128"}, False),
+    ],
 )
 def test_proxies(environment: dict[str, str], proxied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
@@ -211,3 +219,12 @@ def test_proxies(environment: dict[str, str], proxied: bool, monkeypatch: pytest
         monkeypatch.setenv(name, value)
     pool = inline(kubeconfig()).pool(2)
     assert (getattr(pool, "proxy", None) is not None) is proxied
+
+
+@pytest.mark.parametrize("proxy", [f"socks5://u:{SECRET}@p:1", f"http://u:{SECRET}@p:port", "p\\@q:1"])
+def test_a_proxy_that_cannot_be_used_is_named(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(KubeconfigError, match=r"the setting https_proxy is no http\(s\) URL") as caught:
+        connect.workload(kubeconfig())
+    assert SECRET not in str(caught.value)

@@ -6,7 +6,6 @@ import socket
 from typing import Any
 
 import pytest
-import urllib3
 
 from shared import network
 from shared.kube import Unavailable, connect
@@ -112,7 +111,7 @@ def test_sources_and_their_redirects_are_judged_too(monkeypatch: pytest.MonkeyPa
 def test_the_management_cluster_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_check", lambda _address: pytest.fail("it was judged"))
     with HostileServer(answering(b"{}")) as server:
-        manager = network.set_up(urllib3.PoolManager(), anywhere=True)
+        manager = network.manager(anywhere=True)
         assert manager.request("GET", server.url).status == 200
         manager.clear()
 

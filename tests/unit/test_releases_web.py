@@ -190,6 +190,13 @@ def test_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proxy.host not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["http", "all"])
+def test_a_proxy_that_cannot_be_used_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{name}_proxy", "socks5://us:pass@p:1")
+    with pytest.raises(SourceError, match=rf"the setting {name}_proxy is no http\(s\) URL$"):
+        _read("http://releases.invalid/x")
+
+
 def test_proxy_for_tls_is_asked_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     with Site(files({})) as proxy:
         monkeypatch.setenv("https_proxy", proxy.host)

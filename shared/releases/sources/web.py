@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import ssl
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import urllib3
 
-from shared.network import Forbidden, TlsSocket, check_host, deadline, origin, set_up
+from shared.network import Forbidden, TlsSocket, check_host, deadline, manager, origin, proxy_for
 from shared.settings import SETTINGS
 
 from .port import CHUNK, SourceError
@@ -220,9 +219,10 @@ class Web:
         except ValueError:
             raise SourceError(f"{shown(url)} is no http(s) URL", transient=False) from None
         check_host(host)  # a proxy would go there in our place
-        proxy = _proxy(scheme, host)
+        proxy = proxy_for(scheme, host, SETTINGS, fallback="all")
         if proxy not in self._pools:
-            self._pools[proxy] = set_up(_manager(proxy, self._context))
+            options: dict[str, Any] = {"proxy_ssl_context": self._context} if proxy else {}
+            self._pools[proxy] = manager(proxy, ssl_context=self._context, **options)
         return self._pools[proxy]
 
 
@@ -240,29 +240,6 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     if seconds is None and headers.get("X-RateLimit-Remaining", "").strip() == "0" and reset.isdecimal():
         seconds = float(reset) - now.timestamp()
     return None if seconds is None else min(max(seconds, 1.0), _LONGEST_WAIT)
-
-
-def _manager(proxy: str, context: ssl.SSLContext) -> urllib3.PoolManager:
-    if not proxy:
-        return urllib3.PoolManager(ssl_context=context)
-    user, _, _ = urlsplit(proxy).netloc.rpartition("@")
-    headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
-    return urllib3.ProxyManager(proxy, proxy_headers=headers, ssl_context=context, proxy_ssl_context=context)
-
-
-def _proxy(scheme: str, host: str) -> str:
-    """From HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in either case; empty for none."""
-    proxies = {name: value for name in ("http", "https", "all", "no") if (value := _proxy_setting(name))}
-    if urllib.request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined] # not in the stubs
-        return ""
-    proxy = proxies.get(scheme) or proxies.get("all") or ""
-    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
-
-
-def _proxy_setting(name: str) -> str:
-    """As the standard library has it: the lower case counts, also if it is empty."""
-    lower = SETTINGS.get(f"{name}_proxy")
-    return SETTINGS.get(f"{name.upper()}_PROXY", "") if lower is None else lower
 
 
 @lru_cache(maxsize=16)
