@@ -55,7 +55,7 @@ def listen(port: int = 0) -> socket.socket:
     return socket.create_server((HOST, port), backlog=128)
 
 
-def wait_ready(url: str, timeout: float = 15.0) -> None:
+def wait_ready(url: str, timeout: float = 60.0) -> None:
     """Return once the server answers. Raises `TimeoutError` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:
