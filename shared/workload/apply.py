@@ -154,6 +154,8 @@ def _served(workload: Workload, resource: Resource, obj: Object, *, force: bool)
             return attempt()
         raise
     except NotServed as error:
+        if (resource.api_version, resource.kind) in workload.discovery.served():
+            raise
         # An established CRD can still be unknown to the server's request path for a moment.
         return _poll(attempt, error)
 

@@ -9,7 +9,7 @@ import pytest
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.clients import Clients
-from shared.kube import Key, Object, Resource, dig
+from shared.kube import Client, Key, NotServed, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
 from tests.conftest import NAMESPACE
 from tests.support.api_proxy import Proxy, answering, api_server
@@ -166,6 +166,14 @@ def test_a_custom_resource_that_its_finalizer_holds(world: World) -> None:
     assert world.names() == ["a"]
 
 
+def is_served(client: Client, resource: Resource) -> bool:
+    try:
+        client.find(resource, Key("default", "any"))
+    except NotServed:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("fresh", [True, False])
 def test_what_was_applied_in_a_version_that_is_not_served_any_more(world: World, *, fresh: bool) -> None:
     """Also by a process that remembers that it was."""
@@ -183,7 +191,7 @@ def test_what_was_applied_in_a_version_that_is_not_served_any_more(world: World,
     world.settle()
     assert dig(world.addon(), "status.ready") is True
     world.client.patch(CRD, Key("", f"widgets.{group}"), {"spec": {"versions": [{**old, "served": False}, new]}})
-    until(lambda: world.client.find(Resource(group, "v1", "Widget", "widgets"), Key(world.namespace, "w")) is None)
+    until(lambda: not is_served(world.client, Resource(group, "v1", "Widget", "widgets")))
     if fresh:
         world.clients = Clients(world.client)
     assert world.client.find(widgets, Key(world.namespace, "w")) is not None

@@ -176,7 +176,7 @@ def test_looking_again_writes_no_intent() -> None:
     [
         ("{{ nope }}", "nope"),
         ("", "renders no objects"),
-        (TEMPLATE.replace("{name:", "{namespace: other, name:"), "only ns is allowed"),
+        (TEMPLATE.replace("{name:", "{namespace: other, name:"), "only objects in ns are allowed"),
         (TEMPLATE.replace("ClusterClass", "Nothing"), "the management cluster does not serve Nothing"),
     ],
 )
