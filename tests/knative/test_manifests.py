@@ -206,6 +206,31 @@ def test_conditions_of_a_cluster_in_either_shape(client: Client) -> None:
         status(client, CLUSTER, "conditions", {"conditions": [metav1, metav1]})
 
 
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        ({"failureDomains": []}, "at least 1 items"),
+        ({"failureDomains": [{"name": str(number)} for number in range(101)]}, "at most 100 items"),
+        ({"initialization": {}}, "at least 1 properties"),
+    ],
+)
+def test_a_cluster_refuses_what_its_definition_by_cluster_api_refuses(
+    client: Client, patch: Object, problem: str
+) -> None:
+    name = f"refused-{next(iter(patch)).lower()}-{len(str(patch))}"
+    made(client, CLUSTER, name)
+    with pytest.raises(ApiError, match=problem) as refused:
+        status(client, CLUSTER, name, patch)
+    assert refused.value.status == 422
+
+
+@pytest.mark.parametrize("domains", [{}, {"a": {"controlPlane": True}}])
+def test_failure_domains_of_v1beta1_are_a_map(client: Client, domains: Object) -> None:
+    name = f"domains-{len(domains)}"
+    made(client, CLUSTER_V1BETA1, name)
+    assert status(client, CLUSTER_V1BETA1, name, {"failureDomains": domains})["status"] == {"failureDomains": domains}
+
+
 def test_cluster_addon(client: Client) -> None:
     reference = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "name": "c", "namespace": "team", "uid": "u"}
     spec = {"clusterRef": reference, "clusterStack": "docker-ferrol-1-33-v1", "version": "v1", "hook": ""}

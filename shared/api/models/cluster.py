@@ -1,18 +1,22 @@
 """Cluster, for runs without Cluster API; where that is installed, its own CRD is there instead.
 
 Both served versions are stored as they come: typed is only what v1beta1 and v1beta2 agree on, all else is kept. So a
-v1beta1 object reads unchanged at v1beta2, and `shared.api.cluster` reads either shape.
+v1beta1 object reads unchanged at v1beta2, and `shared.api.cluster` reads either shape. What v1beta2 refuses and v1beta1
+does not know is refused here, too.
 """
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import ConfigDict, Field
 
 from shared.api import resources
 
 from .custom_resource import (
     AGE,
     KEYED_BY_TYPE,
+    PRESERVED,
     Column,
     CustomResource,
     Int32,
@@ -49,6 +53,8 @@ class ClusterSpec(OpenModel):
 
 
 class Initialization(OpenModel):
+    model_config = ConfigDict(json_schema_extra={**PRESERVED, "minProperties": 1})
+
     infrastructure_provisioned: bool | None = None
     """Once true, always true."""
     control_plane_initialized: bool | None = None
@@ -58,6 +64,8 @@ class Initialization(OpenModel):
 class ClusterStatus(OpenModel):
     conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=KEYED_BY_TYPE)
     initialization: Initialization | None = None
+    failure_domains: Any | None = Field(None, json_schema_extra={**PRESERVED, "minItems": 1, "maxItems": 100})
+    """A list in v1beta2, which holds something; a map in v1beta1."""
     phase: str | None = None
     """Pending, Provisioning, Provisioned or Deleting; for people, not for programs."""
     observed_generation: Int64 | None = None

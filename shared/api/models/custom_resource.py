@@ -25,10 +25,13 @@ class Model(BaseModel):
     )
 
 
+PRESERVED: JsonDict = {"x-kubernetes-preserve-unknown-fields": True}
+
+
 class OpenModel(Model):
     """One that keeps fields it does not name: the schema of them is somebody else's."""
 
-    model_config = ConfigDict(extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
+    model_config = ConfigDict(extra="allow", json_schema_extra=PRESERVED)
 
 
 Int32 = Annotated[int, Field(json_schema_extra={"format": "int32"})]
