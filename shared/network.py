@@ -1,7 +1,9 @@
 """Connections to servers that nobody here runs: each wait has a deadline, and no address leads to a cloud's metadata.
 
 A socket's own timeout starts anew with each byte, so a server that sends one byte at a time would hold a thread for
-ever. The sockets here also obey the deadline of the thread that uses them, over all reads and writes together.
+ever. The sockets here also obey the deadline of the thread that uses them, over all reads and writes together. Only the
+lookup of a name cannot be interrupted: the resolver's own limits hold for it (`timeout` and `attempts` in resolv.conf),
+and a deadline that passes meanwhile ends the request right after.
 """
 
 from __future__ import annotations
@@ -130,10 +132,8 @@ class TlsSocket(_Timed, ssl.SSLSocket):
 class Forbidden(OSError):
     """An address that no workload cluster and no source has."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(
-            errno.EACCES, f"{address} is a link-local or metadata address, which is refused ({ALLOWED} allows networks)"
-        )
+    def __init__(self, address: str, hint: str) -> None:
+        super().__init__(errno.EACCES, f"{address} is a link-local or metadata address, which is refused ({hint})")
 
 
 def origin(url: str) -> tuple[str, str, int]:
@@ -176,17 +176,27 @@ def _check(text: str) -> None:
         if address in _NAT64:
             within = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         address = within or address
-    if any(address in network for network in _REFUSED) and not any(address in network for network in _allowed()):
-        raise Forbidden(str(address))
-
-
-def _allowed() -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    return _networks(SETTINGS.get(ALLOWED, ""))
+    if not any(address in network for network in _REFUSED):
+        return
+    try:
+        if any(address in network for network in _networks(SETTINGS.get(ALLOWED, ""))):
+            return
+        hint = f"{ALLOWED} allows networks"
+    except ValueError as error:
+        hint = f"{ALLOWED} is not in force: {error}"
+    raise Forbidden(str(address), hint)
 
 
 @lru_cache(maxsize=4)
 def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    return tuple(ipaddress.ip_network(network, strict=False) for network in text.replace(",", " ").split())
+    """Raises ValueError with a clause about the first that is none."""
+    networks = []
+    for network in text.replace(",", " ").split():
+        try:
+            networks.append(ipaddress.ip_network(network, strict=False))
+        except ValueError:
+            raise ValueError(f"{network!r} is no network") from None
+    return tuple(networks)
 
 
 # -- connections -----------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def cause(error: BaseException) -> str:
         if isinstance(inner, TimeoutError):
             return "no answer in time"
         if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror.lower()
+            return inner.strerror[:1].lower() + inner.strerror[1:]  # names of settings stay as they are
     names = [type(inner).__name__ for inner in chain]
     for name, words in _URLLIB3.items():
         if name in names:

@@ -61,6 +61,19 @@ def test_an_operator_can_allow_networks(monkeypatch: pytest.MonkeyPatch) -> None
         check_host("169.254.169.254")
 
 
+@pytest.mark.parametrize("networks", ["169.254.0.0/99", "10.0.0.0/8 metadata"])
+def test_a_setting_that_names_no_networks_is_named(networks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALLOWED, networks)
+    wrong = f"{ALLOWED} is not in force: '{networks.split()[-1]}' is no network"
+    with pytest.raises(Forbidden, match=wrong):
+        check_host("169.254.169.254")
+    with pytest.raises(KubeconfigError, match=wrong):
+        connect.workload(kubeconfig("http://169.254.169.254"))
+    _answers(monkeypatch, "169.254.169.254")
+    with pytest.raises(Unavailable, match=wrong):
+        connect.workload(kubeconfig("http://rebinds.example")).text("/readyz")
+
+
 @pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "%31%36%39.254.169.254", "[fd00:ec2::254]"])
 def test_a_kubeconfig_with_such_a_server_is_refused(host: str) -> None:
     with pytest.raises(KubeconfigError, match="metadata address"):
