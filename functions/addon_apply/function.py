@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from shared.api.resources import SECRET
@@ -11,8 +12,9 @@ from shared.kube import Unavailable
 from shared.runtime import Answer, Function
 from shared.runtime.flights import Flights
 
+from .case import Release
 from .decide import decide
-from .observe import observe
+from .observe import Observed, observe
 from .overtaken import overtaken
 from .report import report
 from .standing import settled
@@ -22,11 +24,19 @@ _FLIGHTS = Flights("this addon")
 """The second of two deliveries about one addon then finds the work done; across processes, each does it at worst."""
 
 
+def _looked_up(observed: Observed) -> Collection[str]:
+    """What the release's charts have read from the cluster's Secrets, and may have put anywhere."""
+    live = observed.found.facts.live if isinstance(observed.found, Release) else None
+    return live.secrets if live is not None else ()
+
+
 def handle(clients: Clients, event: Event) -> Answer:
     # Another kubeconfig may lead nowhere, or to another cluster.
     look = partial(observe, resync=event.resync, doubt=event.kind == SECRET.kind)
     try:
         with _FLIGHTS.alone((id(clients), TRIGGERS.key(event))):
-            return Function(TRIGGERS, look, decide, settled, report, overtaken).handle(clients, event)
+            return Function(TRIGGERS, look, decide, settled, report, overtaken, withheld=_looked_up).handle(
+                clients, event
+            )
     except Unavailable as error:
         return Answer(503, str(error), retry_after=error.retry_after)

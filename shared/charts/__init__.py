@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..kube.resources import Object
+from ..redaction import without
 from .archive import folder, inspect, pack
 from .engine import NAMESPACE, RELEASE_NAME, render
 from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
@@ -66,9 +67,30 @@ def render_addon(
 ) -> list[Object]:
     """The objects of an addon chart for the cluster in `context`.
 
-    Without a template the chart's defaults hold; without a live cluster, lookups find nothing. Raises ChartError, and
-    ApiError where the live cluster does not answer.
+    Without a template the chart's defaults hold; without a live cluster, lookups find nothing. Raises ChartError, which
+    cites no Secret that was looked up, and ApiError where the live cluster does not answer.
     """
+    try:
+        return _render_addon(
+            chart, values_template, context, chart_name, values_name, kube_version, api_versions, helm, live
+        )
+    except ChartError as error:
+        if live is None or not live.secrets:
+            raise
+        raise type(error)(without(str(error), live.secrets)) from None
+
+
+def _render_addon(
+    chart: bytes,
+    values_template: str | None,
+    context: Mapping[str, Any],
+    chart_name: str,
+    values_name: str,
+    kube_version: str | None,
+    api_versions: Sequence[str],
+    helm: Callable[[], Path] | None,
+    live: LiveCluster | None,
+) -> list[Object]:
     values = {} if values_template is None else render_values(values_template, context, name=values_name)
     manifests = render(
         chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm, live=live

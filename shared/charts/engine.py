@@ -111,7 +111,7 @@ def _by_program(
         if server is not None and server.failure is not None:
             raise server.failure
         if done.returncode != 0:
-            raise RenderError(f"{name}: {_one_line(server.redact(done.stderr) if server else done.stderr)}")
+            raise RenderError(f"{name}: {_one_line(done.stderr)}")
         return sorted(_written(output, name), key=lambda manifest: (not _in_crds(manifest.source), manifest.source))
 
 

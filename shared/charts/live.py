@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..kube.client import Client
 from ..kube.resources import Resource
@@ -16,3 +16,5 @@ class LiveCluster:
     client: Client
     version: str
     served: Mapping[tuple[str, str], Resource]
+    secrets: set[str] = field(default_factory=set, compare=False, repr=False)
+    """Values of the Secrets that charts have looked up so far: no message may cite them."""

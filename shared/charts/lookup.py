@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
@@ -31,8 +32,6 @@ MOST_LOOKUPS: Final = 500
 MOST_SECONDS: Final = 20.0
 """In which all lookups of one rendering have to be over: no slow cluster is to hold up the charts of others."""
 
-_SHORTEST: Final = 4
-"""Characters of a value that counts as a secret: shorter ones are in every text."""
 _VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -77,15 +76,6 @@ class LookupServer:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(config, file)
         return path
-
-    def redact(self, message: str) -> str:
-        """The message without what was read from Secrets: templates can fail with it."""
-        with self._lock:
-            objects = [answer for status, answer in self._answers.values() if status == 200]
-        values = {value for answer in objects for value in _secrets(answer)}
-        for value in sorted(values, key=len, reverse=True):
-            message = message.replace(value, "…")
-        return message
 
     def answer(self, path: str, *, aggregated: bool) -> tuple[int, Object]:
         """HTTP status and body for a GET of `path`; `aggregated` discovery answers for all kinds at once."""
@@ -133,7 +123,7 @@ class LookupServer:
 
     def _read(self, path: str, subject: str) -> tuple[int, Object]:
         try:
-            return 200, self._client.request("GET", path, subject=f"{subject}, which a chart looks up")
+            answer = self._client.request("GET", path, subject=f"{subject}, which a chart looks up")
         except NotFound as error:
             return _status(404, "NotFound", error.detail)
         except TooLarge as error:
@@ -143,6 +133,8 @@ class LookupServer:
             return _status(500, "InternalError", "the cluster does not answer")
         except ApiError as error:
             return _status(error.status or 500, error.reason or "Forbidden", error.detail)
+        self._live.secrets.update(secret_values(answer))
+        return 200, answer
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         answer = self.answer
@@ -151,6 +143,7 @@ class LookupServer:
             """Anything but a GET is a 501 of the base class."""
 
             protocol_version = "HTTP/1.1"
+            timeout = 5  # of a connection that is idle, so that no thread stays
             disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
@@ -170,15 +163,17 @@ class LookupServer:
         return Handler
 
 
-def _secrets(answer: Object) -> Iterator[str]:
-    """The values of a Secret, or of a list's, in the forms in which a message may quote them."""
+def secret_values(answer: Object) -> Iterator[str]:
+    """Of a Secret, or of a list of them; what is no base64 as it is."""
+    if answer.get("apiVersion") != "v1" or answer.get("kind") not in ("Secret", "SecretList"):
+        return
     for obj in (answer, *(answer.get("items") or ())):
-        data = obj.get("data")
-        if "Secret" not in str(answer.get("kind")) or not isinstance(data, dict):
-            continue
-        for encoded in data.values():
-            plain = base64.b64decode(encoded).decode(errors="replace")
-            yield from (form for form in (encoded, plain, json.dumps(plain)[1:-1]) if len(form) >= _SHORTEST)
+        data = obj.get("data") if isinstance(obj, dict) else None
+        for value in data.values() if isinstance(data, dict) else ():
+            if isinstance(value, str):
+                yield value
+                with suppress(ValueError):
+                    yield base64.b64decode(value, validate=True).decode(errors="replace")
 
 
 def _paths(served: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:

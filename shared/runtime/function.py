@@ -23,6 +23,7 @@ from ..clients import Clients
 from ..effects import Effect, Patch, Results, changes, latest, perform
 from ..event import Event
 from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
+from ..redaction import without
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
 from . import waits, withheld
@@ -213,7 +214,7 @@ def _without(values: Collection[str], decision: Decision) -> Decision:
         decision,
         status=withheld.in_status(decision.status, values),
         notices=tuple(withheld.in_notice(notice, values) for notice in decision.notices),
-        message=withheld.without(decision.message, values),
+        message=without(decision.message, values),
     )
 
 

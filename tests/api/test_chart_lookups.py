@@ -115,6 +115,33 @@ def test_what_is_read_from_secrets_is_in_no_message(form: str, management: Clien
             rendered({"templates/a.yaml": template}, live(management), helm)
 
 
+def test_objects_that_cannot_be_read_cite_no_secret_either(management: Client, namespace: str, helm: Path) -> None:
+    management.apply(SECRET, a_secret("s", namespace, value=b"planted"), manager="user")
+    found = f'(lookup "v1" "Secret" "{namespace}" "s").data.value'
+    for template in (f"kind: {{{{ {found} }}}}", f"a: [{{{{ {found} | b64dec }}}}", f"{{{{ {found} | b64dec }}}}"):
+        with pytest.raises(charts.ChartError) as refused:
+            rendered({"templates/a.yaml": template}, live(management), helm)
+        assert "planted" not in str(refused.value)
+        assert base64.b64encode(b"planted").decode() not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["SealedSecret", "Secret"])
+def test_data_of_other_kinds_that_have_secret_in_their_name_is_no_secret(kind: str) -> None:
+    odd = {"apiVersion": "toys.example.com/v1", "kind": kind, "data": {"a": ["x"], "b": "no base64!"}}
+    assert list(lookup.secret_values(odd)) == []
+
+
+def test_odd_data_of_a_secret_hides_no_other() -> None:
+    data = {"a": ["x"], "b": "no base64!", "c": "cGxhbnRlZA=="}
+    assert set(lookup.secret_values({"apiVersion": "v1", "kind": "Secret", "data": data})) == {
+        "no base64!",
+        "planted",
+        "cGxhbnRlZA==",
+    }
+    items = [{"data": data}, {"data": None}, None]
+    assert "planted" in set(lookup.secret_values({"apiVersion": "v1", "kind": "SecretList", "items": items}))
+
+
 def test_a_cluster_that_goes_away_is_no_fault_of_the_chart(management: Client, helm: Path) -> None:
     cluster = live(management)
     nobody = Client(Credentials("http://127.0.0.1:9"), attempts=1)

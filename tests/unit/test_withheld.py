@@ -7,7 +7,8 @@ import pytest
 from functions.provider_preflight.observe import Observed
 from shared.providers.inputs import Inputs
 from shared.providers.telling import secrets
-from shared.runtime.withheld import in_status, without
+from shared.redaction import without
+from shared.runtime.withheld import in_status
 
 
 @pytest.mark.parametrize(
