@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from infra import control_plane
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
-from shared.kube import Client, Key, Object, Resource, dig, owner_reference
+from shared.kube import Client, Key, NotServed, Object, Resource, dig, owner_reference
 from tests.support.provider_world import NAMESPACE, Providers, plane_of_providers, world_of
 from tests.support.providers import CURRENT, PREVIOUS, components, repository, run_clusterctl
 
@@ -65,8 +66,9 @@ def _object(resource: Resource, metadata: Object, spec: Object) -> Object:
 
 def _remove(client: Client) -> None:
     for resource in (DOCKER_CLUSTER, CLUSTER):
-        if client.find(resource, ONE):
-            client.delete(resource, ONE)
+        with suppress(NotServed):  # its kind may be gone with the provider
+            if client.find(resource, ONE):
+                client.delete(resource, ONE)
 
 
 # -- upgrade plan --------------------------------------------------------------------------------------------------
