@@ -8,6 +8,7 @@ from threading import Lock
 
 from .client import Client
 from .errors import NotServed, Unavailable
+from .places import held
 from .resources import Object, Resource, split_api_version
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -82,14 +83,11 @@ class Discovery:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Raises `Unavailable` where another thread takes long, or the server answers with something else."""
-        if not self._lock.acquire(timeout=_SECONDS):
-            raise Unavailable(f"discovery of {self._client.host} takes too long")
-        try:
-            yield
-        except (AttributeError, TypeError, KeyError) as error:
-            raise Unavailable("discovery: answered with something else: is this an API server?") from error
-        finally:
-            self._lock.release()
+        with held(self._lock, _SECONDS, Unavailable(f"discovery of {self._client.host} takes too long")):
+            try:
+                yield
+            except (AttributeError, TypeError, KeyError) as error:
+                raise Unavailable("discovery: answered with something else: is this an API server?") from error
 
     def _load(self) -> None:
         if self._loaded:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import BoundedSemaphore, Lock
 
 from .errors import Unavailable
+from .places import held
 
 PLACES = 3
 """Requests at a time, to all servers on probation together: fewer than a process has threads."""
@@ -52,19 +53,18 @@ class Probation:
         if started < self._until:
             seconds = self._until - started
             raise LeftAlone(f"{refusal} for {seconds:.0f} s: it kept requests waiting", retry_after=seconds)
-        trusted = self._proven and not self._failures
-        if not trusted and not self._places.acquire(timeout=_TURN):
-            raise LeftAlone(f"{refusal}: too many other API servers do not answer", retry_after=1.0)
-        try:
-            yield
-        except BaseException:
-            self._note_failure(started)
-            raise
-        else:
-            self._note_success()
-        finally:
-            if not trusted:
-                self._places.release()
+        with nullcontext() if self._proven and not self._failures else self._place(refusal):
+            try:
+                yield
+            except BaseException:
+                self._note_failure(started)
+                raise
+            else:
+                self._note_success()
+
+    def _place(self, refusal: str) -> AbstractContextManager[None]:
+        crowded = LeftAlone(f"{refusal}: too many other API servers do not answer", retry_after=1.0)
+        return held(self._places, _TURN, crowded)
 
     def overrun(self) -> None:
         """Each request was in time, but not all of them together."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 
 from ..kube import Unavailable
+from ..kube.places import held
 
 SECONDS = 2.0
 """How long a thread waits for another: it is missed elsewhere, and the event comes again."""
@@ -31,7 +32,8 @@ class Flights:
             self._locks[key] = lock, users + 1
         try:
             until = time.monotonic() + self._seconds
-            with self._acquired(lock, until), self._acquired(self._places, until):
+            busy = Unavailable(f"{self._what} is under way for other events", retry_after=self._seconds)
+            with held(lock, self._seconds, busy), held(self._places, until - time.monotonic(), busy):
                 yield
         finally:
             with self._guard:
@@ -40,12 +42,3 @@ class Flights:
                     self._locks[key] = lock, users - 1
                 else:
                     del self._locks[key]
-
-    @contextmanager
-    def _acquired(self, lock: Lock | BoundedSemaphore, until: float) -> Iterator[None]:
-        if not lock.acquire(timeout=max(0.0, until - time.monotonic())):
-            raise Unavailable(f"{self._what} is under way for other events", retry_after=self._seconds)
-        try:
-            yield
-        finally:
-            lock.release()
