@@ -84,7 +84,7 @@ def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
     """Others may have annotations under our prefix; one that is nearly ours is meant to be ours."""
     for annotation in annotations:
         if annotation.startswith(PREFIX) and (name := annotation.removeprefix(PREFIX)) not in _KNOWN:
-            for meant in get_close_matches(name, _KNOWN, 1, 0.8):
+            for meant in get_close_matches(name, _KNOWN, 1, 0.7):
                 raise PolicyError(f"annotation {annotation} is not known; did you mean {PREFIX}{meant}?")
 
 

@@ -48,7 +48,7 @@ def test_nonsense_is_named(annotations: dict[str, str], words: str) -> None:
         Policy.of(annotated(**annotations))
 
 
-@pytest.mark.parametrize("name", ["prune_crd", "conflict", "wait_timeouts", "drift_ignored"])
+@pytest.mark.parametrize("name", ["wiat", "prune_crd", "conflict", "wait_timeouts", "drift_ignored"])
 def test_the_misspelled_is_named(name: str) -> None:
     with pytest.raises(PolicyError, match="did you mean"):
         Policy.of(annotated(**{name: "true"}))
