@@ -5,12 +5,9 @@ It is written before anything is applied, so that a retry finds what the first t
 
 from __future__ import annotations
 
-import base64
-import gzip
-import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from shared.addons.generated import Field, Record, Rendered
@@ -21,13 +18,14 @@ from shared.kube import Key, Object, dig, key_of, owned_by, owner_reference
 from shared.releases.naming import ReleaseName
 from shared.runtime.verdict import Verdict
 
+from .record import pack, unpack
+
 CONDITION = "GeneratedValuesKept"
 REASON = "RenderNotRepeatable"
 
 _DATA = "values"
 _MOST_BYTES = 900_000
 """Of a record, compressed; a Secret may have a MiB in all."""
-_MOST_UNPACKED = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,14 @@ def read(clients: Clients, addon: Object) -> Kept:
             problem=f"the release generates values, and Secret {key}, which is to keep them, is not owned by "
             f"ClusterAddon {key_of(addon).name}: delete or rename that Secret"
         )
-    version = secret["metadata"]["resourceVersion"]
     try:
-        packed = base64.b64decode(dig(secret, ("data", _DATA)) or "", validate=True)
-        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
-            return Kept(Record.load(json.loads(stream.read(_MOST_UNPACKED))), version)
-    except (OSError, ValueError, EOFError):
-        return Kept(version=version)  # damaged: begin anew
+        record = Record.load(unpack(dig(secret, ("data", _DATA)) or ""))
+    except ValueError as error:
+        return Kept(
+            problem=f"Secret {key}, which keeps the values that the release generated, is damaged ({error}): mend it, "
+            "or delete it to have them generated anew"
+        )
+    return Kept(record, secret["metadata"]["resourceVersion"])
 
 
 @dataclass(frozen=True)
@@ -68,14 +67,20 @@ class Keep:
     fields: Sequence[Field] = ()
     """Those that were found to be generated, to be told of."""
 
+    @cached_property
+    def _packed(self) -> str:
+        return pack(self.record.dump())
+
+    @property
+    def too_large(self) -> bool:
+        """Whether no Secret can have the record."""
+        return len(self._packed) * 3 // 4 > _MOST_BYTES
+
     def execute(self, clients: Clients) -> None:
-        if self.record == self.kept.record or not self.record.values:
-            return
-        packed = gzip.compress(json.dumps(self.record.dump(), separators=(",", ":")).encode(), 6, mtime=0)
-        if len(packed) > _MOST_BYTES:
+        if self.record == self.kept.record or not self.record.values or self.too_large:
             return
         key = _key(self.addon)
-        data = {_DATA: base64.b64encode(packed).decode()}
+        data = {_DATA: self._packed}
         if self.kept.version:
             patch: Object = {"metadata": {"resourceVersion": self.kept.version}, "data": data}
             clients.management.patch(SECRET, key, patch, manager=MANAGER)
@@ -94,17 +99,25 @@ def report(verdict: Verdict, name: ReleaseName | None, effect: Keep | None) -> N
     if effect is None or not effect.fields:
         verdict.drop(CONDITION)
         return
+    if effect.too_large:
+        differ = f"{_count(effect.fields)} each time that the release is rendered"
+        message = f"{name}: {differ}, and no Secret has room for the values: each rollout writes others"
+        verdict.condition(CONDITION, "False", "TooLarge", message, severity="Warning", tell="Warning")
+        return
     verdict.true(CONDITION, REASON, f"{name}: {explain(effect.fields)}", tell="Normal")
 
 
 def explain(fields: Sequence[Field]) -> str:
     shown = "; ".join(str(each) for each in fields[:5])
     more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
-    are = "field differs" if len(fields) == 1 else "fields differ"
     return (
-        f"{len(fields)} {are} each time that the release is rendered ({shown}{more}); the values that were generated "
+        f"{_count(fields)} each time that the release is rendered ({shown}{more}); the values that were generated "
         "first stay until the release changes"
     )
+
+
+def _count(fields: Sequence[Field]) -> str:
+    return f"{len(fields)} {'field differs' if len(fields) == 1 else 'fields differ'}"
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,6 @@ annotation goes.
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,13 +20,14 @@ from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
 
+from .record import pack, unpack
+
 ROLLED_BACK = "RolledBack"
 """Reason of HelmChartApplied while a rollback holds."""
 
 LENGTH = 2
 _MOST_BYTES = 1_000_000
 """Of one manifest, compressed; a Secret may have a MiB in all."""
-_MOST_UNPACKED = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -68,17 +66,10 @@ def read(clients: Clients, addon: Object) -> Kept:
     if not data:
         return Kept(problem=f"Secret {_key(addon)} has no manifest of {entry['clusterStack']}")
     try:
-        with gzip.GzipFile(fileobj=_bytes(data)) as stream:
-            objects = json.loads(stream.read(_MOST_UNPACKED))
-    except (OSError, ValueError, EOFError) as error:
+        objects = unpack(data)
+    except ValueError as error:
         return Kept(problem=f"Secret {_key(addon)}: the manifest of {entry['clusterStack']} is damaged: {error}")
     return Kept(entry["clusterStack"], entry.get("version", ""), tuple(objects))
-
-
-def _bytes(data: str) -> Any:
-    import io
-
-    return io.BytesIO(base64.b64decode(data))
 
 
 def longer(
@@ -117,13 +108,13 @@ class Remember:
     objects: Sequence[Object]
 
     def execute(self, clients: Clients) -> Remembered:
-        packed = gzip.compress(json.dumps(list(self.objects), separators=(",", ":")).encode(), 6, mtime=0)
+        packed = pack(list(self.objects))
         before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
-        if len(packed) > _MOST_BYTES:
+        if len(packed) * 3 // 4 > _MOST_BYTES:
             problem = f"the manifest of {self.class_name} is too large to be kept: nothing can be rolled back to it"
             return Remembered(frozenset(before - {self.class_name}), problem)
         others = frozenset(entry["clusterStack"] for entry in _others(self.addon, self.class_name))
-        manifest = {self.class_name: base64.b64encode(packed).decode()}
+        manifest = {self.class_name: packed}
         try:
             self._write(clients, dict.fromkeys(before - others) | manifest)
         except NotOurs as error:

@@ -134,19 +134,20 @@ def test_of_two_processes_that_generate_the_first_one_counts(world: World) -> No
             Keep(world.addon(), stale, record).execute(world.clients)
 
 
-def test_damaged_records_begin_anew(world: World) -> None:
+def test_a_damaged_record_is_told_and_rotates_nothing(world: World) -> None:
     world.cluster(release(world, "v1", PASSWORD, REFUSED))
     world.secret()
     world.settle()
-    first = password(world)
-    damaged = {"data": {"values": base64.b64encode(b"no gzip").decode()}}
-    world.client.patch(SECRET, Key(world.namespace, f"{ADDON}-generated"), damaged)
+    first, key = password(world), Key(world.namespace, f"{ADDON}-generated")
+    whole = base64.b64decode(dig(kept(world), "data.values"))
+    for damaged in (b"no gzip", whole[:10] + b"\xff" * 20, whole[:-9]):
+        world.client.patch(SECRET, key, {"data": {"values": base64.b64encode(damaged).decode()}})
+        assert world.settle().retry_after == 60.0
+        assert f"Secret {key}, which keeps" in world.condition("HelmChartTemplated")["message"]
+        assert password(world) == first
+    world.client.delete(SECRET, key)
     world.settle()
-    second = password(world)
-    assert second != first
-    world.settle()
-    assert password(world) == second
-    assert dig(kept(world), "data.values") != damaged["data"]["values"]
+    assert password(world) != first
 
 
 STAGES = """\

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from functions.addon_apply import history
+from functions.addon_apply import generated, history
 from functions.addon_apply.case import Awaited, Rollback, Settled
 from functions.addon_apply.decide import Refresh, decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import LookAgain
+from functions.addon_apply.record import pack, unpack
 from functions.addon_apply.report import report
+from functions.addon_apply.status import AddonStatus
 from functions.addon_apply.target import Target
 from shared import charts
+from shared.addons.generated import Field, Record
 from shared.api.conditions import get_condition, rfc3339
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
@@ -113,6 +117,26 @@ def test_waits(found: Finding | None, cluster: Object | None, type_: str, reason
     decision = decided(found, cluster=cluster)
     assert (*condition(decision, type_)[:2], decision.requeue) == ("False", reason, requeue)
     assert not any(isinstance(effect, (Rollout, Patch)) for effect in decision.effects)
+
+
+def test_generated_values_that_no_secret_can_have_are_not_said_to_be_kept() -> None:
+    field = Field("", "Secret db", ("data", "password"))
+    verdict = AddonStatus.of(an_addon(), a_cluster(), NOW)
+    for value, told in (
+        ("short", ("True", "RenderNotRepeatable")),
+        (random.Random(1).randbytes(2**20).hex(), ("False", "TooLarge")),
+    ):
+        keep = generated.Keep(an_addon(), generated.Kept(), Record("c.tgz", {field: value}), (field,))
+        generated.report(verdict, NAME, keep)
+        found = get_condition(verdict.conditions, generated.CONDITION) or {}
+        assert (found["status"], found["reason"]) == told
+
+
+@pytest.mark.parametrize("damaged", ["", "no base64", "AAAA", "H4sIAAAAAAAC/////////////w=="])
+def test_a_damaged_record_is_an_error_of_its_value(damaged: str) -> None:
+    assert unpack(pack({"a": [1]})) == {"a": [1]}
+    with pytest.raises(ValueError, match=r"."):
+        unpack(damaged)
 
 
 def test_a_missing_release_is_asked_for() -> None:
