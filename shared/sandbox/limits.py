@@ -36,6 +36,8 @@ def explain(returncode: int, limits: Limits, stderr: str = "") -> str:
     """Says why a process that was limited ended, as a clause for `LimitExceeded`."""
     if returncode == -signal.SIGXCPU:
         return f"used more than {limits.cpu} s of CPU time"
+    if returncode == -signal.SIGKILL:  # by the CPU limit where a program does not heed the signal before, as in Go
+        return f"used more than {limits.cpu} s of CPU time, or was killed since there was no memory left for it"
     if returncode == OUT_OF_MEMORY or _NO_MEMORY.search(stderr):
         return f"needed more than {limits.memory} MiB of memory"
     return f"crashed its process (exit status {returncode}), perhaps for want of memory ({limits.memory} MiB)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -33,8 +32,6 @@ def run(
     with GATE, tempfile.TemporaryFile(dir=cwd) as errors:
         code = _run(command, input, cwd, env, limits, errors)
         stderr = _read(errors)
-    if code == -signal.SIGKILL:
-        code = -signal.SIGXCPU  # a program that does not heed the signal, as those in Go, is killed by the same limit
     if code < 0 or CRASHED.search(stderr[:4096]):
         raise LimitExceeded(explain(code, limits, stderr[:4096]))
     return subprocess.CompletedProcess(command, code, "", stderr)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -49,7 +49,10 @@ class _Worker:
         ours, theirs = socket.socketpair()
         self._errors = os.memfd_create("stderr") if hasattr(os, "memfd_create") else None
         path = [_ROOT, *(os.path.abspath(entry) for entry in sys.path)]
-        with theirs:
+        with theirs, ExitStack() as unless_started:
+            unless_started.callback(ours.close)
+            if self._errors is not None:
+                unless_started.callback(os.close, self._errors)
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-P", "-B", "-m", "shared.sandbox.child"],
                 stdin=theirs.fileno(),
@@ -59,6 +62,7 @@ class _Worker:
                 env={"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "GOMAXPROCS": "2", "PATH": os.defpath},
                 start_new_session=True,  # Ctrl-C in a terminal is for us
             )
+            unless_started.pop_all()
         self._socket = ours
         self.fit = True
         """Whether it can take more work: what earlier work has left behind takes nothing away from it."""

@@ -85,6 +85,16 @@ def test_workers_see_no_environment_of_ours(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen == {"PYTHONPATH", "PATH", "GOMAXPROCS"}
 
 
+def test_a_worker_that_cannot_be_started_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LimitExceeded):  # so that the next worker starts now
+        sandbox.call(f"{HERE}:crash", limits=PLENTY)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(FileNotFoundError):
+        sandbox.call(f"{HERE}:pid", limits=PLENTY)
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_a_worker_ends_with_its_parent() -> None:
     script = (
         "import os\nfrom shared import sandbox\n"
@@ -173,7 +183,8 @@ def test_calls_at_the_same_time_have_workers_of_their_own() -> None:
         (2, "runtime/cgo: pthread_create failed: Resource temporarily unavailable", "needed more than 64 MiB"),
         (-6, "memory allocation of 8388608 bytes failed", "needed more than 64 MiB of memory"),
         (77, "", "needed more than 64 MiB of memory"),
-        (-24, "", "used more than 3 s of CPU time"),
+        (-24, "", "used more than 3 s of CPU time$"),
+        (-9, "", "used more than 3 s of CPU time, or was killed since there was no memory"),
         (-11, "", r"crashed its process \(exit status -11\)"),
     ],
 )
