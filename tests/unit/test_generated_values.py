@@ -97,7 +97,7 @@ def test_a_chart_is_not_without_needs_because_looking_through_it_takes_too_much(
 ) -> None:
     monkeypatch.setattr(charts.sandboxed, "LIMITS", Limits(cpu=60, wall=300.0, memory=1))
     with pytest.raises(charts.RenderError, match="needed more than 1 MiB of memory"):
-        content.traits(assets(large="#" * 2**24))
+        content.traits(assets(large="#" * 50 * 2**20))
 
 
 def test_an_archive_that_cannot_be_read_has_no_needs() -> None:
