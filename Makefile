@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Each has a control plane of its own; tests wait more than they compute, so one more than there are cores is right.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)
 INSTALLED := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -17,8 +17,8 @@ help: ## show this
 demo: $(INSTALLED) ## bring up a workload cluster, upgrade its addons, delete it; about a minute once binaries are cached
 	$(BIN)/capi-functions demo
 
-test: $(INSTALLED) check binaries ## all checks and all tests, in as many processes as WORKERS says
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+test: $(INSTALLED) check binaries ## all checks and all tests, in TEST_PROCESSES processes at once
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile
 
 check: $(INSTALLED) ## lint, types, layers, generated files
 	$(BIN)/ruff check .
