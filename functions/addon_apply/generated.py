@@ -18,7 +18,7 @@ from shared.kube import Key, Object, dig, key_of, owned_by, owner_reference
 from shared.releases.naming import ReleaseName
 from shared.runtime.verdict import Verdict
 
-from .record import pack, unpack
+from .record import delete, pack, unpack
 
 CONDITION = "GeneratedValuesKept"
 REASON = "RenderNotRepeatable"
@@ -127,9 +127,7 @@ class Forget:
     addon: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
-        secret = clients.management.find(SECRET, _key(self.addon))
-        if secret is not None and owned_by(secret, self.addon):
-            clients.management.delete(SECRET, key_of(secret), uid=secret["metadata"]["uid"])
+        delete(clients, _key(self.addon), self.addon)
 
 
 def _key(addon: Mapping[str, Any]) -> Key:

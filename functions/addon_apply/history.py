@@ -20,7 +20,7 @@ from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
 
-from .record import pack, unpack
+from .record import delete, pack, unpack
 
 ROLLED_BACK = "RolledBack"
 """Reason of HelmChartApplied while a rollback holds."""
@@ -166,9 +166,7 @@ class Forget:
     addon: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
-        secret = clients.management.find(SECRET, _key(self.addon))
-        if secret is not None and owned_by(secret, self.addon):
-            clients.management.delete(SECRET, key_of(secret), uid=secret["metadata"]["uid"])
+        delete(clients, _key(self.addon), self.addon)
 
 
 class NotOurs(Exception):

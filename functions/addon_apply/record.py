@@ -1,4 +1,4 @@
-"""Records as a Secret keeps them: JSON, compressed, in base64."""
+"""Records that an addon keeps in a Secret of its own: JSON, compressed, in base64."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import gzip
 import io
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Any
+
+from shared.api.resources import SECRET
+from shared.clients import Clients
+from shared.kube import Key, owned_by
 
 _MOST_UNPACKED = 64 * 2**20
 
@@ -24,3 +29,10 @@ def unpack(text: str) -> Any:
             return json.loads(stream.read(_MOST_UNPACKED))
     except (OSError, EOFError, zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from error
+
+
+def delete(clients: Clients, key: Key, addon: Mapping[str, Any]) -> None:
+    """Deletes the Secret if the addon owns it; absent is fine."""
+    secret = clients.management.find(SECRET, key)
+    if secret is not None and owned_by(secret, addon):
+        clients.management.delete(SECRET, key, uid=secret["metadata"]["uid"])
