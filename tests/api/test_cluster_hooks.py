@@ -204,6 +204,7 @@ def test_bad_requests_are_answered_in_the_protocol(
         assert answer.status == status
         assert answer.json()["status"] == "Failure"
         assert words in answer.json()["message"]
+    with server.client() as client:  # another connection: that of a body which is too large is closed
         assert client.request("GET", "/", timeout=30.0).status == 200
         assert client.request("PUT", path, timeout=30.0).status == 405
 
