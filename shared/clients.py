@@ -46,15 +46,15 @@ class Found:
     reason: str = ""
 
 
-class Workload:
-    """A workload cluster that can be reached: its client and what it serves."""
+class ClusterClients:
+    """The clients of one cluster, workload or management: requests and discovery."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.discovery = Discovery(client)
 
-    def within(self, seconds: float) -> Workload:
-        """The same cluster, with all requests over within so many seconds from now."""
+    def within(self, seconds: float) -> ClusterClients:
+        """Returns clients of the same cluster whose requests all end within `seconds` from now."""
         view = copy.copy(self)
         view.client = self.client.within(seconds)
         return view
@@ -64,7 +64,7 @@ class Clients:
     def __init__(self, management: Client | None = None) -> None:
         self._given = management
         self._lock = Lock()
-        self._workloads: OrderedDict[str, Workload] = OrderedDict()
+        self._workloads: OrderedDict[str, ClusterClients] = OrderedDict()
         self._releases: tuple[ObjectStore | None, ReleaseStore] | None = None
         self._components: tuple[ObjectStore | None, BundleStore] | None = None
 
@@ -113,7 +113,7 @@ class Clients:
     def components(self, store: BundleStore) -> None:
         self._components = None, store
 
-    def workload(self, kubeconfig: bytes) -> Workload:
+    def workload(self, kubeconfig: bytes) -> ClusterClients:
         """The cluster behind a kubeconfig. Raises `KubeconfigError` for one that cannot be used."""
         from .kube import connect
 
@@ -122,7 +122,7 @@ class Clients:
             if digest in self._workloads:
                 self._workloads.move_to_end(digest)
                 return self._workloads[digest]
-        workload = Workload(connect.workload(kubeconfig))
+        workload = ClusterClients(connect.workload(kubeconfig))
         with self._lock:
             self._workloads[digest] = workload
             while len(self._workloads) > _MOST_WORKLOADS:

@@ -12,11 +12,11 @@ from typing import Any
 from shared.addons.assets import Assets
 from shared.addons.content import Facts
 from shared.api.conditions import is_true
+from shared.applier.inventory import Entry
+from shared.applier.policy import Policy
+from shared.applier.reach import Reached, Unreachable
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
-from shared.workload.inventory import Entry
-from shared.workload.policy import Policy
-from shared.workload.reach import Reached, Unreachable
 
 from .generated import Kept as Generated
 from .history import Kept

@@ -12,6 +12,9 @@ from datetime import datetime
 from shared import charts
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier.desired import UnknownKinds
+from shared.applier.policy import PolicyError
+from shared.applier.reach import Reached, Unreachable
 from shared.clients import Clients
 from shared.effects import Delete
 from shared.kube import ApiError, deleting, dig
@@ -20,9 +23,6 @@ from shared.releases.missing import MissingAssets
 from shared.releases.origin import NotShared
 from shared.runtime import Decision
 from shared.sandbox import Busy
-from shared.workload.desired import UnknownKinds
-from shared.workload.policy import PolicyError
-from shared.workload.reach import Reached, Unreachable
 
 from . import guards, parts, readiness, rollback, stages, whole
 from .case import Awaited, Release, Rollback, Settled

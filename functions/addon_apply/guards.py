@@ -5,14 +5,14 @@ from __future__ import annotations
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier.policy import PolicyError
+from shared.applier.reach import Unreachable
 from shared.effects import Effect, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
 from shared.releases.origin import NotShared
 from shared.runtime import Decision
-from shared.workload.policy import PolicyError
-from shared.workload.reach import Unreachable
 
 from . import generated, history
 from .status import AddonStatus

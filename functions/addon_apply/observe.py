@@ -13,17 +13,17 @@ from shared.addons.content import Facts, traits
 from shared.addons.generated import may_vary
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
+from shared.applier import inventory
+from shared.applier.adopt import labelled
+from shared.applier.inventory import Entry
+from shared.applier.policy import Policy, PolicyError
+from shared.applier.reach import Reached, Unreachable, reach
 from shared.charts import ChartError, LiveCluster
 from shared.clients import Clients, Found
 from shared.kube import ApiError, Key, NotServed, Object, deleting, dig, key_of
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import NotShared, of_release
-from shared.workload import inventory
-from shared.workload.adopt import labelled
-from shared.workload.inventory import Entry
-from shared.workload.policy import Policy, PolicyError
-from shared.workload.reach import Reached, Unreachable, reach
 
 from . import generated, history
 from .case import Awaited, Release, Rollback, Settled

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.effects import MANAGER, Results
 from shared.kube import deleting, key_of
 from shared.runtime import Decision
-from shared.workload.rollout import Rollout
 
 from . import generated, history
 from .case import Case

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier import inventory
+from shared.applier.desired import defined_by
+from shared.applier.inventory import Plan
+from shared.applier.rollout import Rollout
 from shared.effects import Effect, Patch, changes, write_ahead
 from shared.kube import Object, dig
 from shared.runtime import Decision
-from shared.workload import inventory
-from shared.workload.desired import defined_by
-from shared.workload.inventory import Plan
-from shared.workload.rollout import Rollout
 
 from .case import Case, Release
 from .status import AddonStatus

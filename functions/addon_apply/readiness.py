@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shared.applier import inventory
+from shared.applier.inventory import Entry
+from shared.applier.live import look_again
+from shared.applier.outcome import told_waiting
+from shared.applier.policy import Policy
+from shared.applier.reach import Reached
 from shared.clients import Clients
 from shared.effects import Results
 from shared.kube import ApiError
 from shared.runtime import Decision, Notice
-from shared.workload import inventory
-from shared.workload.inventory import Entry
-from shared.workload.live import look_again
-from shared.workload.outcome import told_waiting
-from shared.workload.policy import Policy
-from shared.workload.reach import Reached
 
 from .case import Awaited
 from .status import AddonStatus

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from shared.addons import content, generated
 from shared.addons.generated import Record, Rendered
+from shared.applier.desired import defined_by, desired
 from shared.charts import ChartError
 from shared.effects import Effect
 from shared.kube import Object
 from shared.releases.stages import Stage
 from shared.runtime.verdict import Verdict
-from shared.workload.desired import defined_by, desired
 
 from .case import Release
 from .generated import keep

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared import metrics
+from shared.applier import inventory
+from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import dig
 from shared.runtime import Decision, Notice
-from shared.workload import inventory
-from shared.workload.outcome import Incomplete, Outcome
-from shared.workload.rollout import Rollout
 
 from . import generated, readiness, rollback, stages, whole
 from .case import Awaited, Case, Release, Rollback

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared.api.names import ROLLBACK
+from shared.applier import inventory
+from shared.applier.outcome import Outcome
 from shared.runtime import Decision
-from shared.workload import inventory
-from shared.workload.outcome import Outcome
 
 from . import history, parts
 from .case import Rollback

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared import charts
+from shared.applier import inventory
+from shared.applier.outcome import Outcome
+from shared.applier.reach import Unreachable
 from shared.cel import ExpressionError, NotYet, evaluate
 from shared.runtime import Decision, Notice
-from shared.workload import inventory
-from shared.workload.outcome import Outcome
-from shared.workload.reach import Unreachable
 
 from . import parts, rendering
 from .case import Release

@@ -6,9 +6,9 @@ from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.api.names import ADDON_FINALIZER, ROLLBACK
 from shared.api.resources import CLUSTER, SECRET
+from shared.applier.policy import Policy, PolicyError
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
-from shared.workload.policy import Policy, PolicyError
 
 from . import history
 

@@ -12,11 +12,11 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import remove_condition
+from shared.applier import inventory
+from shared.applier.inventory import KEPT
 from shared.kube import Object, dig
 from shared.releases import missing
 from shared.runtime.verdict import Verdict
-from shared.workload import inventory
-from shared.workload.inventory import KEPT
 
 from . import generated, history
 

@@ -14,10 +14,10 @@ from shared.addons.assets import Assets
 from shared.addons.content import Facts
 from shared.api import cluster as cluster_api
 from shared.api.conditions import rfc3339
+from shared.applier.inventory import digest
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Condition, Stage
-from shared.workload.inventory import digest
 
 PENDING, BEFORE, WORKING, AFTER, DONE = (
     "Pending",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared import charts
+from shared.applier import inventory
+from shared.applier.outcome import Outcome
 from shared.effects import Effect, Results
 from shared.runtime import Decision, Notice
-from shared.workload import inventory
-from shared.workload.outcome import Outcome
 
 from . import history, parts, readiness, rendering
 from .case import Release

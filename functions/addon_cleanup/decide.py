@@ -7,11 +7,11 @@ from datetime import datetime
 from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
 from shared.api.hooks import CLEANED_UP, Awaited, Limits, cleanup_wait
+from shared.applier.reach import Unreachable
 from shared.effects import Effect, Results
 from shared.kube import Object, dig
 from shared.runtime import Decision
 from shared.runtime.verdict import Verdict
-from shared.workload.reach import Unreachable
 
 from .leftovers import Leftovers
 from .observe import Observed

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from shared.api.cluster import is_paused
 from shared.api.hooks import BEFORE_DELETE, is_about, wants_cleanup
 from shared.api.resources import CLUSTER
-from shared.clients import Clients, Workload
+from shared.applier.reach import Unreachable, reach
+from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
-from shared.workload.reach import Unreachable, reach
 
 from .leftovers import CLAIM, POD, SERVICE, VOLUME, Leftovers, leftovers
 
@@ -20,7 +20,7 @@ class Observed:
     cluster: Object | None = None
     due: bool = False
     """The Cluster is being deleted, and its clean-up was asked for."""
-    workload: Workload | None = None
+    workload: ClusterClients | None = None
     found: Leftovers | Unreachable | None = None
 
 
@@ -39,7 +39,7 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
     return Observed(addon, cluster, True, reached.workload, _look(reached.workload))
 
 
-def _look(workload: Workload) -> Leftovers | Unreachable:
+def _look(workload: ClusterClients) -> Leftovers | Unreachable:
     list_ = workload.client.list
     try:
         claims = list(list_(CLAIM))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shared.clients import Clients, Workload
+from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Conflict, Key, Object, Resource, Unavailable, deleting, dig, key_of
 
 from .leftovers import POD, Leftovers
@@ -17,7 +17,7 @@ _MOST_OWNERS = 8
 class Remove:
     """Returns what could not be deleted, each in a few words. Raises `Unavailable` where the server fails."""
 
-    workload: Workload
+    workload: ClusterClients
     leftovers: Leftovers
 
     def execute(self, _clients: Clients) -> list[str]:

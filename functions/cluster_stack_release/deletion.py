@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from shared.api.resources import CLUSTER_STACK_RELEASE
+from shared.applier import inventory
+from shared.applier.rollout import Rollout
 from shared.clients import NOT_ALLOWED
 from shared.effects import Delete, Effect, RemoveFinalizer
 from shared.kube import deleting, dig, has_finalizer, owned_by
 from shared.releases.usage import FINALIZER
 from shared.runtime import Decision
 from shared.runtime.verdict import Verdict
-from shared.workload import inventory
-from shared.workload.rollout import Rollout
 
 from .conditions import DELETED, PROVIDER, PROVIDER_RETRY
 from .observe import Observed

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
+from shared.applier import inventory
+from shared.applier.reach import Reached, here
 from shared.charts import Identity
 from shared.clients import Clients, Found
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
@@ -18,8 +20,6 @@ from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release
 from shared.releases.release import Release
 from shared.releases.usage import Users, users
-from shared.workload import inventory
-from shared.workload.reach import Reached, here
 
 _NOTHING = Found("unreferenced")
 

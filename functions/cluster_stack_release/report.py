@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from shared.applier import inventory
+from shared.applier.outcome import Incomplete, Outcome
 from shared.effects import Results
 from shared.kube import deleting, dig
 from shared.releases.missing import CONDITION as DOWNLOADED
 from shared.runtime import Decision, Notice
 from shared.runtime.verdict import PAUSED, Verdict
-from shared.workload import inventory
-from shared.workload.outcome import Incomplete, Outcome
 
 from .conditions import APPLIED, DELETED, PARTIAL_RETRY, PROVIDER
 from .observe import Assets, Observed

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 
 from shared import charts
 from shared.api.resources import CLUSTER_STACK_RELEASE
+from shared.applier import inventory
+from shared.applier.desired import MANAGEMENT, UnknownKinds, defined_by, desired
+from shared.applier.inventory import Entry
+from shared.applier.policy import Policy
+from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.effects import Effect, write_ahead
 from shared.kube import Object, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 from shared.runtime.verdict import Verdict
-from shared.workload import inventory
-from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
-from shared.workload.inventory import Entry
-from shared.workload.policy import Policy
-from shared.workload.rollout import Rollout
 
 from .conditions import APPLIED, PARTIAL_RETRY, broken, finalizer
 from .observe import Assets, Management, Observed

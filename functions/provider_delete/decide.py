@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
+from shared.applier import inventory
+from shared.applier.inventory import Plan
+from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.policy import Policy
+from shared.applier.rollout import Rollout
 from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
 from shared.providers import ownership
 from shared.providers.state import DELETING, INSTALLED, State
 from shared.runtime import Decision
-from shared.workload import inventory
-from shared.workload.inventory import Plan
-from shared.workload.outcome import Incomplete, Outcome
-from shared.workload.policy import Policy
-from shared.workload.rollout import Rollout
 
 from .observe import FORCE, Observed, is_crd
 

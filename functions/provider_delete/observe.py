@@ -10,14 +10,14 @@ from datetime import datetime
 from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
+from shared.applier.inventory import Entry
+from shared.applier.reach import Reached, here
 from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, has_finalizer, key_of
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, as_stored
 from shared.providers import peers
 from shared.providers.belongings import belongings
-from shared.workload.inventory import Entry
-from shared.workload.reach import Reached, here
 
 FORCE = ("metadata", "annotations", "capi-functions.dev/force-delete")
 

@@ -8,6 +8,10 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
+from shared.applier.desired import MANAGEMENT, UnknownKinds, defined_by, desired
+from shared.applier.policy import Policy
+from shared.applier.reach import Reached
+from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
 from shared.effects import Effect, ensure_finalizer
 from shared.kube import Object, deleting
@@ -15,10 +19,6 @@ from shared.kube.crds import CRD
 from shared.providers import ownership, phases
 from shared.providers.state import INSTALLED, State, checked
 from shared.runtime import Decision
-from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
-from shared.workload.policy import Policy
-from shared.workload.reach import Reached
-from shared.workload.rollout import Rollout
 
 from . import objects, planning, serving
 from .observe import Observed

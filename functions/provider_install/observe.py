@@ -9,6 +9,11 @@ from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
+from shared.applier.desired import defined_by
+from shared.applier.inventory import SYNCED, Entry, entry_of
+from shared.applier.live import look_again
+from shared.applier.policy import Policy, PolicyError
+from shared.applier.reach import Reached, here
 from shared.charts.manifests import identity
 from shared.clients import Clients
 from shared.components import catalog, certificates
@@ -24,11 +29,6 @@ from shared.providers.belongings import belongings
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
 from shared.providers.state import INSTALLED, checked
-from shared.workload.desired import defined_by
-from shared.workload.inventory import SYNCED, Entry, entry_of
-from shared.workload.live import look_again
-from shared.workload.policy import Policy, PolicyError
-from shared.workload.reach import Reached, here
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared.api import provider as provider_api
+from shared.applier import inventory
+from shared.applier.inventory import SYNCED, Entry, Plan
+from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.prune import KEPT
+from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.effects import Patch, Results
 from shared.kube import ApiError, Conflict, NotFound, deleting, dig, key_of
 from shared.providers.belongings import belongings, in_doubt
 from shared.runtime import Decision
-from shared.workload import inventory
-from shared.workload.inventory import SYNCED, Entry, Plan
-from shared.workload.outcome import Incomplete, Outcome
-from shared.workload.prune import KEPT
-from shared.workload.rollout import Rollout
 
 from .observe import Observed
 

@@ -10,13 +10,13 @@ from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
+from shared.applier import inventory
+from shared.applier.inventory import KEPT, Plan
+from shared.applier.policy import Policy
 from shared.components.webhooks import ASKING
 from shared.effects import Effect, Patch, write_ahead
 from shared.kube import Object, dig
 from shared.providers.state import INSTALLED, State
-from shared.workload import inventory
-from shared.workload.inventory import KEPT, Plan
-from shared.workload.policy import Policy
 
 from .observe import Observed
 

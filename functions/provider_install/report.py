@@ -7,6 +7,10 @@ from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
+from shared.applier import inventory
+from shared.applier.outcome import Incomplete, Outcome, told_waiting
+from shared.applier.policy import PREFIX
+from shared.applier.rollout import Rollout
 from shared.components.webhooks import ASKING
 from shared.effects import Results
 from shared.kube import Object, dig
@@ -14,10 +18,6 @@ from shared.providers import phases
 from shared.providers.state import INSTALLED, UPGRADED, State
 from shared.runtime import Decision
 from shared.runtime.notice import Notice
-from shared.workload import inventory
-from shared.workload.outcome import Incomplete, Outcome, told_waiting
-from shared.workload.policy import PREFIX
-from shared.workload.rollout import Rollout
 
 from .observe import Observed
 from .serving import renew_at

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from shared.api import provider as provider_api
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
+from shared.applier import inventory
+from shared.applier.inventory import Entry
+from shared.applier.policy import PREFIX
+from shared.applier.readiness import unready
 from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
 from shared.providers.state import under_way
-from shared.workload import inventory
-from shared.workload.inventory import Entry
-from shared.workload.policy import PREFIX
-from shared.workload.readiness import unready
 
 WAIT = ("metadata", "annotations", f"{PREFIX}wait")
 WORKLOADS = (DEPLOYMENT, DAEMON_SET)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from shared.workload.diff import ABSENT, WITHHELD, Field
+from shared.applier.diff import ABSENT, WITHHELD, Field
 
 from .text import plain, value
 

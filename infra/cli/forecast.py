@@ -13,14 +13,14 @@ from shared import charts
 from shared.addons import content
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK
+from shared.applier import inventory
+from shared.applier.desired import defined_by, desired
+from shared.applier.inventory import Entry, entry_of
+from shared.applier.policy import PREFIX
+from shared.applier.preview import Change, preview, totals
 from shared.charts import ChartError, Identity
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.releases.stages import Stage
-from shared.workload import inventory
-from shared.workload.desired import defined_by, desired
-from shared.workload.inventory import Entry, entry_of
-from shared.workload.policy import PREFIX
-from shared.workload.preview import Change, preview, totals
 
 from .failures import Failure
 

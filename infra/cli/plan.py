@@ -13,6 +13,8 @@ from functions.addon_apply.observe import Observed, observe
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.applier.policy import PolicyError
+from shared.applier.reach import Unreachable
 from shared.charts import ChartError
 from shared.clients import Clients
 from shared.kube import Client, Object, deleting, dig, key_of
@@ -25,8 +27,6 @@ from shared.releases.sources import SourceError
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError
-from shared.workload.policy import PolicyError
-from shared.workload.reach import Unreachable
 
 from .failures import Failure
 from .forecast import Forecast, forecast

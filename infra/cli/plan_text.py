@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from rich.markup import escape
 
+from shared.applier.preview import Change
 from shared.releases.naming import ReleaseName
-from shared.workload.preview import Change
 
 from . import differences
 from .forecast import Forecast, Part

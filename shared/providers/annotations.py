@@ -1,4 +1,4 @@
-"""What annotations of ours say about one provider, besides those of every rollout (`shared.workload.policy`).
+"""What annotations of ours say about one provider, besides those of every rollout (`shared.applier.policy`).
 
 capi-functions.dev/certificates  own or cert-manager: who issues the serving certificates of its webhooks; without it
                                  cert-manager, where its kinds are served
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.applier.policy import PREFIX, PolicyError
 from shared.kube import dig
-from shared.workload.policy import PREFIX, PolicyError
 
 CERTIFICATES = f"{PREFIX}certificates"
 WEBHOOKS = f"{PREFIX}webhooks"

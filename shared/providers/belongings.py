@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from shared.applier import inventory
+from shared.applier.inventory import NOT_SYNCED, Entry
 from shared.kube import dig
-from shared.workload import inventory
-from shared.workload.inventory import NOT_SYNCED, Entry
 
 
 def belongings(provider: Mapping[str, Any] | None) -> list[Entry]:

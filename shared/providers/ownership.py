@@ -7,12 +7,12 @@ from typing import Any
 
 from shared.api import provider as provider_api
 from shared.api.provider import KINDS, PROVIDER_LABEL
+from shared.applier import inventory
+from shared.applier.inventory import KEPT
+from shared.applier.owner import Owner
 from shared.charts.manifests import Identity
 from shared.kube import Client, dig, key_of
 from shared.kube.crds import list_defined
-from shared.workload import inventory
-from shared.workload.inventory import KEPT
-from shared.workload.owner import Owner
 
 
 def owner(provider: Mapping[str, Any]) -> Owner:

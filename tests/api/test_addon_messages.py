@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.applier.policy import PREFIX
 from shared.event import PING, Event
 from shared.kube import Key, Object, Resource, dig
-from shared.workload.policy import PREFIX
 from tests.api.test_addon_policies import deployment
 from tests.api.test_addon_waits import job
 from tests.api.test_print_columns import shown

@@ -16,6 +16,8 @@ from infra.generate.__main__ import PROJECT
 from infra.local import crds
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
+from shared.applier.inventory import OWNED, OWNED_LABEL, entry_of
+from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.effects import perform
 from shared.event import change_event
@@ -23,8 +25,6 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.kube.credentials import Credentials
 from shared.runtime import Answer
-from shared.workload.inventory import OWNED, OWNED_LABEL, entry_of
-from shared.workload.rollout import Rollout
 from tests.conftest import NAMESPACE
 from tests.support.api_proxy import api_server
 from tests.support.releases import STACK

@@ -8,8 +8,8 @@ import pytest
 
 from infra import control_plane
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.applier.readiness import unready
 from shared.kube import Client, Key, Object, Resource, dig
-from shared.workload.readiness import unready
 from tests.conftest import NAMESPACE
 from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
 from tests.support.releases import config_map

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from shared.applier.inventory import KEPT, OWNED, OWNED_LABEL, Entry
+from shared.applier.policy import Policy
+from shared.applier.prune import linger, prune
 from shared.charts.manifests import Identity
-from shared.clients import Workload
+from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD, await_all
-from shared.workload.inventory import KEPT, OWNED, OWNED_LABEL, Entry
-from shared.workload.policy import Policy
-from shared.workload.prune import linger, prune
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_one_that_comes_to_nothing_is_named_and_the_others_are_served(management
 def test_what_was_deleted_is_waited_for(management: Client, group: str) -> None:
     crds = applied(management, *(crd(kind(group, number)) for number in range(5)))
     assert await_all(management, crds) == {}
-    workload = Workload(management)
+    workload = ClusterClients(management)
     entries = [entry(each) for each in crds]
     assert [prune(workload, each, Policy()) for each in entries] == [None] * 5
     assert linger(workload, entries) == {}
@@ -117,7 +117,7 @@ def test_a_kind_takes_along_what_is_in_the_same_inventory_alone(
     assert await_all(management, [live]) == {}
     entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(others + 1)]
     known = {each.identity for each in entries}
-    workload = Workload(management)
+    workload = ClusterClients(management)
     left = prune(workload, entry(live), Policy(), known - {entries[-1].identity})
     assert left is not None
     assert left.status == KEPT
@@ -133,7 +133,7 @@ def test_what_a_finalizer_holds_is_named(management: Client, namespace: str, gro
     assert await_all(management, applied(management, crd(resource))) == {}
     held = instance(management, resource, namespace, "held", "example.com/holds")
     free = [instance(management, resource, namespace, f"free{number}") for number in range(others)]
-    workload = Workload(management)
+    workload = ClusterClients(management)
     entries = [entry(each) for each in (held, *free)]
     for each in entries:
         assert prune(workload, each, Policy()) is None
@@ -148,7 +148,7 @@ def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespa
     resource = kind(group, 0)
     assert await_all(management, applied(management, crd(resource))) == {}
     entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(3)]
-    workload = Workload(management)
+    workload = ClusterClients(management)
     for each in entries:
         assert prune(workload, each, Policy()) is None
     instance(management, resource, namespace, "w1")
@@ -166,7 +166,7 @@ def test_a_kind_that_is_not_served_any_more_may_have_objects_still(
     [version] = definition["spec"]["versions"]
     definition["spec"]["versions"] = [{**version, "served": False}]
     [live] = applied(management, definition)
-    kept = prune(Workload(management), entry(live), Policy())
+    kept = prune(ClusterClients(management), entry(live), Policy())
     assert kept is not None
     assert kept.status == KEPT
     assert "nobody can tell which Kind0 objects would go with it" in kept.error

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.applier.inventory import OWNED_LABEL
 from shared.event import change_event
 from shared.kube import Key, dig, owned_by
-from shared.workload.inventory import OWNED_LABEL
 from tests.api.test_addon_policies import frozen, reasons
 from tests.support import objects
 from tests.support.api_proxy import Fault, Proxy, Request, api_server

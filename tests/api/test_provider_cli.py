@@ -14,10 +14,10 @@ from infra.cli.provider.requests import parse
 from infra.cli.provider.standing import providers as listed
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, download_labels
 from shared.api.resources import CONFIG_MAP
+from shared.applier import inventory
+from shared.applier.diff import compare
 from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
-from shared.workload import inventory
-from shared.workload.diff import compare
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, PROVIDER_LABEL
+from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.runtime.function import Function
-from shared.workload.inventory import OWNED, OWNED_LABEL
 from tests.support import objects
 from tests.support.made_up import MadeUp
 from tests.support.provider_releases import CLUSTER_ROLE, cluster_role, config_map, crd, widget

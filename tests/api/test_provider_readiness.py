@@ -9,9 +9,9 @@ import pytest
 
 from shared.api.conditions import rfc3339
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, SECRET
+from shared.applier.readiness import unready
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
-from shared.workload.readiness import unready
 from tests.support.controllers import PENDING, POD
 from tests.support.made_up import MANAGER, SPACE, MadeUp
 from tests.support.provider_releases import SERVICE, WEBHOOKS, deployment, service, webhook, whole

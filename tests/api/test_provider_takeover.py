@@ -12,8 +12,8 @@ from infra import control_plane
 from infra.cli.provider import adopt
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import DEPLOYMENT
+from shared.applier import inventory
 from shared.kube import Key, Object, Resource, dig
-from shared.workload import inventory
 from tests.support.made_up import MadeUp
 from tests.support.provider_installers import (
     Install,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shared.applier.policy import PREFIX
 from shared.kube import ApiError, Key, Object, dig
 from shared.kube.crds import CRD
 from shared.providers.annotations import WEBHOOKS as ANNOTATION
-from shared.workload.policy import PREFIX
 from tests.api.test_provider_upgrade import NAME, WIDGET
 from tests.api.test_provider_upgrade import crd as crd_of
 from tests.support.made_up import SPACE, MadeUp

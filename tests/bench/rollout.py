@@ -7,13 +7,13 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from shared.clients import Clients, Workload
+from shared.applier.desired import desired
+from shared.applier.inventory import plan
+from shared.applier.rollout import THREADS, Rollout
+from shared.clients import Clients, ClusterClients
 from shared.effects import MANAGER
 from shared.kube import Object, connect
 from shared.kube.client import APPLY_PATCH
-from shared.workload.desired import desired
-from shared.workload.inventory import plan
-from shared.workload.rollout import THREADS, Rollout
 from tests.support.releases import config_map
 
 from .parts import management, median, since
@@ -29,7 +29,7 @@ def objects(value: str) -> list[Object]:
 def run() -> None:
     with management():
         client = connect.management()
-        workload = Workload(client)
+        workload = ClusterClients(client)
         served = workload.discovery.served()
         ours, bare = [], []
         requests = 0

@@ -22,11 +22,11 @@ from functions import catalog
 from infra import control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, KIND_CLUSTER, SECRET
+from shared.applier.inventory import load
 from shared.event import PING, Event
 from shared.kube import Client, Key, connect, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from shared.workload.inventory import load
 from tests.support.objects import create_local_cluster
 from tests.support.planes import running_plane
 from tests.support.releases import config_map, write_release

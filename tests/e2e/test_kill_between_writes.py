@@ -26,12 +26,12 @@ import pytest
 from events.delivery import HttpDelivery
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.applier.inventory import OWNED_LABEL
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from shared.workload.inventory import OWNED_LABEL
 from tests.conftest import NAMESPACE
 from tests.support.addons import FUNCTIONS, Addons, owned
 from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, api_server, object_store_server

@@ -18,10 +18,10 @@ from functions import catalog
 from infra import control_plane
 from infra.cli.demo import RELEASES
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
-from shared.clients import Clients, Workload
+from shared.applier.inventory import load as load_inventory
+from shared.clients import Clients, ClusterClients
 from shared.kube import Client, Key, Object, connect, dig, key_of
 from shared.storage import ObjectStore
-from shared.workload.inventory import load as load_inventory
 from tests.support.planes import connected, running_plane
 
 CAPTURED = Path(__file__).parents[2] / "events" / "captured" / "demo"
@@ -52,7 +52,7 @@ def essence(obj: Object) -> dict[str, Any]:
     return kept
 
 
-def everything(management: Client, workload: Workload) -> dict[str, str]:
+def everything(management: Client, workload: ClusterClients) -> dict[str, str]:
     """The resourceVersion of every object that the functions have to do with, in both clusters."""
     found = {}
     for resource in (CLUSTER, KIND_CLUSTER, CLUSTER_ADDON, SECRET):
@@ -82,7 +82,7 @@ def test_replay(empty: Client) -> None:
             assert essence(empty.get(resources[obj["kind"]], key_of(obj))) == essence(obj)
 
         secret = empty.get(SECRET, Key("default", "demo-kubeconfig"))
-        workload = Workload(connect.workload(base64.b64decode(secret["data"]["value"])))
+        workload = ClusterClients(connect.workload(base64.b64decode(secret["data"]["value"])))
         before = everything(empty, workload)
         assert len(before) == 3 + 4 + 14
         for seed in (1, 2):

@@ -18,7 +18,11 @@ from shared.addons.content import Facts
 from shared.api.conditions import get_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
-from shared.clients import Workload
+from shared.applier.inventory import SYNCED, Entry, content_hash
+from shared.applier.policy import Policy
+from shared.applier.reach import Reached
+from shared.applier.rollout import Rollout
+from shared.clients import ClusterClients
 from shared.effects import Results
 from shared.kube import Object
 from shared.releases.metadata import Metadata
@@ -26,16 +30,12 @@ from shared.releases.naming import ReleaseName, Version
 from shared.releases.release import Release as Stored
 from shared.releases.stages import Stages
 from shared.runtime import Decision
-from shared.workload.inventory import SYNCED, Entry, content_hash
-from shared.workload.policy import Policy
-from shared.workload.reach import Reached
-from shared.workload.rollout import Rollout
 from tests.support.releases import archive, config_map
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v2"
 NAME = ReleaseName.parse(TAG)
-REACHED = Reached(cast(Workload, None), {("v1", "ConfigMap"): CONFIG_MAP})
+REACHED = Reached(cast(ClusterClients, None), {("v1", "ConfigMap"): CONFIG_MAP})
 POLICY = Policy()
 WIDGET = {"apiVersion": "toys/v1", "kind": "Widget", "metadata": {"name": "w"}}
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from events.delivery import Deliver
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.runtime import Answer
-from shared.workload.inventory import OWNED, OWNED_LABEL
 from tests.support import objects
 from tests.support.passing import passed_on
 from tests.support.until import HANGS, until

@@ -18,12 +18,12 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import is_true
 from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT, SECRET
+from shared.applier import inventory
 from shared.clients import Clients
 from shared.event import Change, Event, change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from shared.workload import inventory
 from tests.support import objects
 from tests.support.passing import passed_on, takers
 from tests.support.planes import connected, running_plane

@@ -21,16 +21,16 @@ from functions.addon_apply.target import Target
 from shared import charts
 from shared.addons.generated import Field, Record
 from shared.api.conditions import get_condition, rfc3339
+from shared.applier.inventory import NOT_SYNCED
+from shared.applier.outcome import Drift, Incomplete, Outcome
+from shared.applier.policy import PolicyError
+from shared.applier.reach import Unreachable
+from shared.applier.rollout import Rollout
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
 from shared.sandbox import Busy, gate
-from shared.workload.inventory import NOT_SYNCED
-from shared.workload.outcome import Drift, Incomplete, Outcome
-from shared.workload.policy import PolicyError
-from shared.workload.reach import Unreachable
-from shared.workload.rollout import Rollout
 from tests.support.addon_cases import (
     NAME,
     NOW,

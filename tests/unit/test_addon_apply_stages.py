@@ -10,11 +10,11 @@ import pytest
 from functions.addon_apply.case import Release
 from functions.addon_apply.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
+from shared.applier.outcome import Outcome
+from shared.applier.reach import Unreachable
 from shared.effects import Patch
 from shared.releases.stages import FIRST, Bound, Condition, Stage, Stages
 from shared.runtime import Decision
-from shared.workload.outcome import Outcome
-from shared.workload.reach import Unreachable
 from tests.support.addon_cases import (
     NOW,
     a_release,

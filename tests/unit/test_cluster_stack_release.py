@@ -16,24 +16,24 @@ from functions.cluster_stack_release.rollout import Rediscover
 from functions.cluster_stack_release.triggers import TRIGGERS, asker
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
-from shared.clients import Found, Workload
+from shared.applier.inventory import Entry, content_hash
+from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.reach import Reached
+from shared.applier.rollout import Rollout
+from shared.clients import ClusterClients, Found
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
-from shared.workload.inventory import Entry, content_hash
-from shared.workload.outcome import Incomplete, Outcome
-from shared.workload.reach import Reached
-from shared.workload.rollout import Rollout
 from tests.support.releases import chart
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v1"
 NAME = ReleaseName.parse(TAG)
 CLASS = Resource("cluster.x-k8s.io", "v1beta1", "ClusterClass", "clusterclasses")
-HERE = Management(Reached(cast(Workload, None), {(CLASS.api_version, CLASS.kind): CLASS}), "v1.36.3")
+HERE = Management(Reached(cast(ClusterClients, None), {(CLASS.api_version, CLASS.kind): CLASS}), "v1.36.3")
 TEMPLATE = "apiVersion: cluster.x-k8s.io/v1beta1\nkind: ClusterClass\nmetadata: {name: '{{ .Release.Name }}-v1'}\n"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.cli.differences import lines
-from shared.workload.diff import ABSENT, WITHHELD, Field
+from shared.applier.diff import ABSENT, WITHHELD, Field
 
 LONG = "x" * 200
 GATES = "--feature-gates=MachinePool=true,ClusterTopology=true,RuntimeSDK=false,MachineSetPreflightChecks=true"

@@ -11,8 +11,8 @@ from typer.main import get_command
 from functions.provider_delete.observe import FORCE
 from functions.provider_fetch.decide import KEEP
 from infra.cli.main import app
+from shared.applier.policy import PREFIX
 from shared.providers.annotations import CERTIFICATES
-from shared.workload.policy import PREFIX
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/providers.md").read_text()

@@ -25,8 +25,8 @@ from shared.api.provider import (
     RUNTIME_EXTENSION,
     ProviderKind,
 )
+from shared.applier.policy import PREFIX
 from shared.kube import Key, Object
-from shared.workload.policy import PREFIX
 from tests.support.providers_made import provider
 
 

@@ -11,11 +11,11 @@ from infra.cli.provider.crds import brief, dropped
 from infra.cli.provider.marks import only_marked
 from infra.cli.provider.plan import Outlook
 from infra.cli.provider.rights import widened
+from shared.applier.apply import Held
+from shared.applier.diff import Field, compare
+from shared.applier.inventory import Entry
+from shared.applier.preview import Change
 from shared.kube import Key, Object
-from shared.workload.apply import Held
-from shared.workload.diff import Field, compare
-from shared.workload.inventory import Entry
-from shared.workload.preview import Change
 
 
 def role(*rules: Object, kind: str = "ClusterRole", name: str = "manager", namespace: str = "") -> Object:

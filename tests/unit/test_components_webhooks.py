@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shared.applier.policy import PolicyError
 from shared.components.webhooks import without_webhooks
 from shared.kube import Object
 from shared.providers.annotations import WEBHOOKS, leaves_out_webhooks
-from shared.workload.policy import PolicyError
 
 
 def of_kind(kind: str, **fields: object) -> Object:

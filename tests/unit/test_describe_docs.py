@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.api.names import ROLLBACK
-from shared.workload import policy, preview
+from shared.applier import policy, preview
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "operations.md").read_text()

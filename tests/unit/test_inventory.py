@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from shared.charts import identity
-from shared.kube import Object, Resource
-from shared.workload.desired import MANAGEMENT, UnknownKinds, defined_by, desired
-from shared.workload.inventory import (
+from shared.applier.desired import MANAGEMENT, UnknownKinds, defined_by, desired
+from shared.applier.inventory import (
     KEPT,
     SYNCED,
     Entry,
@@ -23,6 +21,8 @@ from shared.workload.inventory import (
     load,
     plan,
 )
+from shared.charts import identity
+from shared.kube import Object, Resource
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:

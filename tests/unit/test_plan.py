@@ -12,13 +12,13 @@ from infra.cli import plan_text
 from infra.cli.forecast import Forecast, Part
 from infra.cli.scratch import Scratch
 from infra.cli.text import age, duration, plain, value
+from shared.applier.apply import Applied, Held
+from shared.applier.diff import ABSENT, WITHHELD, Field, compare
+from shared.applier.inventory import Entry
+from shared.applier.policy import Policy
+from shared.applier.preview import Change, judged, totals, why_kept
 from shared.kube import Key, Object
 from shared.releases.stages import Condition, Stage
-from shared.workload.apply import Applied, Held
-from shared.workload.diff import ABSENT, WITHHELD, Field, compare
-from shared.workload.inventory import Entry
-from shared.workload.policy import Policy
-from shared.workload.preview import Change, judged, totals, why_kept
 
 
 def obj(kind: str = "ConfigMap", **content: Any) -> Object:

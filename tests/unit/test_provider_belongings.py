@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from shared.applier.inventory import NOT_SYNCED, SYNCED, Entry
 from shared.kube import Object
 from shared.providers.belongings import belongings, in_doubt
-from shared.workload.inventory import NOT_SYNCED, SYNCED, Entry
 
 
 def entry(name: str, **more: str) -> Entry:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from functions.provider_install.observe import Observed, has_cert_manager
+from shared.applier.inventory import Entry
 from shared.clients import Clients
 from shared.kube import Client, Object, Unavailable
 from shared.kube.credentials import Credentials
-from shared.workload.inventory import Entry
 
 BEGUN: Object = {"status": {"target": {"inputs": "digest"}}}
 DEPLOYMENT = Entry("apps", "v1", "Deployment", "space", "manager")

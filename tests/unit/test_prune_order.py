@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from shared.workload.inventory import Entry
-from shared.workload.prune import backwards, is_custom
+from shared.applier.inventory import Entry
+from shared.applier.prune import backwards, is_custom
 
 CRD = "apiextensions.k8s.io"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.workload.rollout import threads
+from shared.applier.rollout import threads
 
 
 @pytest.mark.parametrize(("objects", "expected"), [(0, 1), (1, 1), (7, 1), (8, 2), (15, 3), (31, 7), (32, 8), (400, 8)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from shared.applier.inventory import is_owned, load
 from shared.kube import Object, deleting, dig
-from shared.workload.inventory import is_owned, load
 
 from ..render import render_release
 from . import RELEASES

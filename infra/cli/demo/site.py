@@ -6,10 +6,10 @@ import base64
 
 from shared import charts
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
-from shared.clients import Workload
+from shared.applier.inventory import Entry
+from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, dig
 from shared.kube.connect import workload as connect_workload
-from shared.workload.inventory import Entry
 
 CLUSTER_KEY = Key("default", "demo")
 ADDON_KEY = Key("default", "cluster-addon-demo")
@@ -23,7 +23,7 @@ class DemoError(Exception):
 class Site:
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._workload: Workload | None = None
+        self._workload: ClusterClients | None = None
 
     def cluster(self) -> Object | None:
         return self.client.find(CLUSTER, CLUSTER_KEY)
@@ -54,15 +54,15 @@ class Site:
 
     # -- the workload cluster --------------------------------------------------------------------------------------
 
-    def connect(self) -> Workload:
+    def connect(self) -> ClusterClients:
         """With the kubeconfig of the Secret, from now on. Raises `ApiError` where it is not let in."""
         kubeconfig = base64.b64decode(dig(self.secret(KUBECONFIG_KEY), "data.value", ""))
-        self._workload = Workload(connect_workload(kubeconfig))
+        self._workload = ClusterClients(connect_workload(kubeconfig))
         self._workload.client.text("/readyz")
         return self._workload
 
     @property
-    def workload(self) -> Workload:
+    def workload(self) -> ClusterClients:
         if self._workload is None:
             raise DemoError("there is no workload cluster yet")
         return self._workload

@@ -9,8 +9,8 @@ import yaml
 
 from infra.local.stack import Stack
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.applier.inventory import load
 from shared.kube import ApiError, Object, dig
-from shared.workload.inventory import load
 
 from ..output import Timeline, news, out, tree, wait_for
 from . import FOLDER, STACK

@@ -10,12 +10,12 @@ from functions.addon_apply import history
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import ROLLBACK, addon_of
+from shared.applier import inventory
+from shared.applier.inventory import SYNCED, Entry
+from shared.applier.policy import PREFIX, Policy, PolicyError
+from shared.applier.prune import KEPT
 from shared.clients import Found
 from shared.kube import Key, Object, deleting, dig, key_of
-from shared.workload import inventory
-from shared.workload.inventory import SYNCED, Entry
-from shared.workload.policy import PREFIX, Policy, PolicyError
-from shared.workload.prune import KEPT
 
 from ..text import age
 from .facts import Facts, release_of, time_of

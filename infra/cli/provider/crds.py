@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from shared.applier.diff import ABSENT, Field
+from shared.applier.preview import Change
 from shared.kube.crds import CRD
-from shared.workload.diff import ABSENT, Field
-from shared.workload.preview import Change
 
 _VERSION = re.compile(r'spec\.versions\[name="([^"]+)"\](\.served)?')
 _SCHEMA = re.compile(r'spec\.versions\[name="([^"]+)"\]\.schema\.openAPIV3Schema\.(.+)')

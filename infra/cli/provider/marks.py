@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shared.api.provider import COMPONENT_LABEL, PROVIDER_LABEL
+from shared.applier.diff import Field
+from shared.applier.inventory import OWNED_LABEL
+from shared.applier.preview import Change
 from shared.components.certificates import INJECT
-from shared.workload.diff import Field
-from shared.workload.inventory import OWNED_LABEL
-from shared.workload.preview import Change
 
 _NAMES = {"labels": (OWNED_LABEL, PROVIDER_LABEL, COMPONENT_LABEL), "annotations": (INJECT,)}
 _PLAIN = {f"metadata.{where}.{name}" for where, names in _NAMES.items() for name in names}

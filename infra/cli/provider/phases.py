@@ -18,6 +18,7 @@ from functions.provider_preflight import observe as checking
 from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.api.conditions import get_condition
+from shared.applier.policy import PREFIX
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
@@ -29,7 +30,6 @@ from shared.providers.state import CHECKED, State
 from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.storage import ObjectStore, StorageError
-from shared.workload.policy import PREFIX
 
 from ..failures import Failure
 from ..scratch import Scratch

@@ -9,14 +9,14 @@ from functions.provider_install.observe import Observed
 from functions.provider_install.storage import MigrateStorage, dropped
 from shared.api import cluster
 from shared.api import provider as provider_api
+from shared.applier.preview import Change, preview, totals
+from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.components.errors import ComponentsError
 from shared.kube import Client, Key, Object, key_of
 from shared.providers import inputs
 from shared.providers.belongings import belongings
 from shared.runtime import Decision
-from shared.workload.preview import Change, preview, totals
-from shared.workload.rollout import Rollout
 
 from ..failures import Failure
 from . import crds, rights

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, KINDS, ProviderKind
+from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.components import versions
 from shared.kube import Key, Object, Resource
 from shared.providers.annotations import certificates_by_us, leaves_out_webhooks
-from shared.workload.policy import PREFIX, Policy, PolicyError
 
 from ..failures import Failure
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from infra.generate.workloads import NAME, PART_OF, name_of
 from shared.api.resources import DEPLOYMENT
+from shared.applier.policy import PREFIX
 from shared.kube import ApiError, dig, key_of
 from shared.providers.annotations import WEBHOOKS
-from shared.workload.policy import PREFIX
 
 from ..connection import Management
 from .requests import Settings

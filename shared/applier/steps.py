@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ..clients import Workload
+from ..clients import ClusterClients
 from ..effects import MANAGER
 from ..kube import Key, Object, Resource, dig
 from ..kube.crds import CRD
@@ -22,7 +22,7 @@ from .readiness import completed
 class Applier:
     """Carries out steps; `judge` tells what an object that is there is waiting for."""
 
-    workload: Workload
+    workload: ClusterClients
     resources: Mapping[tuple[str, str], Resource]
     policy: Policy
     judge: Callable[[Object], str]

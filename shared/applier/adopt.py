@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from ..api.resources import CLUSTER_ADDON
-from ..clients import Workload
+from ..clients import ClusterClients
 from ..kube import ApiError, Object, Resource, Unavailable, dig
 from ..kube.client import METADATA_LIST
 from .inventory import OWNED, OWNED_LABEL, Entry, entry_of
@@ -20,7 +20,7 @@ _COPIES = ("Endpoints", "EndpointSlice", "Event")
 """Kinds that controllers make with the labels of what they stand for, without naming an owner."""
 
 
-def labelled(workload: Workload, served: Iterable[Resource]) -> list[Entry]:
+def labelled(workload: ClusterClients, served: Iterable[Resource]) -> list[Entry]:
     """The objects with our label that no other object owns. Raises `Unavailable` where the server fails.
 
     None of a cluster that manages clusters itself: there ClusterClasses carry the same label.
@@ -35,7 +35,7 @@ def labelled(workload: Workload, served: Iterable[Resource]) -> list[Entry]:
         return [entry for entries in found for entry in entries]
 
 
-def _of_kind(workload: Workload, resource: Resource) -> list[Entry]:
+def _of_kind(workload: ClusterClients, resource: Resource) -> list[Entry]:
     pages = workload.client.pages(resource, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST)
     try:
         items: list[Object] = [item for page in pages for item in page["items"]]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..charts.manifests import Identity
-from ..clients import Workload
+from ..clients import ClusterClients
 from ..kube import ApiError, Key, Object, Resource, Unavailable, dig, key_of
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD, as_stored
@@ -25,7 +25,7 @@ def is_kept(live: Mapping[str, Any]) -> bool:
     return bool(dig(live, ("metadata", "annotations", KEEP)) == "keep")
 
 
-def held_by(workload: Workload, live: Object, policy: Policy, known: Collection[Identity] = ()) -> str:
+def held_by(workload: ClusterClients, live: Object, policy: Policy, known: Collection[Identity] = ()) -> str:
     """What holds a CRD or Namespace, with the way out; empty for what may go. `known` is the whole inventory.
 
     Raises `ApiError`.
@@ -37,7 +37,7 @@ def held_by(workload: Workload, live: Object, policy: Policy, known: Collection[
     return ""
 
 
-def _of_crd(workload: Workload, crd: Object, policy: Policy, known: Collection[Identity]) -> str:
+def _of_crd(workload: ClusterClients, crd: Object, policy: Policy, known: Collection[Identity]) -> str:
     """Consent to the end of other people's objects is none to that of ours that are marked to be kept.
 
     The label does not tell whose objects are: cluster stacks put it on theirs, too.
@@ -62,7 +62,7 @@ def _of_crd(workload: Workload, crd: Object, policy: Policy, known: Collection[I
     return ""
 
 
-def _of_namespace(workload: Workload, namespace: str) -> str:
+def _of_namespace(workload: ClusterClients, namespace: str) -> str:
     workload.discovery.forget()  # a kind that came since may have objects that are to be kept
     served = workload.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
@@ -73,7 +73,7 @@ def _of_namespace(workload: Workload, namespace: str) -> str:
     return ""
 
 
-def _labelled(workload: Workload, resource: Resource, namespace: str) -> Iterator[Object]:
+def _labelled(workload: ClusterClients, resource: Resource, namespace: str) -> Iterator[Object]:
     selector = f"{OWNED_LABEL}={OWNED}"
     try:
         for page in workload.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from shared.applier.takeover import inherited
 from shared.effects import MANAGER
 from shared.kube import Object
-from shared.workload.takeover import inherited
 
 LABEL = "cluster.x-k8s.io/provider"
 MARK: Object = {"f:metadata": {"f:labels": {f"f:{LABEL}": {}}}}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from shared.applier.readiness import completed, unready
 from shared.kube import Object
-from shared.workload.readiness import completed, unready
 
 
 def make(api_version: str, kind: str, spec: dict[str, Any], status: dict[str, Any], **metadata: Any) -> Object:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..api.names import kubeconfig_of
 from ..api.resources import SECRET
-from ..clients import Clients, Workload
+from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Key, Resource, Unauthorized, dig
 from ..kube.connect import KubeconfigError
 
@@ -28,7 +28,7 @@ class Unreachable:
 class Reached:
     """A workload cluster whose API server answered, and the kinds that it serves."""
 
-    workload: Workload
+    workload: ClusterClients
     served: Mapping[tuple[str, str], Resource]
 
 
@@ -58,6 +58,6 @@ def reach(clients: Clients, cluster: Key) -> Reached | Unreachable:
 
 def here(clients: Clients) -> Reached:
     """The management cluster, as a place to apply objects to."""
-    workload = Workload(clients.management)
+    workload = ClusterClients(clients.management)
     workload.discovery = clients.discovery
     return Reached(workload, clients.discovery.served())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shared.applier.inventory import OWNED, OWNED_LABEL, Entry
+from shared.applier.owner import Owner
 from shared.effects import MANAGER
 from shared.kube import Object
-from shared.workload.inventory import OWNED, OWNED_LABEL, Entry
-from shared.workload.owner import Owner
 
 LABEL = "cluster.x-k8s.io/provider"
 ALONE, ONE_OF_SEVERAL = Owner(), Owner("CoreProvider", LABEL, "mine")

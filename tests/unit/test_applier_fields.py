@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from shared.applier.fields import contains, differences, resolve, stored, with_live, without
 from shared.kube import Object
-from shared.workload.fields import contains, differences, resolve, stored, with_live, without
 
 OBJECT: dict[str, Any] = {
     "metadata": {"name": "x", "labels": {"app.kubernetes.io/name": "web", "app": "w"}, "finalizers": ["a", "b/c"]},

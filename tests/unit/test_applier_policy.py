@@ -1,6 +1,6 @@
 import pytest
 
-from shared.workload.policy import Ignored, Policy, PolicyError
+from shared.applier.policy import Ignored, Policy, PolicyError
 
 
 def annotated(**values: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from threading import Event as Flag
 
 from ..charts.manifests import Identity, identity, waves
-from ..clients import Clients, Workload
+from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Resource, Unavailable
 from ..kube.crds import await_all
 from .inventory import NOT_SYNCED, Entry, Plan, Step
@@ -37,7 +37,7 @@ def threads(objects: int) -> int:
 class Rollout:
     """The effect of a plan on a workload cluster. Returns an `Outcome` or raises `Incomplete`."""
 
-    workload: Workload
+    workload: ClusterClients
     plan: Plan
     resources: Mapping[tuple[str, str], Resource]
     """Every (apiVersion, kind) of the plan's objects."""

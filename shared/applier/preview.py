@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from ..charts.manifests import Identity, identity, waves
-from ..clients import Workload
+from ..clients import ClusterClients
 from ..kube import ApiError, Key, Object, Resource, dig
 from ..kube.crds import CRD
 from ..kube.dry_run import DryRun
@@ -63,7 +63,7 @@ class Change:
 
 
 def preview(
-    workload: Workload, plan: Plan, resources: Mapping[tuple[str, str], Resource], policy: Policy
+    workload: ClusterClients, plan: Plan, resources: Mapping[tuple[str, str], Resource], policy: Policy
 ) -> dict[Identity, Change]:
     """What carrying out `plan` would do, object by object. Raises `Unavailable` where the server stops answering.
 
@@ -90,8 +90,8 @@ def preview(
     return {who: _with_hint(change, redefined) for who, change in changes.items()}
 
 
-def _dry(workload: Workload) -> Workload:
-    dry = Workload(DryRun(workload.client))
+def _dry(workload: ClusterClients) -> ClusterClients:
+    dry = ClusterClients(DryRun(workload.client))
     dry.discovery = workload.discovery
     return dry
 
@@ -99,7 +99,7 @@ def _dry(workload: Workload) -> Workload:
 # -- objects that are wanted -------------------------------------------------------------------------------------
 
 
-def _apply(dry: Workload, step: Step, resource: Resource, policy: Policy) -> Change:
+def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) -> Change:
     obj = step.obj
     try:
         live = present(dry.client, resource, Key(step.entry.namespace, step.entry.name))
@@ -153,7 +153,7 @@ def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change
 # -- objects that are not ----------------------------------------------------------------------------------------
 
 
-def _prune(dry: Workload, entry: Entry, policy: Policy, known: Collection[Identity]) -> Change | None:
+def _prune(dry: ClusterClients, entry: Entry, policy: Policy, known: Collection[Identity]) -> Change | None:
     """None for what is not there any more."""
     try:
         found = find(dry, entry)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..charts.manifests import hooks_of, identity
-from ..clients import Workload
+from ..clients import ClusterClients
 from ..effects import MANAGER
 from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
 from .fields import without
@@ -55,7 +55,7 @@ class Applied:
     held: tuple[Held, ...] = ()
 
 
-def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy, *, new: bool = False) -> Applied:
+def apply(workload: ClusterClients, resource: Resource, obj: Object, policy: Policy, *, new: bool = False) -> Applied:
     """Applies `obj`; a CRD need not be served yet when this returns. Raises `ApiError` or `TimeoutError`.
 
     A `new` one is not taken from other owners, as far as owners are told apart.
@@ -76,7 +76,7 @@ def apply(workload: Workload, resource: Resource, obj: Object, policy: Policy, *
     return applied
 
 
-def refuse_anothers(workload: Workload, live: Object, policy: Policy) -> None:
+def refuse_anothers(workload: ClusterClients, live: Object, policy: Policy) -> None:
     """Raises `Refused` where `live` is marked as another owner's that needs it."""
     owner = policy.owner
     mark = owner.mark_of(live)
@@ -89,7 +89,7 @@ def refuse_anothers(workload: Workload, live: Object, policy: Policy) -> None:
         )
 
 
-def _apply_new(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
+def _apply_new(workload: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> Applied:
     """Creates the object, in one request; one that is there is looked at before it is taken."""
     try:
         created = {**obj, "metadata": {**obj["metadata"], "resourceVersion": _OF_NONE}}
@@ -109,7 +109,7 @@ def _made_by(live: Object) -> tuple[Held, ...]:
     return tuple(Held(manager, "") for manager in sorted(managers - {MANAGER}))
 
 
-def _apply(workload: Workload, resource: Resource, obj: Object, policy: Policy) -> Applied:
+def _apply(workload: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> Applied:
     """Without force first, so that it is known whose fields it would take."""
     try:
         return Applied(_served(workload, resource, obj, force=False))
@@ -139,7 +139,7 @@ def _held(error: Conflict) -> list[Held]:
     ]
 
 
-def _served(workload: Workload, resource: Resource, obj: Object, *, force: bool) -> Object:
+def _served(workload: ClusterClients, resource: Resource, obj: Object, *, force: bool) -> Object:
     def attempt() -> Object:
         return workload.client.apply(resource, obj, manager=MANAGER, force=force)
 
@@ -160,7 +160,7 @@ def _served(workload: Workload, resource: Resource, obj: Object, *, force: bool)
         return _poll(attempt, error)
 
 
-def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> Object:
+def _make_anew(workload: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> Object:
     """Deletes and applies an object whose change is refused, where that is allowed."""
     asked = dig(obj, ("metadata", "annotations", RECREATE)) == "true"
     allowed = asked or bool(hooks_of(obj)) or (policy.recreate and resource.kind not in _HOLDS_DATA)
@@ -178,7 +178,7 @@ def _make_anew(workload: Workload, resource: Resource, obj: Object, policy: Poli
     return _served(workload, resource, obj, force=True)
 
 
-def _delete_ours(workload: Workload, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> None:
+def _delete_ours(workload: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> None:
     """Deletes the object as it is looked at. Raises `Conflict` where it changes meanwhile."""
     key = _key(resource, obj)
     live = workload.client.find(resource, key)
@@ -190,7 +190,7 @@ def _delete_ours(workload: Workload, resource: Resource, obj: Object, policy: Po
     workload.client.delete(resource, key, uid=metadata["uid"], version=metadata["resourceVersion"])
 
 
-def _await_gone(workload: Workload, resource: Resource, obj: Object, state: str) -> None:
+def _await_gone(workload: ClusterClients, resource: Resource, obj: Object, state: str) -> None:
     key = _key(resource, obj)
     deadline = time.monotonic() + _SETTLES_WITHIN
     while workload.client.find(resource, key) is not None:

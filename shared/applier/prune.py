@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ..charts.manifests import Identity, install_rank
-from ..clients import Workload
+from ..clients import ClusterClients
 from ..kube import ApiError, Conflict, Key, NotServed, Object, Resource, Unavailable, key_of
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD
@@ -41,7 +41,7 @@ def backwards(entries: Iterable[Entry]) -> list[list[Entry]]:
     return [wave for wave in (custom, rest, crds, namespaces) if wave]
 
 
-def prune(workload: Workload, entry: Entry, policy: Policy, known: Collection[Identity] = ()) -> Entry | None:
+def prune(workload: ClusterClients, entry: Entry, policy: Policy, known: Collection[Identity] = ()) -> Entry | None:
     """None once the object is deleted (see also `linger`). Else its entry: with an error where it has to be tried
     again, `kept` where it stays until somebody decides, unchanged without error where it is none of ours any more.
     `known` is the whole inventory: see `containers` for what goes with a CRD or Namespace.
@@ -61,7 +61,7 @@ def prune(workload: Workload, entry: Entry, policy: Policy, known: Collection[Id
     return replace(entry, status=NOT_SYNCED, error=f"not pruned: {refusal.detail}")
 
 
-def _prune(workload: Workload, entry: Entry, policy: Policy, known: Collection[Identity]) -> Entry | None:
+def _prune(workload: ClusterClients, entry: Entry, policy: Policy, known: Collection[Identity]) -> Entry | None:
     found = find(workload, entry)
     if found is None:
         return None
@@ -76,7 +76,7 @@ def _prune(workload: Workload, entry: Entry, policy: Policy, known: Collection[I
     return None
 
 
-def linger(workload: Workload, entries: Iterable[Entry], owner: Owner | None = None) -> dict[Identity, str]:
+def linger(workload: ClusterClients, entries: Iterable[Entry], owner: Owner | None = None) -> dict[Identity, str]:
     """Waits a while for what was deleted and takes its time: custom resources and CRDs. Returns what holds the rest.
 
     Raises `ApiError`.
@@ -95,7 +95,7 @@ def linger(workload: Workload, entries: Iterable[Entry], owner: Owner | None = N
     return {}
 
 
-def _left(workload: Workload, entries: Sequence[Entry], owner: Owner) -> dict[Identity, list[str]]:
+def _left(workload: ClusterClients, entries: Sequence[Entry], owner: Owner) -> dict[Identity, list[str]]:
     """The finalizers of those that are still there: by one list for each kind and namespace, or by a look at each."""
     left: dict[Identity, list[str]] = {}
     places: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
@@ -110,7 +110,9 @@ def _left(workload: Workload, entries: Sequence[Entry], owner: Owner) -> dict[Id
     return left
 
 
-def _there(workload: Workload, api_version: str, kind: str, namespace: str, members: Sequence[Entry]) -> list[Object]:
+def _there(
+    workload: ClusterClients, api_version: str, kind: str, namespace: str, members: Sequence[Entry]
+) -> list[Object]:
     """None where the kind is gone, and its objects with it."""
     for last in (False, True):
         resource = workload.discovery.serving(api_version, kind)
@@ -125,7 +127,7 @@ def _there(workload: Workload, api_version: str, kind: str, namespace: str, memb
     return []
 
 
-def _look(workload: Workload, resource: Resource, namespace: str, members: Sequence[Entry]) -> list[Object]:
+def _look(workload: ClusterClients, resource: Resource, namespace: str, members: Sequence[Entry]) -> list[Object]:
     namespace = namespace if resource.namespaced else ""
     if len(members) < LIST_FROM:
         found = (workload.client.find(resource, Key(namespace, entry.name)) for entry in members)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..charts.manifests import Identity, identity
-from ..clients import Workload
+from ..clients import ClusterClients
 from ..kube import ApiError, Client, Key, NotFound, NotServed, Object, Resource
 from .inventory import OWNED, OWNED_LABEL, Entry
 from .readiness import unready
@@ -23,7 +23,7 @@ LIST_FROM = 3
 
 def look(
     pool: ThreadPoolExecutor,
-    workload: Workload,
+    workload: ClusterClients,
     resources: Mapping[tuple[str, str], Resource],
     objects: Iterable[Object],
 ) -> dict[Identity, Live]:
@@ -43,7 +43,7 @@ def look(
     return found
 
 
-def find(workload: Workload, entry: Entry) -> tuple[Resource, Object] | None:
+def find(workload: ClusterClients, entry: Entry) -> tuple[Resource, Object] | None:
     """The object of an entry and the kind that serves it, in whatever version; None where it is not there.
 
     Raises `ApiError`.
@@ -55,7 +55,7 @@ def find(workload: Workload, entry: Entry) -> tuple[Resource, Object] | None:
         return _find(workload, entry)
 
 
-def _find(workload: Workload, entry: Entry) -> tuple[Resource, Object] | None:
+def _find(workload: ClusterClients, entry: Entry) -> tuple[Resource, Object] | None:
     resource = workload.discovery.serving(entry.api_version, entry.kind)
     if resource is None:
         return None  # the kind is gone, and its objects with it
@@ -76,7 +76,7 @@ def present(client: Client, resource: Resource, key: Key) -> Object | None:
         return None
 
 
-def look_again(workload: Workload, entry: Entry, judge: Callable[[Object], str] = unready) -> Entry:
+def look_again(workload: ClusterClients, entry: Entry, judge: Callable[[Object], str] = unready) -> Entry:
     """The entry with what its object is waiting for now. Raises `ApiError`.
 
     A Job that is not there is over: its time to live takes it away.
@@ -98,7 +98,7 @@ def same(live: Object, other: Object) -> bool:
     return content(live) == content(other)
 
 
-def _list(workload: Workload, resource: Resource, members: Sequence[Identity]) -> dict[Identity, Live]:
+def _list(workload: ClusterClients, resource: Resource, members: Sequence[Identity]) -> dict[Identity, Live]:
     """One list for all of them, of their namespace if they have one, and a look at each that lost our label."""
     namespaces = {who.namespace for who in members}
     namespace = namespaces.pop() if len(namespaces) == 1 else ""
@@ -113,7 +113,7 @@ def _list(workload: Workload, resource: Resource, members: Sequence[Identity]) -
     return found
 
 
-def _get(workload: Workload, resource: Resource, who: Identity) -> dict[Identity, Live]:
+def _get(workload: ClusterClients, resource: Resource, who: Identity) -> dict[Identity, Live]:
     try:
         return {who: present(workload.client, resource, Key(who.namespace, who.name))}
     except ApiError as error:
