@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from infra.releases.documents import load, text
+from infra.release_tools.documents import load, text
 from shared.kube import Object
 
 __all__ = ["dump", "load", "text"]

@@ -56,8 +56,8 @@ def build(
     force: Annotated[bool, typer.Option("--force", help="Replace a different release of the same name.")] = False,
 ) -> None:
     """Make a release of a cluster stack's sources. The same sources give the same bytes."""
-    from infra.releases import build as builder
-    from infra.releases.push import PushError, publish
+    from infra.release_tools import build as builder
+    from infra.release_tools.push import PushError, publish
     from shared.charts import ChartError
     from shared.releases.metadata import MetadataError
     from shared.releases.naming import InvalidName
@@ -122,8 +122,8 @@ def lint(
     import json
     from dataclasses import asdict
 
-    from infra.releases.lint import lint as check
-    from infra.releases.samples import of_file
+    from infra.release_tools.lint import lint as check
+    from infra.release_tools.samples import of_file
 
     with failures(ValueError, OSError), helm_when_needed():
         findings = check(folder, [of_file(path) for path in cluster or ()])
@@ -151,8 +151,8 @@ def push(
     ] = None,
 ) -> None:
     """Publish a release: complete or invisible, and never over a different one. S3 takes the usual AWS variables."""
-    from infra.releases.push import PushError
-    from infra.releases.push import push as publish
+    from infra.release_tools.push import PushError
+    from infra.release_tools.push import push as publish
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
     from shared.releases.sources import SourceError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.releases.documents import load
-from infra.releases.folder import read
-from infra.releases.samples import Sample, of_file
+from infra.release_tools.documents import load
+from infra.release_tools.folder import read
+from infra.release_tools.samples import Sample, of_file
 from shared.addons.assets import of_files
 from shared.addons.content import Facts, traits, wanted
 from shared.kube import Object

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.releases import build
-from infra.releases.folder import Files
+from infra.release_tools import build
+from infra.release_tools.folder import Files
 from shared import charts
 from shared.releases.release import Release
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from infra.cli.main import app
 from infra.demo import build
-from infra.releases.build import read
+from infra.release_tools.build import read
 
 
 def test_the_sources_are_those_of_any_cluster_stack(tmp_path: Path) -> None:

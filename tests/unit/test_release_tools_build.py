@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.cli.main import app
-from infra.releases.build import BuildError, Versions, build, custom, following, hashed, load
-from infra.releases.lint import lint
-from infra.releases.push import publish
+from infra.release_tools.build import BuildError, Versions, build, custom, following, hashed, load
+from infra.release_tools.lint import lint
+from infra.release_tools.push import publish
 from shared import charts
 from shared.releases.naming import Version
 from shared.releases.sources.folder import FolderSource

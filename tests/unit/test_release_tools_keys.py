@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.releases.keys import ANY, missing
+from infra.release_tools.keys import ANY, missing
 
 DATA: dict[str, Any] = {
     "Cluster": {

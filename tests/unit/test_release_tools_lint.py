@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from infra.cli.demo import RELEASES
 from infra.cli.main import app
-from infra.releases.lint import lint
+from infra.release_tools.lint import lint
 from tests.support.releases import STACK, archive
 
 CLASS = """\

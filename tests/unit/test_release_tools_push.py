@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.cli.main import app
-from infra.releases.folder import read, received
-from infra.releases.push import PushError, push
+from infra.release_tools.folder import read, received
+from infra.release_tools.push import PushError, push
 from shared.releases.registry import Registry
 from shared.releases.sources.access import Access
 from shared.releases.sources.urls import from_url
