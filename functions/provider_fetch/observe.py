@@ -10,14 +10,14 @@ from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.components import bundles, label_selector, versions
+from shared.components import bundles, versions
 from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError
 from shared.components.repositories import Repository, config_maps, repository
-from shared.kube import Key, Object, deleting, dig, key_of
+from shared.kube import Key, Object, deleting, dig, key_of, selectors
+from shared.kube.selectors import as_text
 from shared.providers import inputs, peers
 from shared.providers.inputs import Inputs
-from shared.providers.selectors import as_text
 from shared.providers.state import checked
 from shared.releases.sources import SourceError
 
@@ -99,7 +99,7 @@ def _brought(clients: Clients, provider: Object, version: str, place: str) -> Re
     if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
         return None
     labels = provider_api.download_labels(provider, version)
-    if not all(map(label_selector.is_value, labels.values())):
+    if not all(map(selectors.is_label_value, labels.values())):
         return None  # such as a version with build metadata: no object can have these labels
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)

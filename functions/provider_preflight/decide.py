@@ -9,8 +9,8 @@ from datetime import datetime
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.components import versions
-from shared.components.label_selector import LONGEST
 from shared.kube import Key, Object, deleting, dig, key_of
+from shared.kube.selectors import MAX_VALUE_LENGTH
 from shared.providers import phases
 from shared.providers.peers import works
 from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State
@@ -86,9 +86,9 @@ def _core_name(_observed: Observed, provider: Object) -> Refusal | None:
 
 def _name(_observed: Observed, provider: Object) -> Refusal | None:
     label = provider_api.label_of(provider)
-    if len(label) > LONGEST:
+    if len(label) > MAX_VALUE_LENGTH:
         message = f"all objects get the label {provider_api.PROVIDER_LABEL}={label}, which has {len(label)} characters"
-        return Refusal("InvalidProviderName", f"{message}; a value may have {LONGEST}: give it a shorter name")
+        return Refusal("InvalidProviderName", f"{message}; a value may have {MAX_VALUE_LENGTH}: give it a shorter name")
     return None
 
 

@@ -10,8 +10,8 @@ from shared.api.conditions import is_true
 from shared.api.provider import CORE
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Key, Object, deleting, dig, key_of
+from shared.kube.selectors import selects
 from shared.providers.peers import works
-from shared.providers.selectors import matches
 from shared.providers.state import CHECKED
 
 
@@ -39,7 +39,7 @@ def may_name(provider: Object, config_map: Key) -> bool:
 def _names(provider: Object, config_map: Mapping[str, Any]) -> bool:
     key, selector = key_of(config_map), dig(provider, "spec.fetchConfig.selector", {})
     named = provider_api.additional_manifests(provider) == key
-    return may_name(provider, key) and (named or matches(selector, dig(config_map, "metadata.labels", {})))
+    return may_name(provider, key) and (named or selects(selector, dig(config_map, "metadata.labels", {})))
 
 
 def _checked(provider: Object) -> bool:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from shared import yamls
 from shared.charts.manifests import identity
+from shared.kube import selectors
 from shared.kube.resources import Object, dig, split_api_version
+from shared.kube.selectors import Requirement
 
-from . import label_selector
 from .errors import PatchError
 from .json_patch import Budget, merge, operate
-from .label_selector import Requirement
 
 _IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 
@@ -32,7 +32,7 @@ class Patch:
         facts = _facts(obj)
         if any(facts.get(name) != value for name, value in self.target.items()):
             return False
-        return not self.labels or label_selector.matches(self.labels, _labels(obj))
+        return not self.labels or selectors.matches(self.labels, _labels(obj))
 
 
 def patched(objects: Sequence[Object], provider: Object) -> list[Object]:
@@ -97,7 +97,7 @@ def _targeted(patches: Sequence[Mapping[str, Any]]) -> Iterator[Patch]:
             raise PatchError(f"{where}.patch: neither a list of operations nor a mapping to merge")
         target = {name: value for name, value in (patch.get("target") or {}).items() if value}
         try:
-            labels = label_selector.parse(target.pop("labelSelector", ""))
+            labels = selectors.parse(target.pop("labelSelector", ""))
         except ValueError as error:
             raise PatchError(f"{where}.target.labelSelector: {error}") from error
         yield Patch(where, content, target, labels)

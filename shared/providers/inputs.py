@@ -16,9 +16,9 @@ from shared.api.conditions import is_true, rfc3339
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.kube import Object, dig, has_finalizer, key_of
+from shared.kube.selectors import as_text
 
 from .annotations import stated
-from .selectors import as_text
 
 _FORMAT = "1"
 """Goes up when the same inputs lead to other objects, so that a new version of ours rolls out by itself."""

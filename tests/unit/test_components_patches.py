@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shared.components import label_selector
 from shared.components.errors import PatchError
 from shared.components.patches import patched
 from shared.kube import Object
@@ -252,67 +251,3 @@ def test_a_few_lines_do_not_fill_the_memory() -> None:
     many = [service(f"s{number}") for number in range(200)]
     with pytest.raises(PatchError, match=r"^spec\.patches\[0\]: Service n/s[0-9]+: the patches add too many values"):
         with_patches(many, patches=[{"patch": bomb}])
-
-
-# -- label selectors -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("selector", "labels", "expected"),
-    [
-        ("", {}, True),
-        (" ", {"a": "b"}, True),
-        ("a=b", {"a": "b"}, True),
-        ("a==b", {"a": "b"}, True),
-        ("a = b", {"a": "c"}, False),
-        ("a=b", {}, False),
-        ("a=", {"a": ""}, True),
-        ("a=,b=c", {"a": "", "b": "c"}, True),
-        ("a!=b", {"a": "b"}, False),
-        ("a!=b", {}, True),
-        ("a", {"a": ""}, True),
-        ("a", {}, False),
-        ("!a", {}, True),
-        ("! a", {"a": "b"}, False),
-        ("a in (b,c)", {"a": "c"}, True),
-        ("a in(b, c )", {"a": "d"}, False),
-        ("a in ()", {"a": ""}, True),
-        ("a in (b)", {}, False),
-        ("a notin (b,c)", {"a": "c"}, False),
-        ("a notin (b,c)", {}, True),
-        ("in in (in,notin)", {"in": "notin"}, True),
-        ("a>1", {"a": "2"}, True),
-        ("a > 1", {"a": "1"}, False),
-        ("a<10", {"a": "9"}, True),
-        ("a<10", {"a": "10"}, False),
-        ("a<10", {"a": "x"}, False),
-        ("a<10", {"a": "1" * 5000}, False),
-        ("a<10", {}, False),
-        ("x.y/z-1=v_1.2", {"x.y/z-1": "v_1.2"}, True),
-        ("a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1", {"a": "b", "e": "g", "j": "", "l": "2"}, True),
-        ("a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1", {"a": "b", "e": "g", "j": "", "l": "2", "k": ""}, False),
-        ("a=1", {"a": 1}, False),
-    ],
-)
-def test_label_selectors(selector: str, labels: dict[str, Any], expected: bool) -> None:
-    assert label_selector.matches(label_selector.parse(selector), labels) is expected
-
-
-@pytest.mark.parametrize(
-    "selector",
-    ["a=b,", ",a=b", "a=b c", "a=b=c", "a in b", "a in (b", "a in (b c)", "!", "!a=b", "=b", "a=-b", "a>", "a>x", "ä"],
-)
-def test_what_is_no_label_selector(selector: str) -> None:
-    with pytest.raises(ValueError, match=r"no label selector|needs a number"):
-        label_selector.parse(selector)
-
-
-def test_a_number_has_a_length() -> None:
-    with pytest.raises(ValueError, match="needs a number"):
-        label_selector.parse("a>" + "1" * 5000)
-
-
-def test_a_bad_selector_of_any_length_is_refused() -> None:
-    for tail in (", " * 10_000, " " * 100_000, "a-" * 50_000):
-        with pytest.raises(ValueError, match="no label selector"):
-            label_selector.parse(f"a in ({tail}!")

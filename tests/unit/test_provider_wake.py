@@ -7,7 +7,6 @@ import pytest
 from functions.provider_wake.decide import concerned, may_name
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.kube import Key, Object
-from shared.providers.selectors import as_text, matches
 from tests.support.providers_made import READY, provider
 
 CHECKED = {"type": "PreflightCheckPassed", "status": "True", "reason": "x"}
@@ -67,26 +66,6 @@ def test_mp5_core_that_works_now() -> None:
     ]
     assert names(concerned(provider(CORE, conditions=[READY]), providers)) == ["failed", "fresh", "kubeadm"]
     assert concerned(provider(CORE, conditions=[{**READY, "status": "False"}]), providers) == []
-
-
-@pytest.mark.parametrize(
-    ("expression", "labels", "holds", "text"),
-    [
-        ({"key": "a", "operator": "In", "values": ["x", "y"]}, {"a": "x"}, True, "a in (x,y)"),
-        ({"key": "a", "operator": "In", "values": ["x", "y"]}, {}, False, "a in (x,y)"),
-        ({"key": "a", "operator": "NotIn", "values": ["x"]}, {}, True, "a notin (x)"),
-        ({"key": "a", "operator": "NotIn", "values": ["x"]}, {"a": "x"}, False, "a notin (x)"),
-        ({"key": "a", "operator": "Exists"}, {"a": ""}, True, "a"),
-        ({"key": "a", "operator": "Exists"}, {}, False, "a"),
-        ({"key": "a", "operator": "DoesNotExist"}, {"a": ""}, False, "!a"),
-        ({"key": "a", "operator": "DoesNotExist"}, {}, True, "!a"),
-    ],
-)
-def test_selectors(expression: Object, labels: dict[str, str], holds: bool, text: str) -> None:
-    selector = {"matchLabels": {"k": "v"}, "matchExpressions": [expression]}
-    assert matches(selector, {**labels, "k": "v"}) is holds
-    assert not matches(selector, labels)
-    assert as_text(selector) == ",".join(filter(None, ["k=v", text]))
 
 
 @pytest.mark.parametrize(

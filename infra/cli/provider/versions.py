@@ -12,8 +12,8 @@ from shared.components.errors import ComponentsError
 from shared.components.repositories import Repository, config_maps, oci, repository
 from shared.components.repositories.oci import OciRepository
 from shared.kube import Object, dig, key_of
+from shared.kube.selectors import as_text
 from shared.providers.inputs import Inputs
-from shared.providers.selectors import as_text
 from shared.releases.registry import Registry
 from shared.releases.sources import SourceError
 

@@ -1,4 +1,7 @@
-"""Label selectors as kubectl takes them: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`."""
+"""Label selectors: their text form, `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`, and LabelSelector objects.
+
+Requests to list take the text form. It also has `<` and `>`, which LabelSelector objects do not have.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
-LONGEST: Final = 63
-"""Characters of a label's value."""
+MAX_VALUE_LENGTH: Final = 63
+"""Characters that the value of a label may have."""
 
 # Possessive wherever blanks are: without it a line of blanks and commas takes exponential time. Not for groups, which
 # Python before 3.11.5 gets wrong.
@@ -26,6 +29,8 @@ _REQUIREMENT: Final = re.compile(
 
 
 class Requirement(NamedTuple):
+    """One requirement of a selector; an object is selected if it meets all of them."""
+
     key: str
     operator: str
     """`in`, `notin`, `<`, `>`, `present` or `absent`."""
@@ -33,7 +38,11 @@ class Requirement(NamedTuple):
 
 
 def parse(text: str) -> tuple[Requirement, ...]:
-    """All of them must hold. Raises ValueError."""
+    """Parses the text form; empty text has no requirements and selects everything.
+
+    Raises:
+        ValueError: The text is not a label selector; the message cites the place.
+    """
     return tuple(_parsed(text)) if text.strip() else ()
 
 
@@ -66,13 +75,39 @@ def _requirement(found: re.Match[str]) -> Requirement:
             return Requirement(found["key"], "notin" if operator == "!=" else "in", (found["value"],))
 
 
-def is_value(text: str) -> bool:
-    """Whether a label can have it."""
-    return len(text) <= LONGEST and re.fullmatch(_VALUE, text) is not None
+def is_label_value(text: str) -> bool:
+    """Returns whether the API server accepts the text as the value of a label."""
+    return len(text) <= MAX_VALUE_LENGTH and re.fullmatch(_VALUE, text) is not None
 
 
 def matches(requirements: tuple[Requirement, ...], labels: Mapping[str, Any]) -> bool:
+    """Returns whether the labels meet all requirements."""
     return all(_holds(requirement, labels.get(requirement.key)) for requirement in requirements)
+
+
+def as_text(selector: Mapping[str, Any]) -> str:
+    """Returns the text form of a LabelSelector object; empty for a selector that selects everything."""
+    parts = [f"{name}={value}" for name, value in (selector.get("matchLabels") or {}).items()]
+    for expression in selector.get("matchExpressions") or []:
+        key, values = expression.get("key", ""), ",".join(expression.get("values") or [])
+        match expression.get("operator"):
+            case "In":
+                parts.append(f"{key} in ({values})")
+            case "NotIn":
+                parts.append(f"{key} notin ({values})")
+            case "Exists":
+                parts.append(key)
+            case "DoesNotExist":
+                parts.append(f"!{key}")
+    return ",".join(parts)
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Returns whether a LabelSelector object selects an object with these labels; an invalid one selects nothing."""
+    try:
+        return matches(parse(as_text(selector)), labels)
+    except ValueError:
+        return False  # the API server rejects the selector, too
 
 
 def _holds(requirement: Requirement, label: Any) -> bool:
@@ -92,4 +127,4 @@ def _holds(requirement: Requirement, label: Any) -> bool:
 
 
 def _is_number(text: Any) -> bool:
-    return isinstance(text, str) and text.isdecimal() and len(text) <= LONGEST
+    return isinstance(text, str) and text.isdecimal() and len(text) <= MAX_VALUE_LENGTH
