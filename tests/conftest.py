@@ -25,6 +25,7 @@ pytest_plugins = [
     "tests.support.made_up",
     "tests.support.provider_commands",
     "tests.support.controllers",
+    "tests.support.documents",
 ]
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
