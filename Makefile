@@ -29,7 +29,7 @@ check: $(INSTALLED) ## lint, types, layers, generated files
 	$(BIN)/python -m infra.demo.build --check
 
 binaries: $(INSTALLED) ## get the executables that tests run, once; pytest alone would do it without a word
-	$(BIN)/python -m infra.control_plane.binaries
+	$(BIN)/python -m infra.local_control_plane.binaries
 
 bench: $(INSTALLED) ## print the figures of tests/bench
 	$(BIN)/python -m tests.bench

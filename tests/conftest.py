@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
-from infra.control_plane.binaries import locate
+from infra import local_control_plane
 from infra.local.helm import helm as find_helm
+from infra.local_control_plane.binaries import locate
 from shared.clients import Clients
 from shared.kube import Client, Resource, connect
 from tests.support.planes import running_plane
@@ -52,7 +52,7 @@ def kubectl() -> Path:
 
 @pytest.fixture(scope="session")
 def kubeconfig(plane: Path) -> Path:
-    return control_plane.kubeconfig(plane)
+    return local_control_plane.kubeconfig(plane)
 
 
 @pytest.fixture

@@ -49,15 +49,15 @@ class Local:
         self._owner = owner
 
     def inspect(self, uid: str) -> Instance:
-        from infra import control_plane
+        from infra import local_control_plane
 
         folder = self._folder(uid)
-        status = control_plane.status(folder)
+        status = local_control_plane.status(folder)
         if status.phase == "ready":
             try:
-                authority = control_plane.authority(folder)
-                kubeconfig = control_plane.kubeconfig(folder).read_bytes()
-            except (control_plane.ControlPlaneError, OSError) as error:
+                authority = local_control_plane.authority(folder)
+                kubeconfig = local_control_plane.kubeconfig(folder).read_bytes()
+            except (local_control_plane.ControlPlaneError, OSError) as error:
                 raise RuntimeProblem(str(error)) from error
             return Instance(
                 "ready",
@@ -71,26 +71,26 @@ class Local:
         return Instance("absent")
 
     def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
-        from infra import control_plane
-        from infra.control_plane.binaries import BinaryNotFound
+        from infra import local_control_plane
+        from infra.local_control_plane.binaries import BinaryNotFound
         from shared.certificates import Authority
 
         try:
-            control_plane.start(
+            local_control_plane.start(
                 self._folder(uid),
                 ca=Authority.load(*authority) if authority else None,
                 owner=self._owner,
                 wait=False,
             )
-        except (control_plane.ControlPlaneError, BinaryNotFound, ValueError) as error:
+        except (local_control_plane.ControlPlaneError, BinaryNotFound, ValueError) as error:
             raise RuntimeProblem(str(error)) from error
 
     def delete(self, uid: str) -> None:
-        from infra import control_plane
+        from infra import local_control_plane
 
         try:
-            control_plane.remove(self._folder(uid))
-        except control_plane.ControlPlaneError as error:
+            local_control_plane.remove(self._folder(uid))
+        except local_control_plane.ControlPlaneError as error:
             raise RuntimeProblem(str(error)) from error
 
     def _folder(self, uid: str) -> Path:

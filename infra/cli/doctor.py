@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.control_plane.binaries import BinaryNotFound, locate
-from infra.control_plane.once import cache_directory
 from infra.local import helm
+from infra.local_control_plane.binaries import BinaryNotFound, locate
+from infra.local_control_plane.once import cache_directory
 from shared.charts import HelmMissing
 
 

@@ -18,9 +18,9 @@ class Failure(Exception):
 @contextmanager
 def failures(*expected: type[Exception]) -> Iterator[None]:
     """Expected failures end with one line and exit code 1 instead of a trace."""
-    from infra.control_plane import ControlPlaneError
-    from infra.control_plane.binaries import BinaryNotFound
     from infra.local.stack import StackError
+    from infra.local_control_plane import ControlPlaneError
+    from infra.local_control_plane.binaries import BinaryNotFound
     from shared.kube import ApiError
     from shared.kube.connect import KubeconfigError
 

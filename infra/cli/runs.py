@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from rich.markup import escape
 
-from infra.control_plane.processes import Process
+from infra.local_control_plane.processes import Process
 from shared.kube.loading_rules import Kubeconfig
 
 from .failures import Failure

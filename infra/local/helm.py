@@ -15,9 +15,9 @@ import sys
 import threading
 from pathlib import Path
 
-from infra.control_plane.binaries import BinaryNotFound, locate
-from infra.control_plane.modules import that_builds
-from infra.control_plane.once import Progress, partial
+from infra.local_control_plane.binaries import BinaryNotFound, locate
+from infra.local_control_plane.modules import that_builds
+from infra.local_control_plane.once import Progress, partial
 from shared.charts import HelmMissing
 
 _PR_SET_PDEATHSIG = 1

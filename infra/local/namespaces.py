@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from infra import control_plane
+from infra import local_control_plane
 from shared.kube import ApiError, Client, Object, Resource, connect, deleting, key_of
 from shared.kube.connect import KubeconfigError
 from shared.kube.discovery import Discovery
@@ -44,11 +44,11 @@ class Namespaces:
         self._forget(*list(self._clients))
 
     def _look_at(self, plane: Path) -> None:
-        if control_plane.status(plane).phase != "ready":
+        if local_control_plane.status(plane).phase != "ready":
             self._forget(plane)
             return
         if plane not in self._clients:
-            self._clients[plane] = connect.from_kubeconfig(str(control_plane.kubeconfig(plane)))
+            self._clients[plane] = connect.from_kubeconfig(str(local_control_plane.kubeconfig(plane)))
         for namespace in leaving(self._clients[plane]):
             finish(self._clients[plane], namespace)
 

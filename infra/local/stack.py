@@ -16,9 +16,9 @@ from pathlib import Path
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
-from infra import control_plane, object_store
-from infra.control_plane import files
-from infra.control_plane.processes import Process
+from infra import local_control_plane, object_store
+from infra.local_control_plane import files
+from infra.local_control_plane.processes import Process
 from shared.charts import HelmMissing
 from shared.kube import Client, connect
 
@@ -85,12 +85,12 @@ class Stack:
         self._end_leftovers()
         self._store = object_store.start()
         try:
-            plane = control_plane.start(
+            plane = local_control_plane.start(
                 self.directory / "management", owner=os.getpid(), progress=self._progress, timeout=90
             )
-        except control_plane.ControlPlaneError as error:
+        except local_control_plane.ControlPlaneError as error:
             raise StackError(str(error)) from error
-        files.write(self.kubeconfig, control_plane.kubeconfig(self.directory / "management").read_bytes())
+        files.write(self.kubeconfig, local_control_plane.kubeconfig(self.directory / "management").read_bytes())
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
         # The ingress listens before the functions start, since they are told where it is.
@@ -137,7 +137,7 @@ class Stack:
             self._namespaces.stop()
         planes = self._planes()
         with ThreadPoolExecutor(len(planes)) as pool:
-            list(pool.map(control_plane.stop, planes))
+            list(pool.map(local_control_plane.stop, planes))
         if self._store is not None:
             self._store.stop()
         # Last: while it is there, a second run in this folder is refused.
@@ -159,7 +159,7 @@ class Stack:
     def _end_leftovers(self) -> None:
         """A former run that was killed may have left its planes for a moment."""
         for plane in self._planes():
-            control_plane.stop(plane)
+            local_control_plane.stop(plane)
 
     def _settings(self, store: str, ingress: str) -> dict[str, str]:
         """The environment variables of the functions."""

@@ -17,7 +17,7 @@ import yaml
 from functions.addon_cleanup.leftovers import CLAIM, POD, SERVICE, VOLUME
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.hooks import BEFORE_DELETE, CLEANED_UP
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event
@@ -124,7 +124,7 @@ class Cloud:
 
 @pytest.fixture
 def cloud(workload_plane: Path) -> Iterator[Cloud]:
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(workload_plane)))
+    client = connect.from_kubeconfig(str(local_control_plane.kubeconfig(workload_plane)))
     cloud = Cloud(client)
     yield cloud
     cloud.empty()
@@ -134,7 +134,7 @@ def cloud(workload_plane: Path) -> Iterator[Cloud]:
 @pytest.fixture
 def going(world: World, cloud: Cloud, workload_plane: Path) -> World:
     """A Cluster with addons in the workload cluster, that is being deleted and holds on to its finalizer."""
-    world.kubeconfig = control_plane.kubeconfig(workload_plane).read_bytes()
+    world.kubeconfig = local_control_plane.kubeconfig(workload_plane).read_bytes()
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.namespace}}
@@ -270,7 +270,7 @@ def test_only_a_hook_begins_a_clean_up(going: World, cloud: Cloud) -> None:
 
 def test_a_cluster_that_is_not_going_is_left_alone(world: World, cloud: Cloud, workload_plane: Path) -> None:
     """Whoever reaches the hooks can ask for anything."""
-    world.kubeconfig = control_plane.kubeconfig(workload_plane).read_bytes()
+    world.kubeconfig = local_control_plane.kubeconfig(workload_plane).read_bytes()
     world.secret()
     world.cluster("test-stack-1-36-v1")
     world.settle()
@@ -377,8 +377,8 @@ def reader(cloud: Cloud, plane: Path) -> bytes:
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": "reader"}],
     }
     cloud.client.apply(BINDING, binding, manager="t")
-    pair = control_plane.authority(plane).issue("reader")
-    document = yaml.safe_load(control_plane.kubeconfig(plane).read_bytes())
+    pair = local_control_plane.authority(plane).issue("reader")
+    document = yaml.safe_load(local_control_plane.kubeconfig(plane).read_bytes())
     document["users"][0]["user"] = {
         "client-certificate-data": base64.b64encode(pair.cert_pem).decode(),
         "client-key-data": base64.b64encode(pair.key_pem).decode(),

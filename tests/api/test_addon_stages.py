@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
 from shared.event import change_event
 from shared.kube import Client, Key, dig
@@ -308,7 +308,7 @@ def test_second_apply_once_the_new_kubernetes_is_live(
 def workload(tmp_path: Path) -> Iterator[tuple[bytes, Client]]:
     """A cluster that is not its own management cluster."""
     with running_plane(tmp_path / "workload", groups=()) as folder, connected(folder) as client:
-        yield control_plane.kubeconfig(folder).read_bytes(), client
+        yield local_control_plane.kubeconfig(folder).read_bytes(), client
 
 
 def test_addons_of_cluster_stack_operator_are_taken_over(world: World, workload: tuple[bytes, Client]) -> None:

@@ -18,7 +18,7 @@ import pytest
 import urllib3
 import yaml
 
-from infra.control_plane import (
+from infra.local_control_plane import (
     ControlPlaneError,
     Status,
     authority,
@@ -31,9 +31,9 @@ from infra.control_plane import (
     status,
     stop,
 )
-from infra.control_plane.layout import Layout
-from infra.control_plane.processes import Process
-from infra.control_plane.state import State
+from infra.local_control_plane.layout import Layout
+from infra.local_control_plane.processes import Process
+from infra.local_control_plane.state import State
 from shared.certificates import Authority, KeyPair
 from tests.support.until import until
 
@@ -231,7 +231,7 @@ def test_end_of_the_owner(directory: Path, run: Callable[..., Status]) -> None:
 def test_starter_ends_first(directory: Path, servers: dict[str, Path]) -> None:
     """Without an owner the instance survives the process that started it, and its process group."""
     code = (
-        "import os, sys; from pathlib import Path; from infra.control_plane import start;"
+        "import os, sys; from pathlib import Path; from infra.local_control_plane import start;"
         "start(Path(sys.argv[1]), binaries={'etcd': Path(sys.argv[2]), 'kube-apiserver': Path(sys.argv[3])});"
         "os.killpg(0, 9)"
     )

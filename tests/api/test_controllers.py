@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
 from shared.applier.readiness import unready
 from shared.kube import Client, Key, Object, Resource, dig
@@ -20,7 +20,7 @@ SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 
 @pytest.fixture
 def kubeconfig(plane_with_controllers: Path) -> Path:
-    return control_plane.kubeconfig(plane_with_controllers)
+    return local_control_plane.kubeconfig(plane_with_controllers)
 
 
 def pods(client: Client, namespace: str) -> list[Object]:

@@ -23,7 +23,7 @@ from events.forwarder import Forwarder
 from events.replay import apply_inputs, replay
 from events.watcher import Watcher, feeds
 from functions import catalog
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.provider import IPAM
 from shared.event import Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
@@ -293,9 +293,9 @@ def falls_behind(client: Client, caplog: pytest.LogCaptureFixture) -> None:
 def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It ends and starts again, and before the watcher is back things are deleted, replaced and made."""
     plane = tmp_path / "plane"
-    control_plane.start(plane, owner=os.getpid())
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(plane)))
-    other = connect.from_kubeconfig(str(control_plane.kubeconfig(plane)))
+    local_control_plane.start(plane, owner=os.getpid())
+    client = connect.from_kubeconfig(str(local_control_plane.kubeconfig(plane)))
+    other = connect.from_kubeconfig(str(local_control_plane.kubeconfig(plane)))
     heard = Heard()
     try:
         for name in ("stays", "goes", "changes", "replaced"):
@@ -313,8 +313,8 @@ def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
             client.pages = held  # type: ignore[method-assign]
             heard.events.clear()
-            control_plane.stop(plane)
-            control_plane.start(plane, owner=os.getpid())
+            local_control_plane.stop(plane)
+            local_control_plane.start(plane, owner=os.getpid())
             assert entered.wait(60), "after a break the watcher lists again"
             other.delete(CONFIG_MAP, Key("default", "goes"))
             other.delete(CONFIG_MAP, Key("default", "replaced"))
@@ -338,7 +338,7 @@ def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             assert stream.thread.is_alive()
         falls_behind(other, caplog)
     finally:
-        control_plane.stop(plane)
+        local_control_plane.stop(plane)
         client.close()
         other.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from functions import catalog
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.certificates import Authority
 from shared.clients import Clients
@@ -72,7 +72,7 @@ def world(
     monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
     yield World(management, clients, namespace, tmp_path)
     for folder in (tmp_path / "clusters").glob("*"):
-        control_plane.remove(folder)
+        local_control_plane.remove(folder)
 
 
 def test_from_nothing_to_nothing(world: World) -> None:
@@ -99,7 +99,7 @@ def test_from_nothing_to_nothing(world: World) -> None:
     assert "system:masters" in who["status"]["userInfo"]["groups"]
     # The CA in the Secret is the server's, and the KINDCluster's own kubeconfig works too.
     authority = world.client.get(SECRET, Key(world.namespace, "demo-ca"))
-    assert base64.b64decode(authority["data"]["tls.crt"]) == control_plane.authority(world.folder()).cert_pem
+    assert base64.b64decode(authority["data"]["tls.crt"]) == local_control_plane.authority(world.folder()).cert_pem
     config = world.client.get(SECRET, Key(world.namespace, "dev-config"))
     assert connect.workload(base64.b64decode(config["data"]["config"])).text("/readyz")
     # Nothing more to do: one read each and no write.
@@ -132,7 +132,7 @@ def test_ca_that_the_user_brought(world: World) -> None:
     world.client.create(SECRET, secret)
     world.create(with_cluster=False)
     world.until(world.ready)
-    assert control_plane.authority(world.folder()).cert_pem == authority.cert_pem
+    assert local_control_plane.authority(world.folder()).cert_pem == authority.cert_pem
     world.client.delete(KIND_CLUSTER, world.key)
     world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
     assert [s["metadata"]["name"] for s in world.client.list(SECRET, world.namespace)] == ["dev-ca"]
@@ -142,10 +142,10 @@ def test_killed_instance_comes_back_with_the_same_identity(world: World) -> None
     world.create()
     world.until(world.ready)
     endpoint = world.kind()["spec"]["controlPlaneEndpoint"]
-    pid = control_plane.status(world.folder()).pid
+    pid = local_control_plane.status(world.folder()).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    world.until(lambda: (s := control_plane.status(world.folder())).phase == "ready" and s.pid != pid)
+    world.until(lambda: (s := local_control_plane.status(world.folder())).phase == "ready" and s.pid != pid)
     world.until(world.ready)
     assert world.kind()["spec"]["controlPlaneEndpoint"] == endpoint
     config = world.client.get(SECRET, Key(world.namespace, "dev-config"))

@@ -12,7 +12,7 @@ import pytest
 from events.delivery import InProcessDelivery
 from events.forwarder import Forwarder
 from functions import catalog
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
@@ -50,7 +50,7 @@ def refused(kubeconfig: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -
 
 def ready(client: Client, namespace: str, plane: Path) -> None:
     """What `kind_cluster` reports of each of them once its API server runs."""
-    authority = control_plane.authority(plane)
+    authority = local_control_plane.authority(plane)
     for name in NAMES:
         key = Key(namespace, name)
         ca = objects.secret(f"{name}-ca", namespace, **{"tls.crt": authority.cert_pem, "tls.key": authority.key_pem})

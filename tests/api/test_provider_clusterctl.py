@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
 from shared.kube import Client, Key, NotServed, Object, Resource, dig, owner_reference
 from tests.support.provider_world import NAMESPACE, Providers, plane_of_providers, world_of
@@ -30,7 +30,7 @@ def configuration(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def here(provider_plane: Path) -> Path:
-    return control_plane.kubeconfig(provider_plane)
+    return local_control_plane.kubeconfig(provider_plane)
 
 
 def bring(world: Providers, version: str, *wanted: tuple[ProviderKind, str, str, str]) -> None:
@@ -103,7 +103,7 @@ def elsewhere(providers: Providers, tmp_path: Path) -> Iterator[tuple[Providers,
         plane_of_providers(tmp_path / "elsewhere") as plane,
         world_of(plane, providers.site, providers.releases) as world,
     ):
-        yield world, control_plane.kubeconfig(plane)
+        yield world, local_control_plane.kubeconfig(plane)
 
 
 def test_move(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from functions import catalog
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.event import Event, change_event
@@ -27,7 +27,7 @@ GROUP = "operator.cluster.x-k8s.io"
 @pytest.fixture
 def accounts(core: MadeUp, provider_plane: Path) -> dict[str, Clients]:
     """From here on the functions have no other rights."""
-    kubeconfig = control_plane.kubeconfig(provider_plane)
+    kubeconfig = local_control_plane.kubeconfig(provider_plane)
     client = core.providers.client
     found = {}
     for name in FUNCTIONS:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
+from infra import local_control_plane
 from infra.cli.provider import adopt
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import DEPLOYMENT
@@ -132,7 +132,7 @@ def test_others_than_core(providers: Providers, core: MadeUp, install: Install) 
 
 def test_after_the_real_clusterctl(providers: Providers, provider_plane: Path, tmp_path: Path) -> None:
     configuration = repository(tmp_path / "local", PREVIOUS, CURRENT)
-    kubeconfig = control_plane.kubeconfig(provider_plane)
+    kubeconfig = local_control_plane.kubeconfig(provider_plane)
     with cert_manager(providers.client):
         arguments = [f"--core=cluster-api:{PREVIOUS}", "--bootstrap=-", "--control-plane=-"]
         files = ["--config", str(configuration), "--kubeconfig", str(kubeconfig)]

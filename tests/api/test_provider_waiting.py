@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra import control_plane
+from infra import local_control_plane
 from infra.cli.provider.standing import providers as listed
-from infra.control_plane.processes import Process
+from infra.local_control_plane.processes import Process
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, key_of
 from shared.kube.loading_rules import load
@@ -42,7 +42,7 @@ def functions(providers: Providers) -> Iterator[list[Object]]:
 @pytest.fixture
 def of_environment(provider_plane: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """The cluster is that of $KUBECONFIG: no options say which."""
-    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig(provider_plane)))
+    monkeypatch.setenv("KUBECONFIG", str(local_control_plane.kubeconfig(provider_plane)))
     return ()
 
 
@@ -52,7 +52,7 @@ def local_run(provider_plane: Path, tmp_path: Path) -> Path:
     me = Process.of(os.getpid())
     assert me is not None
     kubeconfig = tmp_path / "management.kubeconfig"
-    shutil.copyfile(control_plane.kubeconfig(provider_plane), kubeconfig)
+    shutil.copyfile(local_control_plane.kubeconfig(provider_plane), kubeconfig)
     server = load([kubeconfig]).server
     state = {"pid": me.pid, "started": me.started, "kubeconfig": str(kubeconfig), "api_server": server, "settings": {}}
     (tmp_path / "up.json").write_text(json.dumps(state))

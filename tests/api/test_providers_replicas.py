@@ -12,7 +12,7 @@ from threading import Event as Flag
 import pytest
 
 from events.delivery import HttpDelivery
-from infra import control_plane
+from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.event import Event
 from shared.providers import phases
@@ -28,7 +28,7 @@ DELIVERIES = 6
 
 @pytest.fixture
 def proxy(provider_plane: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(control_plane.kubeconfig(provider_plane))) as proxy:
+    with Proxy(api_server(local_control_plane.kubeconfig(provider_plane))) as proxy:
         yield proxy
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Key, Object, dig
 from shared.runtime import Answer
@@ -19,7 +19,7 @@ from tests.support.world import ADDON, World
 
 @pytest.fixture
 def kubeconfig(plane_with_controllers: Path) -> Path:
-    return control_plane.kubeconfig(plane_with_controllers)
+    return local_control_plane.kubeconfig(plane_with_controllers)
 
 
 def settled(world: World) -> Answer:

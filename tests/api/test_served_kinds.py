@@ -15,7 +15,7 @@ from functions import catalog
 from functions.cluster.plan import FINALIZER
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
-from infra import control_plane
+from infra import local_control_plane
 from infra.cli.describe.document import document
 from infra.cli.describe.facts import gather
 from shared.api.hooks import BEFORE_DELETE
@@ -42,7 +42,7 @@ EVENT = Resource("", "v1", "Event", "events")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An API server of this module's own: its kinds come and go."""
     with running_plane(tmp_path_factory.mktemp("kinds") / "management") as folder:
-        yield control_plane.kubeconfig(folder)
+        yield local_control_plane.kubeconfig(folder)
 
 
 @pytest.fixture

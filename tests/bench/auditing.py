@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra import control_plane
-from infra.control_plane import controllers
-from infra.control_plane.binaries import locate
+from infra import local_control_plane
+from infra.local_control_plane import controllers
+from infra.local_control_plane.binaries import locate
 from shared.kube import Client
 from shared.kube.connect import inline
 
@@ -37,15 +37,15 @@ class Plane:
         self.directory.mkdir(parents=True)
         binaries = locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print, archives=())
         binaries["kube-apiserver"] = self._audited(binaries["kube-apiserver"])
-        control_plane.start(self.directory, owner=os.getpid(), timeout=120, binaries=binaries, controllers=True)
+        local_control_plane.start(self.directory, owner=os.getpid(), timeout=120, binaries=binaries, controllers=True)
         self.client = Client(inline(self.kubeconfig.read_bytes()), user_agent="bench")
 
     def stop(self) -> None:
-        control_plane.stop(self.directory)
+        local_control_plane.stop(self.directory)
 
     @property
     def kubeconfig(self) -> Path:
-        return control_plane.kubeconfig(self.directory)
+        return local_control_plane.kubeconfig(self.directory)
 
     def requests(self) -> Requests:
         """Ours so far; a watch is none."""

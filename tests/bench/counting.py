@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra import control_plane
+from infra import local_control_plane
 from shared.kube import Client, connect
 
 from .parts import cpu_seconds
@@ -44,7 +44,7 @@ class Server:
 
     @property
     def kubeconfig(self) -> Path:
-        return control_plane.kubeconfig(self.directory)
+        return local_control_plane.kubeconfig(self.directory)
 
     def requests(self) -> Requests:
         """All requests so far; a watch counts when it ends."""
@@ -59,7 +59,7 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds of kube-apiserver and etcd so far."""
-        keeper = control_plane.status(self.directory).pid
+        keeper = local_control_plane.status(self.directory).pid
         return cpu_seconds(keeper) if keeper else 0.0
 
 
@@ -69,14 +69,14 @@ def servers(root: Path, *names: str) -> Iterator[Sequence[Server]]:
     directories = [root / name for name in names]
     try:
         for directory in directories:
-            control_plane.start(directory, owner=os.getpid(), timeout=120)
+            local_control_plane.start(directory, owner=os.getpid(), timeout=120)
         running = [Server(directory) for directory in directories]
         yield running
         for server in running:
             server.client.close()
     finally:
         for directory in directories:
-            control_plane.stop(directory)
+            local_control_plane.stop(directory)
 
 
 def by_verb(requests: Requests) -> str:

@@ -26,9 +26,9 @@ from pathlib import Path
 import urllib3
 import yaml
 
-from infra.control_plane import ports
 from infra.local import crds
 from infra.local.functions_server import ROOT, FunctionsServer
+from infra.local_control_plane import ports
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import PING, Event

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from functions import catalog
-from infra import control_plane
+from infra import local_control_plane
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.clients import Clients
 from shared.event import change_event
@@ -70,4 +70,4 @@ def run() -> None:
                     f"{function:<14} {event.kind:<14} {requests / ROUNDS:8.2f} {cpu / ROUNDS * 1000:7.2f}", flush=True
                 )
         for plane in (Path(folder) / "clusters").glob("*"):
-            control_plane.remove(plane)
+            local_control_plane.remove(plane)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra import control_plane, object_store
+from infra import local_control_plane, object_store
 from infra.local import crds
 from shared.kube import Client, connect
 
@@ -20,15 +20,15 @@ def management() -> Iterator[tuple[Client, Path]]:
     """A client and the folder of a fresh management cluster; `KUBECONFIG` names it."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         plane = Path(folder) / "management"
-        control_plane.start(plane, owner=os.getpid(), timeout=120)
-        os.environ["KUBECONFIG"] = str(control_plane.kubeconfig(plane))
+        local_control_plane.start(plane, owner=os.getpid(), timeout=120)
+        os.environ["KUBECONFIG"] = str(local_control_plane.kubeconfig(plane))
         client = connect.management()
         crds.install(client, crds.load())
         try:
             yield client, plane
         finally:
             client.close()
-            control_plane.stop(plane)
+            local_control_plane.stop(plane)
 
 
 @contextmanager

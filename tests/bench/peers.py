@@ -22,8 +22,8 @@ from pathlib import Path
 import yaml
 
 from functions import catalog
-from infra.control_plane.binaries import locate
 from infra.local import crds
+from infra.local_control_plane.binaries import locate
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.event import Event, change_event

@@ -8,7 +8,7 @@ from functools import partial
 
 import yaml
 
-from infra.control_plane.binaries import locate
+from infra.local_control_plane.binaries import locate
 from shared import cel, charts
 from shared.charts import LiveCluster, native
 from shared.charts.integers import guarded

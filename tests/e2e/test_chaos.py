@@ -19,7 +19,7 @@ import pytest
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
-from infra import control_plane
+from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load
@@ -57,7 +57,7 @@ class Unreliable:
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Of a control plane of this module's own: the forwarder and the sweep see no objects of other tests."""
     with running_plane(tmp_path_factory.mktemp("chaos") / "management") as folder:
-        yield control_plane.kubeconfig(folder)
+        yield local_control_plane.kubeconfig(folder)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def environment(
     monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
     yield dict(os.environ)
     for folder in (tmp_path / "clusters").glob("*"):
-        control_plane.remove(folder)
+        local_control_plane.remove(folder)
 
 
 class World:

@@ -20,7 +20,7 @@ from queue import SimpleQueue
 import pytest
 
 from events.delivery import HttpDelivery
-from infra import control_plane
+from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.provider import CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, SECRET
@@ -191,7 +191,7 @@ def lanes(
     with ExitStack() as stack:
         lanes = []
         for number in range(LANES):
-            api = stack.enter_context(Proxy(api_server(control_plane.kubeconfig(provider_plane))))
+            api = stack.enter_context(Proxy(api_server(local_control_plane.kubeconfig(provider_plane))))
             storage = stack.enter_context(Proxy(object_store_server(object_store_url)))
             folder = tmp_path / f"lane-{number}"
             folder.mkdir()

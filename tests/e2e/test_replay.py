@@ -15,7 +15,7 @@ from events.delivery import InProcessDelivery
 from events.dispatcher import Dispatcher
 from events.replay import apply_inputs, replay
 from functions import catalog
-from infra import control_plane
+from infra import local_control_plane
 from infra.cli.demo import RELEASES
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load as load_inventory
@@ -36,7 +36,7 @@ def empty(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyP
     with running_plane(tmp_path / "management") as folder, connected(folder) as client:
         yield client
     for plane in (tmp_path / "clusters").glob("*"):
-        control_plane.stop(plane)
+        local_control_plane.stop(plane)
 
 
 def essence(obj: Object) -> dict[str, Any]:

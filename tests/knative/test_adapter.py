@@ -19,9 +19,9 @@ from events.delivery import HttpDelivery
 from events.dispatcher import Dispatcher
 from events.ingress import Ingress
 from functions import catalog
-from infra import control_plane
-from infra.control_plane.binaries import locate
+from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
+from infra.local_control_plane.binaries import locate
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
 from shared.event import Event
 from shared.kube import Client, Key, Resource, dig
@@ -123,7 +123,7 @@ def seen(
         dispatcher.stop()
         functions.close()
         for folder in (tmp_path / "clusters").glob("*"):
-            control_plane.remove(folder)
+            local_control_plane.remove(folder)
 
 
 def test_the_whole_job_on_the_adapters_events(

@@ -20,11 +20,11 @@ import urllib3
 import yaml
 
 from functions.kind_cluster import triggers as kind_cluster
-from infra import control_plane
-from infra.control_plane.binaries import locate
+from infra import local_control_plane
 from infra.generate.eventing import triggers_of
 from infra.local import crds
 from infra.local.functions_server import FunctionsServer
+from infra.local_control_plane.binaries import locate
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
@@ -91,8 +91,8 @@ def provider() -> list[Object]:
 def management(tmp_path: Path) -> Iterator[tuple[Client, Path]]:
     """A control plane of its own with our CRDs and Knative's."""
     folder = tmp_path / "management"
-    control_plane.start(folder, owner=os.getpid(), timeout=120)
-    client = connect.from_kubeconfig(str(control_plane.kubeconfig(folder)))
+    local_control_plane.start(folder, owner=os.getpid(), timeout=120)
+    client = connect.from_kubeconfig(str(local_control_plane.kubeconfig(folder)))
     told = subprocess.run(
         ["go", "mod", "download", "-json", "knative.dev/eventing"],
         cwd=MODULE,
@@ -112,7 +112,7 @@ def management(tmp_path: Path) -> Iterator[tuple[Client, Path]]:
     yield client, folder
     client.close()
     for plane in (folder, *(tmp_path / "clusters").glob("*")):
-        control_plane.stop(plane)
+        local_control_plane.stop(plane)
 
 
 def generated(kind: str) -> list[Object]:
@@ -161,7 +161,7 @@ def start(stack: ExitStack, name: str, folder: Path, log: Path, **environment: s
             [locate([name], progress=print)[name], *(["-disable-ha"] if name == "channel_dispatcher" else [])],
             env={
                 **os.environ,
-                "KUBECONFIG": str(control_plane.kubeconfig(folder)),
+                "KUBECONFIG": str(local_control_plane.kubeconfig(folder)),
                 "SYSTEM_NAMESPACE": SYSTEM,
                 "POD_NAME": name,
                 "CONTAINER_NAME": name,
@@ -203,7 +203,7 @@ def test_the_whole_job_through_the_broker(
         client.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-storage", NAMESPACE, data=store))
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
         client.create(SECRET, secret("capi-functions-storage", NAMESPACE, **keys))
-        kubeconfig = control_plane.kubeconfig(folder)
+        kubeconfig = local_control_plane.kubeconfig(folder)
         pods = [Pod(path, tmp_path / "pods", client, kubeconfig, sink) for path in pod_manifests()]
         for pod in pods:
             stack.enter_context(
@@ -233,7 +233,7 @@ def test_the_whole_job_through_the_broker(
         before = watches(client)
         for reference in (False, True):
             process = adapter(
-                control_plane.kubeconfig(folder), sink, tmp_path / f"adapter-{reference}.log", reference=reference
+                local_control_plane.kubeconfig(folder), sink, tmp_path / f"adapter-{reference}.log", reference=reference
             )
             stack.callback(process.wait)
             stack.callback(process.kill)

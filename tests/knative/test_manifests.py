@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.control_plane import kubeconfig, remove, start
+from infra.local_control_plane import kubeconfig, remove, start
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER

@@ -1,7 +1,7 @@
 """A second control plane, with controllers: what is created in it really comes to be ready, and what is deleted to end.
 
 A module of tests has it by a fixture `kubeconfig` of its own, which every other fixture goes by:
-`control_plane.kubeconfig(plane_with_controllers)`.
+`local_control_plane.kubeconfig(plane_with_controllers)`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
+from infra import local_control_plane
 from shared.kube import Object, Resource
 from tests.support.planes import running_plane
 
@@ -31,8 +31,8 @@ def plane_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """The folder of a running control plane with our CRDs and controllers; ends with the session."""
     with running_plane(tmp_path_factory.mktemp("controllers") / "management", controllers=True) as folder:
         # The garbage collector looks for new kinds every 30 s only, but at once when it starts.
-        control_plane.stop(folder)
-        control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
+        local_control_plane.stop(folder)
+        local_control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
         yield folder
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from infra import control_plane
+from infra import local_control_plane
 from infra.local import crds
 from shared.kube import Client, connect, dig
 
@@ -16,15 +16,15 @@ from shared.kube import Client, connect, dig
 def running_plane(folder: Path, *, groups: Collection[str] | None = None, controllers: bool = False) -> Iterator[Path]:
     """A control plane in `folder` that serves our CRDs, all or those of the API `groups`; it ends with the block."""
     try:
-        control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=controllers)
+        local_control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=controllers)
         wanted = [crd for crd in crds.load() if groups is None or dig(crd, "spec.group") in groups]
         with connected(folder) as client:
             crds.install(client, wanted)
         yield folder
     finally:
-        control_plane.stop(folder)
+        local_control_plane.stop(folder)
 
 
 def connected(folder: Path) -> closing[Client]:
     """A client of the control plane in `folder`, closed with the block."""
-    return closing(connect.from_kubeconfig(str(control_plane.kubeconfig(folder))))
+    return closing(connect.from_kubeconfig(str(local_control_plane.kubeconfig(folder))))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from infra import control_plane
+from infra import local_control_plane
 from infra.cli.main import app
 from shared.api.provider import CORE
 from shared.kube import Key, Object
@@ -30,7 +30,7 @@ def command(provider_plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "none"))
 
     def run(*arguments: str, where: Sequence[str] | None = None) -> Result:
-        given = ["--kubeconfig", str(control_plane.kubeconfig(provider_plane)), "--dir", str(tmp_path / "no-run")]
+        given = ["--kubeconfig", str(local_control_plane.kubeconfig(provider_plane)), "--dir", str(tmp_path / "no-run")]
         return CliRunner().invoke(app, ["provider", *arguments, *(given if where is None else where)])
 
     return run

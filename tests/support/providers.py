@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.control_plane.binaries import locate
-from infra.control_plane.modules import MODULES, Module
-from infra.control_plane.once import alone, partial
+from infra.local_control_plane.binaries import locate
+from infra.local_control_plane.modules import MODULES, Module
+from infra.local_control_plane.once import alone, partial
 
 CURRENT, PREVIOUS = "v1.14.0", "v1.13.4"
 DOWNLOADS = Path("kubernetes-sigs/cluster-api/releases/download")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra.control_plane.processes import spawn
+from infra.local_control_plane.processes import spawn
 from shared.certificates import Authority
 
 USER, PASSWORD = "robot", "s3cret-word"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.control_plane import binaries, modules, once
-from infra.control_plane.binaries import Archive, BinaryNotFound, locate
+from infra.local_control_plane import binaries, modules, once
+from infra.local_control_plane.binaries import Archive, BinaryNotFound, locate
 from tests.support.until import logged, until
 
 SCRIPT = b"#!/bin/sh\necho archived\n"
@@ -278,7 +278,7 @@ def test_builds_that_start_together(go: Path, cache: Path, tmp_path: Path, monke
     may_end, log = tmp_path / "may-end", tmp_path / "log"
     monkeypatch.setenv("FAKE_GO_WAITS_FOR", str(may_end))
     code = (
-        "from functools import partial; from infra.control_plane.binaries import locate\n"
+        "from functools import partial; from infra.local_control_plane.binaries import locate\n"
         "print(locate(['helm'], progress=partial(print, flush=True), archives=())['helm'])"
     )
     with log.open("ab") as output:

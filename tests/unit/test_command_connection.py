@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from infra.cli.connection import files, management
 from infra.cli.failures import Failure
 from infra.cli.main import app
-from infra.control_plane.processes import Process
+from infra.local_control_plane.processes import Process
 from shared.kube.loading_rules import KubeconfigError
 
 UNREACHABLE = "https://127.0.0.1:1"

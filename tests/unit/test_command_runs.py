@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.cli.runs import News, died, end, fresh_log, note_other_cluster, running
-from infra.control_plane.processes import Process
+from infra.local_control_plane.processes import Process
 
 # Asked to end, it takes its state away at once but has still something to do; the last byte tells that it listens.
 SLOW_TO_END = """

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import control_plane
-from infra.control_plane import files, ports
-from infra.control_plane.layout import LOCKED, Layout
-from infra.control_plane.processes import Process, spawn
-from infra.control_plane.state import Phase, State
+from infra import local_control_plane
+from infra.local_control_plane import files, ports
+from infra.local_control_plane.layout import LOCKED, Layout
+from infra.local_control_plane.processes import Process, spawn
+from infra.local_control_plane.state import Phase, State
 
 URL = "https://127.0.0.1:1234"
 
@@ -60,7 +60,7 @@ def test_foreign_state(content: str, tmp_path: Path) -> None:
     assert state
     assert state.phase == "failed"
     assert "state.json" in state.error
-    assert control_plane.status(tmp_path).phase == "failed"
+    assert local_control_plane.status(tmp_path).phase == "failed"
 
 
 @pytest.mark.parametrize(
@@ -86,30 +86,30 @@ def test_foreign_state(content: str, tmp_path: Path) -> None:
 )
 def test_status(phase: Phase, keeper: Process | None, seen: str, pid: int | None, tmp_path: Path) -> None:
     State(phase, URL, keeper=keeper).write(tmp_path / "state.json")
-    status = control_plane.status(tmp_path)
+    status = local_control_plane.status(tmp_path)
     assert (status.phase, status.pid, status.host, status.port) == (seen, pid, "127.0.0.1", 1234)
 
 
 def test_absent(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing"
-    assert control_plane.status(nothing).phase == "absent"
-    control_plane.stop(nothing)
-    control_plane.remove(nothing)
-    with pytest.raises(control_plane.ControlPlaneError, match="nothing"):
-        control_plane.authority(nothing)
+    assert local_control_plane.status(nothing).phase == "absent"
+    local_control_plane.stop(nothing)
+    local_control_plane.remove(nothing)
+    with pytest.raises(local_control_plane.ControlPlaneError, match="nothing"):
+        local_control_plane.authority(nothing)
     assert not nothing.exists()
 
 
 def test_remove_spares_other_folders(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
-    with pytest.raises(control_plane.ControlPlaneError, match=str(tmp_path)):
-        control_plane.remove(tmp_path)
+    with pytest.raises(local_control_plane.ControlPlaneError, match=str(tmp_path)):
+        local_control_plane.remove(tmp_path)
     assert (tmp_path / "precious").exists()
 
 
 def test_stop_spares_whoever_has_the_pid_now(tmp_path: Path) -> None:
     State("ready", keeper=stranger(), servers={"etcd": stranger()}).write(tmp_path / "state.json")
-    control_plane.stop(tmp_path)
+    local_control_plane.stop(tmp_path)
 
 
 def test_stop_kills_what_the_keeper_left(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_stop_kills_what_the_keeper_left(tmp_path: Path) -> None:
         process = Process.of(left.pid)
         assert process
         State("ready", keeper=stranger(), servers={"etcd": process}).write(tmp_path / "state.json")
-        control_plane.stop(tmp_path)
+        local_control_plane.stop(tmp_path)
         assert left.wait(60) == -signal.SIGTERM
 
 
@@ -126,7 +126,7 @@ def test_stop_escalates(tmp_path: Path) -> None:
         assert stubborn.stdout
         stubborn.stdout.readline()
         State("ready", keeper=Process.of(stubborn.pid)).write(tmp_path / "state.json")
-        control_plane.stop(tmp_path, timeout=0.2)
+        local_control_plane.stop(tmp_path, timeout=0.2)
         assert stubborn.wait(60) == -signal.SIGKILL
 
 
@@ -138,7 +138,7 @@ def test_a_zombie_is_not_alive() -> None:
 
 def test_spawned_dies_with_its_parent(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from infra.control_plane.processes import spawn;"
+        "import os, sys; from pathlib import Path; from infra.local_control_plane.processes import spawn;"
         "child = spawn(['sleep', '100'], directory=Path('/'), log=Path(sys.argv[1]), environment=os.environ);"
         "print(child.pid, flush=True); os.kill(os.getpid(), 9)"
     )
@@ -206,7 +206,7 @@ def test_second_keeper_refuses(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "infra.control_plane.keeper",
+        "infra.local_control_plane.keeper",
         str(tmp_path),
         "--etcd=e",
         "--kube-apiserver=k",
@@ -216,9 +216,9 @@ def test_second_keeper_refuses(tmp_path: Path) -> None:
         refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert refused.returncode == LOCKED
     assert str(tmp_path) in refused.stderr
-    assert control_plane.status(tmp_path).phase == "absent"
+    assert local_control_plane.status(tmp_path).phase == "absent"
 
 
 def test_keeper_and_status_import_nothing_slow() -> None:
-    code = "import sys, infra.control_plane.keeper; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
+    code = "import sys, infra.local_control_plane.keeper; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)

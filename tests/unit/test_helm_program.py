@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 import infra
 from infra.cli.main import app
-from infra.control_plane import binaries, modules
 from infra.local import helm
 from infra.local.helm import HelmInBackground
 from infra.local.stack import Stack, StackError
+from infra.local_control_plane import binaries, modules
 from shared.charts import HelmMissing, find_helm, provide_helm
 
 STACK = Path(infra.__file__).parent / "demo" / "stack" / "v1"

@@ -6,7 +6,7 @@ here knows what the API servers are used for. Certificates are in `certificates`
 executables in `binaries`, imported separately because `cryptography` is too slow to load for a mere `status`.
 """
 
-from infra.control_plane.instance import (
+from infra.local_control_plane.instance import (
     ControlPlaneError,
     Status,
     authority,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from infra.control_plane import files
-from infra.control_plane.processes import Process
+from infra.local_control_plane import files
+from infra.local_control_plane.processes import Process
 
 Phase = Literal["starting", "ready", "failed", "stopped"]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from infra.control_plane import controllers as loops
-from infra.control_plane import credentials, files
-from infra.control_plane.layout import LOCKED, Layout
-from infra.control_plane.processes import Process
-from infra.control_plane.state import State
+from infra.local_control_plane import controllers as loops
+from infra.local_control_plane import credentials, files
+from infra.local_control_plane.layout import LOCKED, Layout
+from infra.local_control_plane.processes import Process
+from infra.local_control_plane.state import State
 
 if TYPE_CHECKING:
     from shared.certificates import Authority
@@ -77,7 +77,7 @@ def start(
     if status(directory).phase not in ("starting", "ready"):
         wanted = ["etcd", "kube-apiserver", *(loops.NAMES if controllers else ())]
         if binaries is None:
-            from infra.control_plane.binaries import locate
+            from infra.local_control_plane.binaries import locate
 
             # Controllers must not be newer than their API server, and the archive has none of its own.
             binaries = locate(wanted, progress=say, archives=() if controllers else None)
@@ -204,7 +204,7 @@ def _spawn_keeper(layout: Layout, binaries: Mapping[str, Path], owner: int | Non
             raise ControlPlaneError(f"{layout.root} is not started: its owner, process {owner}, has ended")
         arguments.append(f"--owner={process.pid}:{process.started}")
     path = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "infra.control_plane.keeper", str(layout.root), *arguments]
+    command = [sys.executable, "-m", "infra.local_control_plane.keeper", str(layout.root), *arguments]
     deadline = time.monotonic() + _SLACK
     while True:
         with open(layout.log("keeper"), "ab", opener=_private) as log:

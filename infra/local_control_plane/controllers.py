@@ -6,7 +6,7 @@ container runs: a pod is Ready as soon as it has a node.
 
 from pathlib import Path
 
-from infra.control_plane.layout import Layout
+from infra.local_control_plane.layout import Layout
 
 NAMES = ("kube-controller-manager", "kube-scheduler", "kwok")
 USERS = {"kube-controller-manager": "system:kube-controller-manager", "kube-scheduler": "system:kube-scheduler"}

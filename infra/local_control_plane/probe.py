@@ -4,7 +4,7 @@ import http.client
 import json
 import ssl
 
-from infra.control_plane.layout import Layout
+from infra.local_control_plane.layout import Layout
 
 # /readyz alone is not enough: the namespaces are created in the background.
 READY = ("/readyz", "/api/v1/namespaces/default")

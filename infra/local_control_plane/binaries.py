@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.control_plane.modules import MODULES, Module, that_builds
-from infra.control_plane.once import REPORT_EVERY, Progress, alone, cache_directory, partial
+from infra.local_control_plane.modules import MODULES, Module, that_builds
+from infra.local_control_plane.once import REPORT_EVERY, Progress, alone, cache_directory, partial
 
 _CONNECT = 4.0  # seconds; the host may be out of reach, and there is another way
 _LARGEST = 400 * 1024 * 1024  # bytes of one executable, or of an archive
@@ -275,7 +275,7 @@ def _executable(path: Path) -> bool:
 
 def main() -> None:
     """Gets what is named, or all that tests need, so that nobody who needs it later has to wait or to wonder."""
-    parser = argparse.ArgumentParser(prog="python -m infra.control_plane.binaries", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m infra.local_control_plane.binaries", description=main.__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="copy them there")
     given = parser.parse_args()

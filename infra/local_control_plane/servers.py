@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from infra.control_plane.layout import Layout
+from infra.local_control_plane.layout import Layout
 
 # Sockets in a private directory need neither ports nor TLS. Relative to Layout.run, as the path of a unix
 # socket may have 107 bytes only. etcd wants a port in a peer URL, though it is but a part of a file name.

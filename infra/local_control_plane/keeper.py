@@ -1,4 +1,4 @@
-"""The process that owns one instance: `python -m infra.control_plane.keeper DIR --etcd=E --kube-apiserver=A`.
+"""The process that owns one instance: `python -m infra.local_control_plane.keeper DIR --etcd=E --kube-apiserver=A`.
 
 It outlives the command that started it, ends with its owner if it was given one, and takes all servers with
 it however it ends. It has one thread and one loop: every wait is `Keeper._wait`, which notices a signal, the
@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.control_plane import controllers, credentials, files, ports, processes, servers
-from infra.control_plane.layout import LOCKED, Layout
-from infra.control_plane.processes import Process
-from infra.control_plane.state import Phase, State
+from infra.local_control_plane import controllers, credentials, files, ports, processes, servers
+from infra.local_control_plane.layout import LOCKED, Layout
+from infra.local_control_plane.processes import Process
+from infra.local_control_plane.state import Phase, State
 
 _GRACE = 8.0  # seconds a server has between SIGTERM and SIGKILL
 _BLIND = 0.2  # seconds between looks at the processes where the kernel has no pidfd
@@ -118,7 +118,7 @@ class Keeper:
         self._await_ready(chosen)
 
     def _await_ready(self, chosen: Sequence[str]) -> None:
-        from infra.control_plane import probe
+        from infra.local_control_plane import probe
 
         connection = probe.Probe(self.layout, self.state.port)
         deadline = time.monotonic() + self.timeout
@@ -242,7 +242,7 @@ def _detach() -> Callable[[], None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="infra.control_plane.keeper", description="Keep one control plane.")
+    parser = argparse.ArgumentParser(prog="infra.local_control_plane.keeper", description="Keep one control plane.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--etcd", type=Path, required=True)
     parser.add_argument("--kube-apiserver", type=Path, required=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.control_plane.once import Progress, cache_directory
+from infra.local_control_plane.once import Progress, cache_directory
 
 FOLDER = Path(__file__).parents[1] / "binaries"
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra.control_plane import files, servers
-from infra.control_plane.layout import Layout
+from infra.local_control_plane import files, servers
+from infra.local_control_plane.layout import Layout
 
 if TYPE_CHECKING:
     from shared.certificates import Authority, KeyPair
