@@ -81,7 +81,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         case Unreachable() as problem:
             return guards.not_reached(status, problem)
         case found:
-            status.true("ClusterReady")
+            status.set_true("ClusterReady")
     match found:
         case Awaited():
             return readiness.look(status, found)
@@ -92,10 +92,10 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         case MissingAssets():
             return guards.not_downloaded(status, cluster, found)
         case charts.ChartError() as refusal:
-            status.true(missing.CONDITION)
+            status.set_true(missing.CONDITION)
             return _not_rendered(status, f"{status.release}: {refusal}", BROKEN_RETRY)
         case Release():
-            status.true(missing.CONDITION)
+            status.set_true(missing.CONDITION)
             return _bring_to(status, found)
 
 
@@ -127,5 +127,5 @@ def _not_rendered(status: AddonStatus, message: str, seconds: float) -> Decision
 
 
 def _broken(status: AddonStatus, condition: str, reason: str, message: str, seconds: float) -> Decision:
-    status.false(condition, reason, message, "Error", tell="Warning")
+    status.set_false(condition, reason, message, "Error", event_type="Warning")
     return waiting(status, seconds, message)

@@ -16,7 +16,7 @@ from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import Key, Object, dig, key_of, owned_by, owner_reference
 from shared.releases.naming import ReleaseName
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from .record import delete, pack, unpack
 
@@ -94,17 +94,17 @@ def keep(addon: Mapping[str, Any], kept: Kept, rendered: Rendered) -> tuple[Keep
     return (Keep(addon, kept, rendered.record, rendered.fields),) if rendered.record.values else ()
 
 
-def report(verdict: Verdict, name: ReleaseName | None, effect: Keep | None) -> None:
+def report(builder: V1Beta1StatusBuilder, name: ReleaseName | None, effect: Keep | None) -> None:
     """Says which fields are generated, and none of their values."""
     if effect is None or not effect.fields:
-        verdict.drop(CONDITION)
+        builder.remove(CONDITION)
         return
     if effect.too_large:
         differ = f"{_count(effect.fields)} each time that the release is rendered"
         message = f"{name}: {differ}, and no Secret has room for the values: each rollout writes others"
-        verdict.condition(CONDITION, "False", "TooLarge", message, severity="Warning", tell="Warning")
+        builder.set(CONDITION, "False", "TooLarge", message, severity="Warning", event_type="Warning")
         return
-    verdict.true(CONDITION, REASON, f"{name}: {explain(effect.fields)}", tell="Normal")
+    builder.set_true(CONDITION, REASON, f"{name}: {explain(effect.fields)}", event_type="Normal")
 
 
 def explain(fields: Sequence[Field]) -> str:

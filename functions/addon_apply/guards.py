@@ -29,44 +29,48 @@ def let_go(addon: Object) -> Decision:
     return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
 
 
-def paused(verdict: AddonStatus) -> Decision:
-    verdict.false("ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", tell="Normal")
-    ready = dig(verdict.obj, "status.ready") is True and not verdict.is_new
-    return Decision(status=verdict.status(ready=ready), notices=tuple(verdict.notices), message="paused")
+def paused(builder: AddonStatus) -> Decision:
+    builder.set_false(
+        "ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", event_type="Normal"
+    )
+    ready = dig(builder.obj, "status.ready") is True and not builder.is_new
+    return Decision(
+        status=builder.status(ready=ready), kubernetes_events=tuple(builder.kubernetes_events), message="paused"
+    )
 
 
-def misconfigured(verdict: AddonStatus, error: PolicyError) -> Decision:
-    verdict.false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", tell="Warning")
-    return waiting(verdict, BROKEN_RETRY, str(error))
+def misconfigured(builder: AddonStatus, error: PolicyError) -> Decision:
+    builder.set_false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", event_type="Warning")
+    return waiting(builder, BROKEN_RETRY, str(error))
 
 
-def no_cluster_stack(verdict: AddonStatus, cluster: Object) -> Decision:
+def no_cluster_stack(builder: AddonStatus, cluster: Object) -> Decision:
     name = cluster_api.class_name(cluster)
     what = f"class {name} names no cluster stack" if name else "the Cluster has no class"
     message = f"{what}: its addons are left as they are; a class of a cluster stack is called like local-demo-1-36-v1"
-    verdict.false(missing.CONDITION, "NoClusterStack", message, "Warning", tell="Warning")
-    return Decision(status=verdict.status(ready=False), notices=tuple(verdict.notices))
+    builder.set_false(missing.CONDITION, "NoClusterStack", message, "Warning", event_type="Warning")
+    return Decision(status=builder.status(ready=False), kubernetes_events=tuple(builder.kubernetes_events))
 
 
-def not_reached(verdict: AddonStatus, problem: Unreachable) -> Decision:
+def not_reached(builder: AddonStatus, problem: Unreachable) -> Decision:
     # Else it is how each cluster begins, and no news.
-    news = verdict.is_true("ClusterReady") or problem.severity == "Error"
-    verdict.false(
-        "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, tell="Warning" if news else ""
+    news = builder.is_true("ClusterReady") or problem.severity == "Error"
+    builder.set_false(
+        "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, event_type="Warning" if news else ""
     )
-    return waiting(verdict, CLUSTER_RETRY, problem.message)
+    return waiting(builder, CLUSTER_RETRY, problem.message)
 
 
-def not_shared(verdict: AddonStatus, found: NotShared) -> Decision:
-    verdict.false(missing.CONDITION, "ReleaseNotShared", found.message, "Error", tell="Warning")
-    return waiting(verdict, BROKEN_RETRY, found.message)
+def not_shared(builder: AddonStatus, found: NotShared) -> Decision:
+    builder.set_false(missing.CONDITION, "ReleaseNotShared", found.message, "Error", event_type="Warning")
+    return waiting(builder, BROKEN_RETRY, found.message)
 
 
-def not_downloaded(verdict: AddonStatus, cluster: Object, lost: MissingAssets) -> Decision:
+def not_downloaded(builder: AddonStatus, cluster: Object, lost: MissingAssets) -> Decision:
     if lost.failure:
-        verdict.false(missing.CONDITION, lost.reason, lost.message, "Error", tell="Warning")
+        builder.set_false(missing.CONDITION, lost.reason, lost.message, "Error", event_type="Warning")
     else:
-        verdict.false(missing.CONDITION, lost.reason, lost.message)
+        builder.set_false(missing.CONDITION, lost.reason, lost.message)
     place = cluster_api.class_namespace(cluster)
-    wanted = lost.wish(verdict.obj, place, verdict.now, source="/addon_apply", every=ASSETS_RETRY)
-    return waiting(verdict, ASSETS_RETRY, lost.message, reply=wanted)
+    wanted = lost.wish(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
+    return waiting(builder, ASSETS_RETRY, lost.message, reply=wanted)

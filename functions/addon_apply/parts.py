@@ -34,9 +34,9 @@ def begin(status: AddonStatus, case: Case, plan: Plan) -> tuple[Effect, ...]:
 
 def unchanged(status: AddonStatus, case: Release) -> Decision:
     """The addons of this release are those of the one before, which are applied and ready."""
-    status.true("HelmChartApplied")
+    status.set_true("HelmChartApplied")
     if case.policy.wait:
-        status.true("ObjectsReady")
+        status.set_true("ObjectsReady")
     effects = (*finalizer(case.addon), *advance(case))
     fields = {"ready": True, "digest": case.goal.digest}
     return Decision(effects, status.status(**fields), message="addons unchanged")

@@ -14,7 +14,7 @@ from shared.applier.reach import Reached
 from shared.clients import Clients
 from shared.effects import Results
 from shared.kube import ApiError
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision
 
 from .case import Awaited
 from .status import AddonStatus
@@ -34,40 +34,46 @@ class LookAgain:
         return [look_again(self.reached.workload, entry) if entry.waiting else entry for entry in self.entries]
 
 
-def look(verdict: AddonStatus, awaited: Awaited) -> Decision:
-    return Decision((*finalizer(verdict.obj), LookAgain(awaited.reach, awaited.known)))
+def look(builder: AddonStatus, awaited: Awaited) -> Decision:
+    return Decision((*finalizer(builder.obj), LookAgain(awaited.reach, awaited.known)))
 
 
-def looked(verdict: AddonStatus, awaited: Awaited, decision: Decision, results: Results) -> Decision:
+def looked(builder: AddonStatus, awaited: Awaited, decision: Decision, results: Results) -> Decision:
     entries = next((value for value in results.values if isinstance(value, list)), None)
     if entries is not None:
         if awaited.policy.wait and not any(entry.waiting for entry in entries):
-            verdict.notices.append(Notice("AddonsReady", f"{verdict.release}: {_ALL}"))
-        return told(verdict, awaited.policy, replace(decision, message=_ALL), entries)
+            builder.add_event("AddonsReady", f"{builder.release}: {_ALL}")
+        return told(builder, awaited.policy, replace(decision, message=_ALL), entries)
     if isinstance(results.error, ApiError):
         message, results.error = f"the workload API server does not answer: {results.error}", None
-        verdict.false("ClusterReady", "ControlPlaneNotReady", message, tell="Warning")
-        return replace(decision, status=verdict.status(ready=False), requeue=CLUSTER_RETRY, message=message)
+        builder.set_false("ClusterReady", "ControlPlaneNotReady", message, event_type="Warning")
+        return replace(decision, status=builder.status(ready=False), requeue_after=CLUSTER_RETRY, message=message)
     return decision
 
 
 def told(
-    verdict: AddonStatus, policy: Policy, decision: Decision, entries: Sequence[Entry], **fields: object
+    builder: AddonStatus, policy: Policy, decision: Decision, entries: Sequence[Entry], **fields: object
 ) -> Decision:
     """The decision with what is to be said of these entries; its message stands where nothing is waited for."""
     waiting = [entry for entry in entries if entry.waiting]
-    requeue, message = None, decision.message
+    requeue_after, message = None, decision.message
     if waiting and policy.wait:
-        message = f"{verdict.release}: waiting for {told_waiting(waiting)}"
-        verdict.false("ObjectsReady", "WaitingForObjects", message, tell="Normal", progress=True)
-        requeue = READY_RETRY
-        if verdict.since("ObjectsReady") > policy.wait_timeout:
-            message = f"{verdict.release}: not ready after {policy.wait_timeout:g} s: {told_waiting(waiting)}"
-            verdict.false("ObjectsReady", "ObjectsNotReady", message, "Warning", tell="Warning")
-            requeue = BROKEN_RETRY
+        message = f"{builder.release}: waiting for {told_waiting(waiting)}"
+        builder.set_false("ObjectsReady", "WaitingForObjects", message, event_type="Normal", progress=True)
+        requeue_after = READY_RETRY
+        if builder.seconds_since("ObjectsReady") > policy.wait_timeout:
+            message = f"{builder.release}: not ready after {policy.wait_timeout:g} s: {told_waiting(waiting)}"
+            builder.set_false("ObjectsReady", "ObjectsNotReady", message, "Warning", event_type="Warning")
+            requeue_after = BROKEN_RETRY
     elif policy.wait:
-        verdict.true("ObjectsReady")
+        builder.set_true("ObjectsReady")
     else:
-        verdict.drop("ObjectsReady")
-    status = verdict.status(ready=requeue is None, resources=inventory.dump(entries), **fields)
-    return replace(decision, status=status, notices=tuple(verdict.notices), requeue=requeue, message=message)
+        builder.remove("ObjectsReady")
+    status = builder.status(ready=requeue_after is None, resources=inventory.dump(entries), **fields)
+    return replace(
+        decision,
+        status=status,
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=requeue_after,
+        message=message,
+    )

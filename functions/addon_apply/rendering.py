@@ -14,7 +14,7 @@ from shared.charts import ChartError
 from shared.effects import Effect
 from shared.kube import Object
 from shared.releases.stages import Stage
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from .case import Release
 from .generated import keep
@@ -22,21 +22,21 @@ from .generated import keep
 DEFAULT_NAMESPACE = "kube-system"
 
 
-def of_stage(verdict: Verdict, case: Release, stage: Stage) -> tuple[list[Object], tuple[Effect, ...]]:
+def of_stage(builder: V1Beta1StatusBuilder, case: Release, stage: Stage) -> tuple[list[Object], tuple[Effect, ...]]:
     """The objects of one stage, and what is to be done before they are applied."""
     rendered = generated.render(
         case.assets,
         lambda assets: [(stage.name, content.stage(assets, stage, case.context, case.facts))],
         _record(case),
     )
-    [(_, wanted)] = _desired(verdict, case, rendered.parts)
+    [(_, wanted)] = _desired(builder, case, rendered.parts)
     return wanted, keep(case.addon, case.generated, rendered)
 
 
-def of_all(verdict: Verdict, case: Release) -> tuple[list[tuple[str, list[Object]]], tuple[Effect, ...]]:
+def of_all(builder: V1Beta1StatusBuilder, case: Release) -> tuple[list[tuple[str, list[Object]]], tuple[Effect, ...]]:
     """By stage; of a release without stages everything is of one that has no name."""
     rendered = render(case)
-    return _desired(verdict, case, rendered.parts), keep(case.addon, case.generated, rendered)
+    return _desired(builder, case, rendered.parts), keep(case.addon, case.generated, rendered)
 
 
 def render(case: Release) -> Rendered:
@@ -54,8 +54,8 @@ def _record(case: Release) -> Record:
 
 
 def _desired(
-    verdict: Verdict, case: Release, parts: Sequence[tuple[str, list[Object]]]
+    builder: V1Beta1StatusBuilder, case: Release, parts: Sequence[tuple[str, list[Object]]]
 ) -> list[tuple[str, list[Object]]]:
-    verdict.drop("HelmChartTemplated")  # it says what was wrong with the charts
+    builder.remove("HelmChartTemplated")  # it says what was wrong with the charts
     served = {**case.reach.served, **defined_by(obj for _, part in parts for obj in part)}
     return [(stage, desired(part, served, default_namespace=DEFAULT_NAMESPACE)) for stage, part in parts]

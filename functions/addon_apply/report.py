@@ -11,7 +11,7 @@ from shared.applier.outcome import Incomplete, Outcome
 from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import dig
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision
 
 from . import generated, readiness, rollback, stages, whole
 from .case import Awaited, Case, Release, Rollback
@@ -24,58 +24,58 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     found = observed.found
     if observed.addon is None or observed.cluster is None or not isinstance(found, (Awaited, Rollback, Release)):
         return decision
-    verdict = AddonStatus.of(observed.addon, observed.cluster, now)
-    verdict.true("ClusterReady")
+    builder = AddonStatus.of(observed.addon, observed.cluster, now)
+    builder.set_true("ClusterReady")
     if not isinstance(found, Rollback):
-        verdict.true("ClusterStackReleaseDownloaded")
+        builder.set_true("ClusterStackReleaseDownloaded")
     if isinstance(found, Awaited):
-        return readiness.looked(verdict, found, decision, results)
+        return readiness.looked(builder, found, decision, results)
     if any(isinstance(effect, Rollout) for effect in decision.effects):
         keep = next((effect for effect in decision.effects if isinstance(effect, generated.Keep)), None)
-        generated.report(verdict, found.name if isinstance(found, Release) else None, keep)
-        return _rolled_out(verdict, found, decision, results)
+        generated.report(builder, found.name if isinstance(found, Release) else None, keep)
+        return _rolled_out(builder, found, decision, results)
     return decision
 
 
-def _rolled_out(verdict: AddonStatus, case: Rollback | Release, decision: Decision, results: Results) -> Decision:
+def _rolled_out(builder: AddonStatus, case: Rollback | Release, decision: Decision, results: Results) -> Decision:
     if isinstance(results.error, Incomplete):
         incomplete, results.error = results.error, None
-        return _incomplete(verdict, case, decision, incomplete)
+        return _incomplete(builder, case, decision, incomplete)
     outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
     if outcome is None or results.error is not None:
         return decision
-    _tell(verdict, outcome)
+    _tell(builder, outcome)
     if isinstance(case, Rollback):
-        return rollback.applied(verdict, case, decision, outcome)
+        return rollback.applied(builder, case, decision, outcome)
     if case.at is not None:
-        return stages.worked(verdict, case, case.at, decision, outcome)
-    return whole.applied(verdict, case, decision, results, outcome)
+        return stages.worked(builder, case, case.at, decision, outcome)
+    return whole.applied(builder, case, decision, results, outcome)
 
 
-def _incomplete(verdict: AddonStatus, case: Case, decision: Decision, incomplete: Incomplete) -> Decision:
+def _incomplete(builder: AddonStatus, case: Case, decision: Decision, incomplete: Incomplete) -> Decision:
     """Some objects failed, or a wave of hooks is not over; the inventory says which."""
     outcome, message = incomplete.outcome, f"{case}: {incomplete}"
-    _tell(verdict, outcome)
+    _tell(builder, outcome)
     if incomplete.waiting:
         seconds = READY_RETRY
-        verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message, tell="Normal", progress=True)
-        if verdict.since("HelmChartApplied") > case.policy.wait_timeout:
+        builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message, event_type="Normal", progress=True)
+        if builder.seconds_since("HelmChartApplied") > case.policy.wait_timeout:
             message = f"{case}: not over after {case.policy.wait_timeout:g} s: {incomplete}"
-            verdict.false("HelmChartApplied", "ObjectsNotReady", message, "Warning", tell="Warning")
+            builder.set_false("HelmChartApplied", "ObjectsNotReady", message, "Warning", event_type="Warning")
             seconds = BROKEN_RETRY
     else:
-        verdict.false("HelmChartApplied", "FailedToApplyObjects", message, tell="Warning")
+        builder.set_false("HelmChartApplied", "FailedToApplyObjects", message, event_type="Warning")
         seconds = CLUSTER_RETRY if incomplete.unavailable else PARTIAL_RETRY
     return replace(
         decision,
-        status=verdict.status(ready=False, resources=inventory.dump(outcome.entries)),
-        notices=tuple(verdict.notices),
-        requeue=seconds,
+        status=builder.status(ready=False, resources=inventory.dump(outcome.entries)),
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=seconds,
         message=message,
     )
 
 
-def _tell(verdict: AddonStatus, outcome: Outcome) -> None:
+def _tell(builder: AddonStatus, outcome: Outcome) -> None:
     """Counts, and events for what people should hear of, whatever else came of the rollout."""
     metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
     metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
@@ -84,11 +84,11 @@ def _tell(verdict: AddonStatus, outcome: Outcome) -> None:
     metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
     if outcome.kept:
         left = ", ".join(str(entry) for entry in outcome.kept[:5])
-        verdict.notices.append(Notice("ObjectsKept", f"not ours or marked to be kept, left in the cluster: {left}"))
+        builder.add_event("ObjectsKept", f"not ours or marked to be kept, left in the cluster: {left}")
     if outcome.held:
         taken = "; ".join(f"{entry}: {held}" for entry, held in outcome.held[:5])
-        verdict.notices.append(Notice("FieldConflicts", f"fields that other managers held: {taken}"))
-    if outcome.drift and outcome.listed_drift != dig(verdict.obj, "status.drift"):
+        builder.add_event("FieldConflicts", f"fields that other managers held: {taken}")
+    if outcome.drift and outcome.listed_drift != dig(builder.obj, "status.drift"):
         told = "; ".join(str(drift) for drift in outcome.drift[:5])
         more = f"; and {len(outcome.drift) - 5} more" if len(outcome.drift) > 5 else ""
-        verdict.notices.append(Notice("DriftFound", f"changed in the workload cluster: {told}{more}", "Warning"))
+        builder.add_event("DriftFound", f"changed in the workload cluster: {told}{more}", "Warning")

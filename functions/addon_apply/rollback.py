@@ -15,25 +15,25 @@ from .status import AddonStatus
 from .waits import BROKEN_RETRY, finalizer, waiting
 
 
-def apply(verdict: AddonStatus, case: Rollback) -> Decision:
+def apply(builder: AddonStatus, case: Rollback) -> Decision:
     kept = case.kept
     if kept.problem:
-        message = f"going back from {verdict.release}: {kept.problem}"
-        verdict.false("HelmChartApplied", "RollbackFailed", message, "Error", tell="Warning")
-        return waiting(verdict, BROKEN_RETRY, message)
+        message = f"going back from {builder.release}: {kept.problem}"
+        builder.set_false("HelmChartApplied", "RollbackFailed", message, "Error", event_type="Warning")
+        return waiting(builder, BROKEN_RETRY, message)
     plan = inventory.plan(kept.objects, case.known, resumed=case.resumed)
-    verdict.false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
-    begin = parts.begin(verdict, case, plan)
+    builder.set_false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
+    begin = parts.begin(builder, case, plan)
     rollout = parts.rollout(case, plan, kept.objects)
     return Decision((*finalizer(case.addon), *begin, rollout, *parts.advance(case)))
 
 
-def applied(verdict: AddonStatus, case: Rollback, decision: Decision, outcome: Outcome) -> Decision:
+def applied(builder: AddonStatus, case: Rollback, decision: Decision, outcome: Outcome) -> Decision:
     message = (
         f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {ROLLBACK} "
         "or give the Cluster another class to go on"
     )
-    verdict.false("HelmChartApplied", history.ROLLED_BACK, message, "Warning", tell="Warning")
-    verdict.drop("ObjectsReady", "ClusterStackReleaseDownloaded")
-    status = verdict.status(ready=False, resources=inventory.dump(outcome.entries), stages=None)
-    return replace(decision, status=status, notices=tuple(verdict.notices), message=message)
+    builder.set_false("HelmChartApplied", history.ROLLED_BACK, message, "Warning", event_type="Warning")
+    builder.remove("ObjectsReady", "ClusterStackReleaseDownloaded")
+    status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=None)
+    return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), message=message)

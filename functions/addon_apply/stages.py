@@ -9,7 +9,7 @@ from shared.applier import inventory
 from shared.applier.outcome import Outcome
 from shared.applier.reach import Unreachable
 from shared.cel import ExpressionError, NotYet, evaluate
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision
 
 from . import parts, rendering
 from .case import Release
@@ -18,43 +18,45 @@ from .target import AFTER, BEFORE, DONE, WORKING, Position
 from .waits import CONDITION_RETRY, finalizer, waiting
 
 
-def step(verdict: AddonStatus, case: Release, at: Position) -> Decision:
-    obstacle = _obstacle(verdict, case, at)
+def step(builder: AddonStatus, case: Release, at: Position) -> Decision:
+    obstacle = _obstacle(builder, case, at)
     if obstacle:
-        way = case.way.moved(AFTER if at.phase == AFTER else BEFORE, verdict.now)
-        return waiting(verdict, CONDITION_RETRY, obstacle, stages=way.dump(), digest=case.goal.digest)
+        way = case.way.moved(AFTER if at.phase == AFTER else BEFORE, builder.now)
+        return waiting(builder, CONDITION_RETRY, obstacle, stages=way.dump(), digest=case.goal.digest)
     if at.phase == AFTER:
-        way = case.way.moved(DONE, verdict.now)
-        status = verdict.status(ready=False, stages=way.dump())
+        way = case.way.moved(DONE, builder.now)
+        status = builder.status(ready=False, stages=way.dump())
         return Decision(status=status, proceed=True, message=f"{case}: stage {at.stage.name} is done")
-    return _work(verdict, replace(case, way=case.way.moved(WORKING, verdict.now)), at)
+    return _work(builder, replace(case, way=case.way.moved(WORKING, builder.now)), at)
 
 
-def _work(verdict: AddonStatus, case: Release, at: Position) -> Decision:
+def _work(builder: AddonStatus, case: Release, at: Position) -> Decision:
     name = at.stage.name
-    objects, keep = rendering.of_stage(verdict, case, at.stage)
+    objects, keep = rendering.of_stage(builder, case, at.stage)
     if at.stage.action == "delete":
         plan = inventory.deletion(objects, case.known, resumed=case.resumed)
     else:
         stages = {charts.identity(obj): name for obj in objects}
         plan = inventory.plan(objects, case.known, resumed=case.resumed, stages=stages, prune=False)
-    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", f"{case}: stage {name}")
-    begin = parts.begin(verdict, case, plan)
+    builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{case}: stage {name}")
+    begin = parts.begin(builder, case, plan)
     return Decision((*finalizer(case.addon), *keep, *begin, parts.rollout(case, plan, objects)))
 
 
-def worked(verdict: AddonStatus, case: Release, at: Position, decision: Decision, outcome: Outcome) -> Decision:
+def worked(builder: AddonStatus, case: Release, at: Position, decision: Decision, outcome: Outcome) -> Decision:
     """The stage's chart is applied or deleted; what may be left of it is its second condition."""
-    way = case.way.moved(AFTER if at.stage.after else DONE, verdict.now)
+    way = case.way.moved(AFTER if at.stage.after else DONE, builder.now)
     word = "deleted" if at.stage.action == "delete" else "applied"
     message = f"{case}: stage {at.stage.name} {word}"
-    verdict.notices.append(Notice("StageDone", message))
-    verdict.false("HelmChartApplied", "ObjectsApplyingOngoing", message)
-    status = verdict.status(ready=False, resources=inventory.dump(outcome.entries), stages=way.dump())
-    return replace(decision, status=status, notices=tuple(verdict.notices), proceed=True, message=message)
+    builder.add_event("StageDone", message)
+    builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
+    status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=way.dump())
+    return replace(
+        decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True, message=message
+    )
 
 
-def _obstacle(verdict: AddonStatus, case: Release, at: Position) -> str:
+def _obstacle(builder: AddonStatus, case: Release, at: Position) -> str:
     """Why the stage cannot go on, also as a condition; empty where its condition is true, or it has none now."""
     condition = at.condition
     if condition is None:
@@ -63,7 +65,7 @@ def _obstacle(verdict: AddonStatus, case: Release, at: Position) -> str:
     reason, stage = f"FailedToEvaluate{which}Condition", f"{case}: stage {at.stage.name}"
     if isinstance(case.bound, Unreachable):
         message = f"{stage}: {case.bound.message}"
-        verdict.false("EvaluatedCEL", reason, message, tell="Warning")
+        builder.set_false("EvaluatedCEL", reason, message, event_type="Warning")
         return message
     missing = [str(one) for one in condition.objects if case.bound.get(one.key) is None]
     try:
@@ -76,11 +78,11 @@ def _obstacle(verdict: AddonStatus, case: Release, at: Position) -> str:
         message = f"{stage}: waiting until {condition.expression}: {error}"
     except ExpressionError as error:
         message = f"{stage}: {error}"
-        verdict.false("EvaluatedCEL", reason, message, "Error", tell="Warning")
+        builder.set_false("EvaluatedCEL", reason, message, "Error", event_type="Warning")
         return message
-    if at.overdue(verdict.now):
+    if at.overdue(builder.now):
         message += f"; this has taken longer than {at.stage.timeout:g} s"
-        verdict.false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", tell="Warning")
+        builder.set_false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", event_type="Warning")
     else:
-        verdict.false("EvaluatedCEL", reason, message, tell="Normal")
+        builder.set_false("EvaluatedCEL", reason, message, event_type="Normal")
     return message

@@ -16,7 +16,7 @@ from shared.applier import inventory
 from shared.applier.inventory import KEPT
 from shared.kube import Object, dig
 from shared.releases import missing
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from . import generated, history
 
@@ -33,7 +33,7 @@ OF_RELEASE = (*OBSTACLES[1:], generated.CONDITION, "HelmChartApplied", "ObjectsR
 
 
 @dataclass
-class AddonStatus(Verdict):
+class AddonStatus(V1Beta1StatusBuilder):
     """The status while a decision is made. `release` is the class that the Cluster has."""
 
     release: str = ""
@@ -54,8 +54,8 @@ class AddonStatus(Verdict):
         super().__post_init__()
         if self.is_new:
             for type_ in OF_RELEASE:
-                self.before = remove_condition(self.before, type_)
-            self.conditions = list(self.before)
+                self.initial = remove_condition(self.initial, type_)
+            self.conditions = list(self.initial)
 
     @property
     def is_new(self) -> bool:
@@ -75,9 +75,9 @@ class AddonStatus(Verdict):
         """The fields that say which release the status is of."""
         return {"release": self.release or None, "rollbackFrom": self.rollback_from or None}
 
-    def summed_up(self) -> list[Object]:
-        self.drop(*(type_ for type_ in OBSTACLES if type_ not in self.stated and not self.is_true(type_)))
-        return super().summed_up()
+    def summarized(self) -> list[Object]:
+        self.remove(*(type_ for type_ in OBSTACLES if type_ not in self.updated_types and not self.is_true(type_)))
+        return super().summarized()
 
 
 def _without_errors(resources: object) -> list[Object] | None:

@@ -22,14 +22,14 @@ BROKEN_RETRY = 60.0
 
 
 def waiting(
-    verdict: AddonStatus, seconds: float, message: str, *, reply: Event | None = None, **fields: object
+    builder: AddonStatus, seconds: float, message: str, *, reply: Event | None = None, **fields: object
 ) -> Decision:
     """To look again after so many seconds; `fields` go into the status."""
     return Decision(
-        effects=finalizer(verdict.obj),
-        status=verdict.status(ready=False, **fields),
-        notices=tuple(verdict.notices),
-        requeue=seconds,
+        effects=finalizer(builder.obj),
+        status=builder.status(ready=False, **fields),
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=seconds,
         reply=reply,
         message=message,
     )

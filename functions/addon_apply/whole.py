@@ -11,7 +11,7 @@ from shared import charts
 from shared.applier import inventory
 from shared.applier.outcome import Outcome
 from shared.effects import Effect, Results
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision
 
 from . import history, parts, readiness, rendering
 from .case import Release
@@ -19,29 +19,29 @@ from .status import AddonStatus
 from .waits import finalizer
 
 
-def apply(verdict: AddonStatus, case: Release) -> Decision:
-    rendered, keep = rendering.of_all(verdict, case)
+def apply(builder: AddonStatus, case: Release) -> Decision:
+    rendered, keep = rendering.of_all(builder, case)
     objects = [obj for _, part in rendered for obj in part]
     stages = {charts.identity(obj): stage for stage, part in rendered for obj in part}
     plan = inventory.plan(objects, case.known, resumed=case.resumed and not case.looking, stages=stages)
     effects: tuple[Effect, ...] = (*finalizer(case.addon), *keep)
     if not case.looking or plan.count("apply") or plan.prune:
-        verdict.false(
+        builder.set_false(
             "HelmChartApplied", "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {case.goal.class_name}"
         )
-        effects += parts.begin(verdict, case, plan)
+        effects += parts.begin(builder, case, plan)
     effects += (parts.rollout(case, plan, objects, only_report=case.only_report),)
     if not case.looking or plan.count("apply"):
         effects += (history.Remember(case.addon, case.goal.class_name, objects),)
     return Decision((*effects, *parts.advance(case)))
 
 
-def applied(verdict: AddonStatus, case: Release, decision: Decision, results: Results, outcome: Outcome) -> Decision:
+def applied(builder: AddonStatus, case: Release, decision: Decision, results: Results, outcome: Outcome) -> Decision:
     goal = case.goal
-    verdict.true("HelmChartApplied")
+    builder.set_true("HelmChartApplied")
     message = f"{case}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
     if outcome.written or outcome.pruned or not case.looking:
-        verdict.notices.append(Notice("AddonsApplied", message))
+        builder.add_event("AddonsApplied", message)
     fields: dict[str, object] = {
         "digest": goal.digest,
         "kubernetesVersion": goal.told or None,
@@ -51,8 +51,8 @@ def applied(verdict: AddonStatus, case: Release, decision: Decision, results: Re
     if remembered is not None:
         classes = remembered.classes
         fields["history"] = history.longer(
-            case.addon, goal.class_name, goal.version, goal.digest, verdict.now, kept=classes
+            case.addon, goal.class_name, goal.version, goal.digest, builder.now, kept=classes
         )
         if remembered.problem:
-            verdict.notices.append(Notice("ManifestNotKept", remembered.problem, "Warning"))
-    return readiness.told(verdict, case.policy, replace(decision, message=message), outcome.entries, **fields)
+            builder.add_event("ManifestNotKept", remembered.problem, "Warning")
+    return readiness.told(builder, case.policy, replace(decision, message=message), outcome.entries, **fields)

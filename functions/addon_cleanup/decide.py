@@ -11,7 +11,7 @@ from shared.applier.reach import Unreachable
 from shared.effects import Effect, Results
 from shared.kube import Object, dig
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from .leftovers import Leftovers
 from .observe import Observed
@@ -26,25 +26,27 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
     addon, found = observed.addon, observed.found
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Decision(message="nothing to clean up")
-    verdict = Verdict(addon, now)
+    builder = V1Beta1StatusBuilder(addon, now)
     if isinstance(found, Leftovers) and not found.awaited:
         message = "the workload cluster is cleaned up"
-        verdict.true(CLEANED_UP, "CleanedUp", message, tell="Normal")
-        return Decision(status=verdict.status(), notices=tuple(verdict.notices), message=message)
+        builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
+        return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
     told = found.message if isinstance(found, Unreachable) else _waiting_for(found or Leftovers())
     if _overdue(addon, observed.cluster or {}, now, limits):
         message = f"given up after {limits.delete.total_seconds():g} s, look for what is left at the cloud: {told}"
-        verdict.false(CLEANED_UP, "CleanupGivenUp", message, "Warning", tell="Warning")
-        return Decision(status=verdict.status(), notices=tuple(verdict.notices), message=message)
+        builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
+        return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
     if isinstance(found, Unreachable):
-        verdict.false(CLEANED_UP, "WorkloadUnreachable", told, tell="Warning")
-        notices = tuple(verdict.notices)
-        return Decision(status=verdict.status(), notices=notices, requeue=UNREACHABLE_RETRY, message=told)
-    verdict.false(CLEANED_UP, "CleanupOngoing", told, tell="Normal", progress=True)
+        builder.set_false(CLEANED_UP, "WorkloadUnreachable", told, event_type="Warning")
+        kubernetes_events = tuple(builder.kubernetes_events)
+        return Decision(
+            status=builder.status(), kubernetes_events=kubernetes_events, requeue_after=UNREACHABLE_RETRY, message=told
+        )
+    builder.set_false(CLEANED_UP, "CleanupOngoing", told, event_type="Normal", progress=True)
     removal: tuple[Effect, ...] = ()
     if found is not None and observed.workload is not None and found.removable:
         removal = (Remove(observed.workload, found),)
-    return Decision(removal, verdict.status(), tuple(verdict.notices), requeue=RETRY, message=told)
+    return Decision(removal, builder.status(), tuple(builder.kubernetes_events), requeue_after=RETRY, message=told)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -52,10 +54,15 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     failures = results.values[0] if results.values and isinstance(results.values[0], list) else []
     if not failures:
         return decision
-    verdict = Verdict(observed.addon or {}, now)
+    builder = V1Beta1StatusBuilder(observed.addon or {}, now)
     message = _few(failures)
-    verdict.false(CLEANED_UP, "CleanupFailed", message, "Error", tell="Warning")
-    return Decision(status=verdict.status(), notices=tuple(verdict.notices), requeue=UNREACHABLE_RETRY, message=message)
+    builder.set_false(CLEANED_UP, "CleanupFailed", message, "Error", event_type="Warning")
+    return Decision(
+        status=builder.status(),
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=UNREACHABLE_RETRY,
+        message=message,
+    )
 
 
 def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:

@@ -1,4 +1,4 @@
-"""What follows for one Cluster: an ordered list of phases, each of which adds to the plan.
+"""What follows for one Cluster: an ordered list of phases, each of which adds to the scope.
 
 Rules are Cluster API's contract between a Cluster and its infrastructure object (book, "InfraCluster contract").
 """
@@ -13,13 +13,13 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.resources import CLUSTER
 from shared.effects import ensure_finalizer
 from shared.kube import deleting, dig
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision
 
 from .conditions import initialized, mirror
 from .deletion import DELETION_RETRY, delete, wait_for_core
 from .observe import Observed
-from .plan import FINALIZER, Plan, status_of
 from .references import CONTROL_PLANE, INFRASTRUCTURE, allowed, reconcile
+from .scope import FINALIZER, Scope, status_of
 
 CORE_RETRY = 30.0
 """Seconds until it is looked again whether core has seen a change: core's writes are no events here."""
@@ -34,50 +34,52 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if cluster is None:
         return Decision(message="the Cluster is gone")
     if observed.core in ("live", "late"):
-        return _beside_core(observed, Plan(cluster, now))
-    plan = Plan(cluster, now)
+        return _beside_core(observed, Scope(cluster, now))
+    scope = Scope(cluster, now)
     if observed.core == "gone":
-        plan.notices.append(Notice("ClusterAPIGone", CORE_GONE, "Warning"))
-    if _paused(plan):
-        return Decision(status={"conditions": plan.conditions}, message="paused")
+        scope.add_event("ClusterAPIGone", CORE_GONE, "Warning")
+    if _paused(scope):
+        return Decision(status={"conditions": scope.conditions}, message="paused")
     if not deleting(cluster):
         # The write comes back as an event, but going on at once saves a round.
-        plan.effects += ensure_finalizer(CLUSTER, cluster, FINALIZER)
+        scope.effects += ensure_finalizer(CLUSTER, cluster, FINALIZER)
     observed = _allowed(observed)
-    reconcile(plan, INFRASTRUCTURE, observed.infrastructure)
-    reconcile(plan, CONTROL_PLANE, observed.control_plane)
-    mirror(plan, INFRASTRUCTURE, observed.infrastructure)
-    mirror(plan, CONTROL_PLANE, observed.control_plane)
-    initialized(plan, observed.control_plane)
+    reconcile(scope, INFRASTRUCTURE, observed.infrastructure)
+    reconcile(scope, CONTROL_PLANE, observed.control_plane)
+    mirror(scope, INFRASTRUCTURE, observed.infrastructure)
+    mirror(scope, CONTROL_PLANE, observed.control_plane)
+    initialized(scope, observed.control_plane)
     if deleting(cluster):
-        delete(plan, observed)
+        delete(scope, observed)
     else:
-        plan.condition("Deleting", "False", "NotDeleting")
+        scope.set("Deleting", "False", "NotDeleting")
     return Decision(
-        effects=tuple(plan.effects),
-        status=status_of(plan),
-        notices=tuple(plan.notices),
-        requeue=min(plan.waits, default=None),
-        message="; ".join(plan.errors),
+        effects=tuple(scope.effects),
+        status=status_of(scope),
+        kubernetes_events=tuple(scope.kubernetes_events),
+        requeue_after=min(scope.waits, default=None),
+        message="; ".join(scope.errors),
     )
 
 
-def _beside_core(observed: Observed, plan: Plan) -> Decision:
+def _beside_core(observed: Observed, scope: Scope) -> Decision:
     """What a live Cluster API core manages is not ours to reconcile, and its status is core's to write.
 
     The end of a Cluster comes once core lets it go: what would be deleted before is what its hooks still need.
     """
-    if not deleting(plan.cluster):
+    if not deleting(scope.cluster):
         retry = CORE_RETRY if observed.core == "late" else None
-        return Decision(requeue=retry, message="Cluster API core manages this Cluster")
-    if not cluster_api.ok_to_delete(plan.cluster):
+        return Decision(requeue_after=retry, message="Cluster API core manages this Cluster")
+    if not cluster_api.ok_to_delete(scope.cluster):
         if observed.core == "live":
-            return Decision(requeue=DELETION_RETRY, message="Cluster API core manages this deletion")
-        message = wait_for_core(plan)
-        return Decision(status={"conditions": plan.conditions}, requeue=DELETION_RETRY, message=message)
-    if not _paused(plan):
-        delete(plan, _allowed(observed))
-    return Decision(tuple(plan.effects), requeue=min(plan.waits, default=None), message="let go by Cluster API core")
+            return Decision(requeue_after=DELETION_RETRY, message="Cluster API core manages this deletion")
+        message = wait_for_core(scope)
+        return Decision(status={"conditions": scope.conditions}, requeue_after=DELETION_RETRY, message=message)
+    if not _paused(scope):
+        delete(scope, _allowed(observed))
+    return Decision(
+        tuple(scope.effects), requeue_after=min(scope.waits, default=None), message="let go by Cluster API core"
+    )
 
 
 def _allowed(observed: Observed) -> Observed:
@@ -89,14 +91,14 @@ def _allowed(observed: Observed) -> Observed:
     )
 
 
-def _paused(plan: Plan) -> bool:
+def _paused(scope: Scope) -> bool:
     reasons = []
-    if dig(plan.cluster, "spec.paused") is True:
+    if dig(scope.cluster, "spec.paused") is True:
         reasons.append("Cluster spec.paused is set to true")
-    if PAUSED_ANNOTATION in dig(plan.cluster, "metadata.annotations", {}):
+    if PAUSED_ANNOTATION in dig(scope.cluster, "metadata.annotations", {}):
         reasons.append("Cluster has the cluster.x-k8s.io/paused annotation")
     if reasons:
-        plan.condition("Paused", "True", "Paused", ", ".join(reasons))
+        scope.set("Paused", "True", "Paused", ", ".join(reasons))
     else:
-        plan.condition("Paused", "False", "NotPaused")
+        scope.set("Paused", "False", "NotPaused")
     return bool(reasons)

@@ -10,8 +10,8 @@ from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by
 
 from .core import late_until
 from .observe import DESCENDANTS, Observed
-from .plan import FINALIZER, Plan
 from .references import adopt
+from .scope import FINALIZER, Scope
 
 CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DELETION_RETRY = 5.0
@@ -25,17 +25,17 @@ _TITLES = {
 }
 
 
-def delete(plan: Plan, observed: Observed) -> None:
-    if not has_finalizer(plan.cluster, FINALIZER):
+def delete(scope: Scope, observed: Observed) -> None:
+    if not has_finalizer(scope.cluster, FINALIZER):
         return
     if observed.failure:
-        _wait(plan, "InternalError", observed.failure)
+        _wait(scope, "InternalError", observed.failure)
         return
     pending = _pending(observed)
     if pending:
         for resource, objects in pending.items():
-            plan.effects += [Delete(resource, o) for o in objects if owned_by(o, plan.cluster) and not deleting(o)]
-        _wait(plan, "WaitingForWorkersDeletion", _bullets(pending))
+            scope.effects += [Delete(resource, o) for o in objects if owned_by(o, scope.cluster) and not deleting(o)]
+        _wait(scope, "WaitingForWorkersDeletion", _bullets(pending))
         return
     for found, reason in (
         (observed.control_plane, "WaitingForControlPlaneDeletion"),
@@ -46,30 +46,30 @@ def delete(plan: Plan, observed: Observed) -> None:
         if found.state == "failed":
             hint = "; the deletion goes on once the kind is served, or its CRD deleted"
             hint = hint if found.reason == NOT_SERVED else ""
-            _wait(plan, found.reason or "InternalError", found.error + hint)
+            _wait(scope, found.reason or "InternalError", found.error + hint)
             return
         if found.object is not None and found.resource is not None:
-            if not owned_by(found.object, plan.cluster):
-                adopt(plan, found)  # only what this Cluster owns is deleted with it
+            if not owned_by(found.object, scope.cluster):
+                adopt(scope, found)  # only what this Cluster owns is deleted with it
             elif not deleting(found.object):
-                plan.effects.append(Delete(found.resource, found.object))
-            _wait(plan, reason, f"Waiting for {found.kind} to be deleted")
+                scope.effects.append(Delete(found.resource, found.object))
+            _wait(scope, reason, f"Waiting for {found.kind} to be deleted")
             return
-    plan.effects += [Delete(SECRET, secret) for secret in observed.secrets]
-    plan.effects.append(RemoveFinalizer(CLUSTER, plan.cluster, FINALIZER))
+    scope.effects += [Delete(SECRET, secret) for secret in observed.secrets]
+    scope.effects.append(RemoveFinalizer(CLUSTER, scope.cluster, FINALIZER))
 
 
-def wait_for_core(plan: Plan) -> str:
+def wait_for_core(scope: Scope) -> str:
     """Cluster API core managed this Cluster, and has not seen its deletion yet. Returns what is waited for."""
-    until = rfc3339(late_until(plan.cluster) or plan.now)
+    until = rfc3339(late_until(scope.cluster) or scope.now)
     message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to take up its deletion"
-    plan.condition("Deleting", "True", "WaitingForClusterAPI", message)
+    scope.set("Deleting", "True", "WaitingForClusterAPI", message)
     return message
 
 
-def _wait(plan: Plan, reason: str, message: str) -> None:
-    plan.condition("Deleting", "True", reason, message)
-    plan.waits.append(DELETION_RETRY)
+def _wait(scope: Scope, reason: str, message: str) -> None:
+    scope.set("Deleting", "True", reason, message)
+    scope.waits.append(DELETION_RETRY)
 
 
 def _pending(observed: Observed) -> dict[Resource, list[Object]]:

@@ -16,7 +16,7 @@ from shared.runtime import Decision, Function
 from .core import core
 from .decide import decide
 from .observe import Observed, observe
-from .plan import FINALIZER
+from .scope import FINALIZER
 from .triggers import TRIGGERS
 
 
@@ -37,7 +37,9 @@ def settled(cluster: Object, event: Event) -> bool:
     found = Found("present", event.kind, event.object, resource)
     decision = decide(Observed(cluster, infrastructure=found), datetime.now(UTC))
     return (
-        not decision.effects and decision.requeue is None and not changes(cluster.get("status") or {}, decision.status)
+        not decision.effects
+        and decision.requeue_after is None
+        and not changes(cluster.get("status") or {}, decision.status)
     )
 
 

@@ -14,9 +14,8 @@ from shared.clients import NOT_ALLOWED, Found
 from shared.effects import Patch
 from shared.kube import Object, deleting, dig, key_of, owner_reference, owners, with_owner
 from shared.kube.resources import split_api_version
-from shared.runtime import Notice
 
-from .plan import Plan
+from .scope import Scope
 
 REFERENCE_RETRY = 30.0
 """Seconds until a missing referenced object is looked for again."""
@@ -66,67 +65,67 @@ def allowed(cluster: Object, found: Found) -> Found:
     return Found("failed", found.kind, resource=found.resource, error=problem, reason=NOT_ALLOWED)
 
 
-def reconcile(plan: Plan, role: Role, found: Found) -> None:
+def reconcile(scope: Scope, role: Role, found: Found) -> None:
     """Takes the object over, and what it has found out."""
     if found.state == "unreferenced":
         # With a topology the reference is still to come; without one there is nothing to wait for.
-        if role is INFRASTRUCTURE and not deleting(plan.cluster) and dig(plan.cluster, "spec.topology") is None:
-            plan.initialization[role.fact] = True
+        if role is INFRASTRUCTURE and not deleting(scope.cluster) and dig(scope.cluster, "spec.topology") is None:
+            scope.initialization[role.fact] = True
         return
     if found.state == "failed":
-        plan.errors.append(found.error)
-        plan.waits.append(REFERENCE_RETRY)
+        scope.errors.append(found.error)
+        scope.waits.append(REFERENCE_RETRY)
         return
     if found.object is None:
-        if not deleting(plan.cluster):
-            if plan.initialization.get(role.fact):
-                plan.errors.append(f"{found.kind} has been deleted after being {role.done}")
-            plan.waits.append(REFERENCE_RETRY)
+        if not deleting(scope.cluster):
+            if scope.initialization.get(role.fact):
+                scope.errors.append(f"{found.kind} has been deleted after being {role.done}")
+            scope.waits.append(REFERENCE_RETRY)
         return
-    if not deleting(plan.cluster):
-        adopt(plan, found)
+    if not deleting(scope.cluster):
+        adopt(scope, found)
     if not deleting(found.object):
-        _take_over(plan, role, found.object)
+        _take_over(scope, role, found.object)
 
 
-def _take_over(plan: Plan, role: Role, obj: Object) -> None:
-    before = plan.initialization.get(role.fact) is True
+def _take_over(scope: Scope, role: Role, obj: Object) -> None:
+    before = scope.initialization.get(role.fact) is True
     holds = cluster_api.provisioned if role is INFRASTRUCTURE else cluster_api.control_plane_initialized
     if not holds(obj) and not before:
-        plan.waits.append(REFERENCE_RETRY)
+        scope.waits.append(REFERENCE_RETRY)
         return
-    _copy_endpoint(plan, obj)
+    _copy_endpoint(scope, obj)
     if role is INFRASTRUCTURE:
         try:
-            plan.failure_domains = cluster_api.failure_domains(obj)
+            scope.failure_domains = cluster_api.failure_domains(obj)
         except ValueError as error:
-            plan.errors.append(f"{obj['kind']} {obj['metadata']['name']}: {error}")
+            scope.errors.append(f"{obj['kind']} {obj['metadata']['name']}: {error}")
     if not before:
-        plan.initialization[role.fact] = True
+        scope.initialization[role.fact] = True
         fact = role.fact[0].upper() + role.fact[1:]
         reason = "InfrastructureReady" if role is INFRASTRUCTURE else fact
-        plan.notices.append(Notice(reason, f"Cluster {key_of(plan.cluster).name} {fact} is now True"))
+        scope.add_event(reason, f"Cluster {key_of(scope.cluster).name} {fact} is now True")
 
 
-def adopt(plan: Plan, found: Found) -> None:
+def adopt(scope: Scope, found: Found) -> None:
     """Owner reference and label, in one patch, only where they differ."""
     if found.object is None or found.resource is None:
         return
-    name = key_of(plan.cluster).name
-    wanted = owner_reference(plan.cluster, controller=dig(plan.cluster, "spec.topology") is not None)
+    name = key_of(scope.cluster).name
+    wanted = owner_reference(scope.cluster, controller=dig(scope.cluster, "spec.topology") is not None)
     patch: Object = {}
     if (references := with_owner(found.object, wanted)) is not None:
         patch["ownerReferences"] = references
     if dig(found.object, ("metadata", "labels", CLUSTER_NAME_LABEL)) != name:
         patch["labels"] = {CLUSTER_NAME_LABEL: name}
     if patch:
-        plan.effects.append(Patch(found.resource, found.object, {"metadata": patch}))
+        scope.effects.append(Patch(found.resource, found.object, {"metadata": patch}))
 
 
-def _copy_endpoint(plan: Plan, source: Object) -> None:
+def _copy_endpoint(scope: Scope, source: Object) -> None:
     offered = cluster_api.endpoint(source)
-    if plan.endpoint is None and offered is not None:
-        plan.endpoint = offered
+    if scope.endpoint is None and offered is not None:
+        scope.endpoint = offered
         host, port = offered
         spec = {"controlPlaneEndpoint": {"host": host, "port": port}}
-        plan.effects.append(Patch(CLUSTER, plan.cluster, {"spec": spec}))
+        scope.effects.append(Patch(CLUSTER, scope.cluster, {"spec": spec}))

@@ -19,7 +19,7 @@ from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.event import Event
 from shared.kube import ApiError, Key, NotFound, Object, dig, key_of
-from shared.runtime import Answer, Notice, logs, record
+from shared.runtime import Answer, KubernetesEvent, logs, record_event
 from shared.runtime.http import page, read_body, whole
 
 from . import protocol
@@ -107,7 +107,7 @@ def _carried_out(clients: Clients, hook: str, cluster: Object) -> Reply:
             return Reply("go", "the Cluster has no addons any more")
     if reply.warned:
         name = f"{key.name[:200]}.{reply.warned}"
-        record(clients, addon, Notice(f"{hook}Overdue", reply.message, "Warning"), name=name)
+        record_event(clients, addon, KubernetesEvent(f"{hook}Overdue", reply.message, "Warning"), name=name)
     return reply
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.api.conditions import get_condition
 from shared.kube import Object, dig
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from .observe import Observed, usable
 from .provider import Blueprint
@@ -15,60 +15,60 @@ PROVIDER, RELEASES = "ProviderClusterStackReleasesSynced", "ClusterStackReleases
 AVAILABLE = "ClusterStackReleaseAvailable"
 
 
-def judge_source(verdict: Verdict, observed: Observed) -> None:
+def judge_source(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
     remote = observed.remote
     if remote.unusable:
-        verdict.false(CLIENT, "FailedCreateAssetsClient", remote.unusable, "Error", tell="Warning")
-        verdict.drop(SYNCED)  # of the sources before
-    elif not subscribes(dig(verdict.obj, "spec", {})):
-        verdict.drop(CLIENT, SYNCED)
+        builder.set_false(CLIENT, "FailedCreateAssetsClient", remote.unusable, "Error", event_type="Warning")
+        builder.remove(SYNCED)  # of the sources before
+    elif not subscribes(dig(builder.obj, "spec", {})):
+        builder.remove(CLIENT, SYNCED)
     elif remote.failure:
-        verdict.true(CLIENT)
-        verdict.false(SYNCED, "FailedToSync", remote.failure, "Warning", tell="Warning")
+        builder.set_true(CLIENT)
+        builder.set_false(SYNCED, "FailedToSync", remote.failure, "Warning", event_type="Warning")
     else:
-        verdict.true(CLIENT)
-        verdict.true(SYNCED)
+        builder.set_true(CLIENT)
+        builder.set_true(SYNCED)
 
 
-def judge_provider(verdict: Verdict, observed: Observed, plan: Blueprint | str) -> None:
+def judge_provider(builder: V1Beta1StatusBuilder, observed: Observed, plan: Blueprint | str) -> None:
     refused = _refused(observed, PROVIDER)
-    if dig(verdict.obj, "spec.noProvider") is True:
-        verdict.drop(PROVIDER)
+    if dig(builder.obj, "spec.noProvider") is True:
+        builder.remove(PROVIDER)
     elif refused:
-        verdict.false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(refused), "Warning", tell="Warning")
+        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(refused), "Warning", event_type="Warning")
     elif isinstance(plan, Blueprint):
-        verdict.true(PROVIDER)
+        builder.set_true(PROVIDER)
     elif observed.template.state == "failed":
-        verdict.false(PROVIDER, "FailedToCreateOrUpdate", plan, "Warning", tell="Warning")
+        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", plan, "Warning", event_type="Warning")
     else:
-        verdict.false(PROVIDER, "ProviderTemplateNotFound", plan, "Error", tell="Warning")
+        builder.set_false(PROVIDER, "ProviderTemplateNotFound", plan, "Error", event_type="Warning")
 
 
-def judge_releases(verdict: Verdict, observed: Observed) -> None:
-    problems = [f"spec.versions: {problem}" for problem in explicit(dig(verdict.obj, "spec", {}))[1]]
+def judge_releases(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
+    problems = [f"spec.versions: {problem}" for problem in explicit(dig(builder.obj, "spec", {}))[1]]
     problems += _refused(observed, RELEASES)
     if observed.failure:
         problems.append(f"releases that are not wanted any more stay: {observed.failure}")
     if problems:
-        verdict.false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", tell="Warning")
+        builder.set_false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", event_type="Warning")
     else:
-        verdict.true(RELEASES)
+        builder.set_true(RELEASES)
 
 
 def _refused(observed: Observed, condition: str) -> list[str]:
     return [refusal.message for refusal in observed.refusals if refusal.condition == condition]
 
 
-def judge_availability(verdict: Verdict, releases: list[Object]) -> None:
+def judge_availability(builder: V1Beta1StatusBuilder, releases: list[Object]) -> None:
     if any(map(usable, releases)):
-        verdict.true(AVAILABLE)
+        builder.set_true(AVAILABLE)
     else:
-        verdict.false(AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary says how far each is")
+        builder.set_false(AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary says how far each is")
 
 
-def source_fails(verdict: Verdict) -> bool:
+def source_fails(builder: V1Beta1StatusBuilder) -> bool:
     """Something outside is amiss, which may be over before long."""
     return any(
-        (get_condition(verdict.conditions, condition) or {}).get("status") == "False"
+        (get_condition(builder.conditions, condition) or {}).get("status") == "False"
         for condition in (CLIENT, SYNCED, PROVIDER)
     )

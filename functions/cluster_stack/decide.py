@@ -12,8 +12,8 @@ from shared.effects import Delete, Effect, Results, ensure_finalizer
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import scope_of
-from shared.runtime import Decision, Notice
-from shared.runtime.verdict import PAUSED, Verdict
+from shared.runtime import Decision, KubernetesEvent
+from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
 from .conditions import judge_availability, judge_provider, judge_releases, judge_source, source_fails
 from .deletion import FINALIZER, let_go
@@ -31,33 +31,35 @@ def decide(observed: Observed, now: datetime) -> Decision:
     stack = observed.stack
     if stack is None:
         return Decision(message="the ClusterStack is gone")
-    verdict = Verdict(stack, now)
+    builder = V1Beta1StatusBuilder(stack, now)
     if cluster_api.is_paused(stack):
-        return Decision(status=verdict.paused(), message="paused")
-    verdict.drop(PAUSED)
+        return Decision(status=builder.paused_status(), message="paused")
+    builder.remove(PAUSED)
     if deleting(stack):
-        return let_go(verdict, observed)
-    judge_source(verdict, observed)
+        return let_go(builder, observed)
+    judge_source(builder, observed)
     plan = blueprint(observed.template, stack)
-    judge_provider(verdict, observed, plan)
-    judge_releases(verdict, observed)
+    judge_provider(builder, observed, plan)
+    judge_releases(builder, observed)
     create, keep, delete = _sorted_out(observed)
     if not isinstance(plan, Blueprint) and dig(stack, "spec.noProvider") is not True:
         create = []
-    judge_availability(verdict, keep)
+    judge_availability(builder, keep)
     effects: list[Effect] = [*ensure_finalizer(CLUSTER_STACK, stack, FINALIZER)]
     effects += [Delete(CLUSTER_STACK_RELEASE, release) for release in delete]
     effects += creations(stack, create, plan)
     effects += updates(stack, keep, plan)
-    created = (Notice("ClusterStackReleaseCreated", f"release {tag} is made available") for tag in create)
-    deleted = (Notice("ClusterStackReleaseDeleted", f"release {_tag(release)} is not used") for release in delete)
+    created = (KubernetesEvent("ClusterStackReleaseCreated", f"release {tag} is made available") for tag in create)
+    deleted = (
+        KubernetesEvent("ClusterStackReleaseDeleted", f"release {_tag(release)} is not used") for release in delete
+    )
     present = {_tag(release): release for release in keep}
     summary = [summary_line(tag, present.get(tag)) for tag in in_order([*create, *present])]
     return Decision(
         effects=tuple(effects),
-        status=verdict.status(summary=summary, held=_held(observed), **usable_texts(keep)),
-        notices=(*verdict.notices, *created, *deleted),
-        requeue=_next_look(verdict, observed),
+        status=builder.status(summary=summary, held=_held(observed), **usable_texts(keep)),
+        kubernetes_events=(*builder.kubernetes_events, *created, *deleted),
+        requeue_after=_next_look(builder, observed),
         message=f"{len(create)} releases made, {len(delete)} deleted, {len(keep)} kept",
     )
 
@@ -82,11 +84,11 @@ def _tag(release: Object) -> str:
     return key_of(release).name
 
 
-def _next_look(verdict: Verdict, observed: Observed) -> float:
+def _next_look(builder: V1Beta1StatusBuilder, observed: Observed) -> float:
     """Sooner than at the next poll where something outside is amiss, but not before the source wants to be asked."""
-    seconds = min(RETRY, observed.poll) if source_fails(verdict) or observed.refusals else observed.poll
+    seconds = min(RETRY, observed.poll) if source_fails(builder) or observed.refusals else observed.poll
     held = observed.remote.held_until
-    return max(seconds, (held - verdict.now).total_seconds()) if held else seconds
+    return max(seconds, (held - builder.now).total_seconds()) if held else seconds
 
 
 def _held(observed: Observed) -> Object | None:
@@ -107,5 +109,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if not refusals or results.error is not None:
         return decision
     told = decide(replace(observed, refusals=refusals), now)
-    notices = tuple(notice for notice in told.notices if notice.type == "Warning")
-    return replace(told, notices=notices, message="; ".join(refusal.message for refusal in refusals))
+    kubernetes_events = tuple(event for event in told.kubernetes_events if event.type == "Warning")
+    return replace(
+        told, kubernetes_events=kubernetes_events, message="; ".join(refusal.message for refusal in refusals)
+    )

@@ -7,7 +7,7 @@ from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer, key_of
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import RELEASES
 from .observe import Observed
@@ -19,18 +19,18 @@ DELETION_RETRY = 20.0
 """Seconds until the next look."""
 
 
-def let_go(verdict: Verdict, observed: Observed) -> Decision:
+def let_go(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
     stack = observed.stack or {}
     if not has_finalizer(stack, FINALIZER):
         return Decision(message="being deleted")
     if not observed.releases:
         return Decision(effects=(RemoveFinalizer(CLUSTER_STACK, stack, FINALIZER),), message="let go")
     lines = [f"{key_of(release).name}{_why(release)}" for release in observed.releases]
-    verdict.false(RELEASES, "Deleting", f"waiting for releases to go: {'; '.join(lines)}")
+    builder.set_false(RELEASES, "Deleting", f"waiting for releases to go: {'; '.join(lines)}")
     return Decision(
         effects=tuple(Delete(CLUSTER_STACK_RELEASE, r) for r in observed.releases if not deleting(r)),
-        status=verdict.status(),
-        requeue=DELETION_RETRY,
+        status=builder.status(),
+        requeue_after=DELETION_RETRY,
         message="waiting for releases to go",
     )
 

@@ -7,7 +7,7 @@ from shared.effects import Effect, ensure_finalizer
 from shared.kube import Object
 from shared.releases.usage import FINALIZER
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 PROVIDER = "ProviderClusterStackReleaseReady"
 APPLIED, DELETED = "HelmChartApplied", "HelmChartDeleted"
@@ -20,23 +20,23 @@ BROKEN_RETRY = 60.0
 
 
 def broken(
-    verdict: Verdict,
+    builder: V1Beta1StatusBuilder,
     condition: str,
     reason: str,
     message: str,
     *,
-    requeue: float | None = BROKEN_RETRY,
+    requeue_after: float | None = BROKEN_RETRY,
     facts: Object | None = None,
 ) -> Decision:
-    verdict.false(condition, reason, message, "Error", tell="Warning")
+    builder.set_false(condition, reason, message, "Error", event_type="Warning")
     return Decision(
-        effects=finalizer(verdict),
-        status=verdict.status(**facts or {}),
-        notices=tuple(verdict.notices),
-        requeue=requeue,
+        effects=finalizer(builder),
+        status=builder.status(**facts or {}),
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=requeue_after,
         message=message,
     )
 
 
-def finalizer(verdict: Verdict) -> tuple[Effect, ...]:
-    return ensure_finalizer(CLUSTER_STACK_RELEASE, verdict.obj, FINALIZER)
+def finalizer(builder: V1Beta1StatusBuilder) -> tuple[Effect, ...]:
+    return ensure_finalizer(CLUSTER_STACK_RELEASE, builder.obj, FINALIZER)

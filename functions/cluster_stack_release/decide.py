@@ -13,7 +13,7 @@ from shared.kube import deleting, dig, key_of
 from shared.releases.missing import CONDITION as DOWNLOADED
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
-from shared.runtime.verdict import PAUSED, Verdict
+from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
 from .conditions import BROKEN_RETRY, PROVIDER, PROVIDER_RETRY, broken, finalizer
 from .deletion import delete
@@ -28,48 +28,48 @@ def decide(observed: Observed, now: datetime) -> Decision:
     release = observed.release
     if release is None:
         return Decision(message="the ClusterStackRelease is gone")
-    verdict = Verdict(release, now)
+    builder = V1Beta1StatusBuilder(release, now)
     if cluster_api.is_paused(release):
-        return Decision(status=verdict.paused(), message="paused")
-    verdict.drop(PAUSED)
+        return Decision(status=builder.paused_status(), message="paused")
+    builder.remove(PAUSED)
     if deleting(release):
-        return delete(verdict, observed)
+        return delete(builder, observed)
     if observed.name is None:
         message = f"{key_of(release).name!r} is no name of a release in its form with dashes"
-        return broken(verdict, DOWNLOADED, "IssueWithReleaseAssets", message, requeue=None)
+        return broken(builder, DOWNLOADED, "IssueWithReleaseAssets", message, requeue_after=None)
     if not isinstance(observed.assets, Assets):
-        return _not_downloaded(verdict, observed.assets or MissingAssets(observed.name.tag))
-    verdict.true(DOWNLOADED)
+        return _not_downloaded(builder, observed.assets or MissingAssets(observed.name.tag))
+    builder.set_true(DOWNLOADED)
     if observed.management is None or not provided(observed.provider):
-        return _not_provided(verdict, observed, observed.assets)
-    verdict.true(PROVIDER)
-    return roll_out(verdict, observed, observed.assets, observed.name, observed.management)
+        return _not_provided(builder, observed, observed.assets)
+    builder.set_true(PROVIDER)
+    return roll_out(builder, observed, observed.assets, observed.name, observed.management)
 
 
-def _not_downloaded(verdict: Verdict, lost: MissingAssets) -> Decision:
+def _not_downloaded(builder: V1Beta1StatusBuilder, lost: MissingAssets) -> Decision:
     if lost.failure:
-        decision = broken(verdict, DOWNLOADED, lost.reason, lost.message)
+        decision = broken(builder, DOWNLOADED, lost.reason, lost.message)
     else:
-        verdict.false(DOWNLOADED, lost.reason, lost.message)
-        decision = Decision(finalizer(verdict), verdict.status(), requeue=ASSETS_RETRY, message=lost.message)
-    place = key_of(verdict.obj).namespace
-    wish = lost.wish(verdict.obj, place, verdict.now, source="/cluster_stack_release", every=BROKEN_RETRY)
+        builder.set_false(DOWNLOADED, lost.reason, lost.message)
+        decision = Decision(finalizer(builder), builder.status(), requeue_after=ASSETS_RETRY, message=lost.message)
+    place = key_of(builder.obj).namespace
+    wish = lost.wish(builder.obj, place, builder.now, source="/cluster_stack_release", every=BROKEN_RETRY)
     return replace(decision, reply=wish)
 
 
-def _not_provided(verdict: Verdict, observed: Observed, assets: Assets) -> Decision:
+def _not_provided(builder: V1Beta1StatusBuilder, observed: Observed, assets: Assets) -> Decision:
     provider = observed.provider
-    what = f"{provider.kind} {dig(verdict.obj, 'spec.providerRef.name', '')}"
+    what = f"{provider.kind} {dig(builder.obj, 'spec.providerRef.name', '')}"
     if provider.state == "failed":
         message = f"{what}: {provider.error}"
     elif provider.state == "absent":
         message = f"{what} does not exist yet"
     else:
         message = f"{what} is not ready yet"
-    verdict.false(PROVIDER, "ProcessOngoing", message)
+    builder.set_false(PROVIDER, "ProcessOngoing", message)
     return Decision(
-        effects=finalizer(verdict),
-        status=verdict.status(kubernetesVersion=assets.kubernetes),
-        requeue=PROVIDER_RETRY,
+        effects=finalizer(builder),
+        status=builder.status(kubernetesVersion=assets.kubernetes),
+        requeue_after=PROVIDER_RETRY,
         message=message,
     )

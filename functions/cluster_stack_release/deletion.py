@@ -10,7 +10,7 @@ from shared.effects import Delete, Effect, RemoveFinalizer
 from shared.kube import deleting, dig, has_finalizer, owned_by
 from shared.releases.usage import FINALIZER
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import DELETED, PROVIDER, PROVIDER_RETRY
 from .observe import Observed
@@ -20,21 +20,23 @@ IN_USE_RETRY = 60.0
 """Seconds until the next look."""
 
 
-def delete(verdict: Verdict, observed: Observed) -> Decision:
+def delete(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
     release = observed.release or {}
     if not has_finalizer(release, FINALIZER):
         return Decision(message="being deleted")
     if observed.management is None:
         message = f"cannot tell whether its ClusterClass is used: {observed.failure}"
-        verdict.false(DELETED, "ClustersNotReadable", message, "Error", tell="Warning")
-        notices = tuple(verdict.notices)
-        return Decision(status=verdict.status(), notices=notices, requeue=IN_USE_RETRY, message=message)
+        builder.set_false(DELETED, "ClustersNotReadable", message, "Error", event_type="Warning")
+        kubernetes_events = tuple(builder.kubernetes_events)
+        return Decision(
+            status=builder.status(), kubernetes_events=kubernetes_events, requeue_after=IN_USE_RETRY, message=message
+        )
     if observed.users:
         names = ", ".join(str(user) for user in observed.users[:5])
         more = f" and {len(observed.users) - 5} more" if len(observed.users) > 5 else ""
         message = f"its ClusterClass is used by Cluster {names}{more}"
-        verdict.false(DELETED, "ClusterClassInUse", message)
-        return Decision(status=verdict.status(), requeue=IN_USE_RETRY, message=message)
+        builder.set_false(DELETED, "ClusterClassInUse", message)
+        return Decision(status=builder.status(), requeue_after=IN_USE_RETRY, message=message)
     effects: list[Effect] = []
     prune = tuple(entry for entry in belongings(release) if entry.identity not in observed.claimed)
     if prune:
@@ -53,5 +55,5 @@ def delete(verdict: Verdict, observed: Observed) -> Decision:
         message = f"waiting for {what} to be deleted"
         if not deleting(provider.object):
             effects.append(Delete(provider.resource, provider.object))
-    verdict.false(PROVIDER, "Deleting", message)
-    return Decision(tuple(effects), verdict.status(), requeue=PROVIDER_RETRY, message=message)
+    builder.set_false(PROVIDER, "Deleting", message)
+    return Decision(tuple(effects), builder.status(), requeue_after=PROVIDER_RETRY, message=message)

@@ -8,7 +8,7 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases.usage import FINALIZER
 from shared.runtime import Function
-from shared.runtime.verdict import PAUSED
+from shared.runtime.status import PAUSED
 
 from .decide import decide
 from .observe import observe

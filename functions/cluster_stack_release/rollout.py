@@ -16,7 +16,7 @@ from shared.effects import Effect, write_ahead
 from shared.kube import Object, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
-from shared.runtime.verdict import Verdict
+from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import APPLIED, PARTIAL_RETRY, broken, finalizer
 from .observe import Assets, Management, Observed
@@ -34,24 +34,26 @@ class Rediscover:
 
 
 def roll_out(
-    verdict: Verdict, observed: Observed, assets: Assets, name: ReleaseName, management: Management
+    builder: V1Beta1StatusBuilder, observed: Observed, assets: Assets, name: ReleaseName, management: Management
 ) -> Decision:
     facts: Object = {"kubernetesVersion": assets.kubernetes}
     try:
-        objects = _render(assets, name, management, key_of(verdict.obj).namespace)
+        objects = _render(assets, name, management, key_of(builder.obj).namespace)
     except charts.ChartError as error:
-        return broken(verdict, APPLIED, "FailedToApplyObjects", str(error), facts=facts)
+        return broken(builder, APPLIED, "FailedToApplyObjects", str(error), facts=facts)
     except UnknownKinds as error:
-        decision = broken(verdict, APPLIED, "FailedToApplyObjects", str(error), requeue=PARTIAL_RETRY, facts=facts)
+        decision = broken(
+            builder, APPLIED, "FailedToApplyObjects", str(error), requeue_after=PARTIAL_RETRY, facts=facts
+        )
         return replace(decision, effects=(*decision.effects, Rediscover()))
-    known = belongings(verdict.obj)
+    known = belongings(builder.obj)
     plan = inventory.plan(objects, known, resumed=False)
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in observed.claimed))
-    effects: list[Effect] = list(finalizer(verdict))
+    effects: list[Effect] = list(finalizer(builder))
     if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
-        verdict.false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
-        status = verdict.status(resources=inventory.dump(inventory.intent(plan)), **facts)
-        effects += write_ahead(CLUSTER_STACK_RELEASE, verdict.obj, status)
+        builder.set_false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
+        status = builder.status(resources=inventory.dump(inventory.intent(plan)), **facts)
+        effects += write_ahead(CLUSTER_STACK_RELEASE, builder.obj, status)
     resources = {**management.reached.served, **defined_by(objects)}
     effects.append(Rollout(management.reached.workload, plan, resources, POLICY))
     return Decision(tuple(effects))

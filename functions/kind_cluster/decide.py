@@ -12,7 +12,7 @@ from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
 from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_reference
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision, KubernetesEvent
 
 from .observe import Observed, cluster_name, config_name, paused
 from .runtime import Instance, Runtime, RuntimeProblem
@@ -66,13 +66,13 @@ def decide(observed: Observed, now: datetime) -> Decision:
         case "ready":
             return _ready(observed, kind_cluster, effects, now)
         case "starting":
-            return Decision(tuple(effects), _pending("Provisioning"), requeue=STARTING_RETRY, message="starting")
+            return Decision(tuple(effects), _pending("Provisioning"), requeue_after=STARTING_RETRY, message="starting")
         case "failed":
             effects.append(_start(observed, observed.runtime))
             return _failed(observed, effects, now)
         case _:
             effects.append(_start(observed, observed.runtime))
-            return Decision(tuple(effects), _pending("Provisioning"), requeue=STARTING_RETRY, message="created")
+            return Decision(tuple(effects), _pending("Provisioning"), requeue_after=STARTING_RETRY, message="created")
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -115,26 +115,28 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
         "failureMessage": None,
         "initialization": {"provisioned": True},
     }
-    notices: tuple[Notice, ...] = ()
+    kubernetes_events: tuple[KubernetesEvent, ...] = ()
     if dig(kind_cluster, "status.ready") is not True:
         status["conditions"] = _history(kind_cluster, CREATED, CREATED_MESSAGE, "", now)
-        notices = (Notice(CREATED, f"{CREATED_MESSAGE}, API server at {instance.host}:{instance.port}"),)
+        kubernetes_events = (
+            KubernetesEvent(CREATED, f"{CREATED_MESSAGE}, API server at {instance.host}:{instance.port}"),
+        )
     elif not is_typed(kind_cluster):
         status["conditions"] = _typed(kind_cluster)
-    return Decision(tuple(effects), status, notices, message="ready")
+    return Decision(tuple(effects), status, kubernetes_events, message="ready")
 
 
 def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decision:
     reason = observed.instance.error or "the runtime gave no reason"
     message = f"{NOT_CREATED_MESSAGE}: {reason}"
     status: Object = {"ready": False, "phase": "Failed", "failureMessage": message}
-    notices: tuple[Notice, ...] = ()
+    kubernetes_events: tuple[KubernetesEvent, ...] = ()
     # Not by what the status says of now, which is something else while it is tried again.
     last = dig(observed.kind_cluster, "status.conditions", [])[-1:]
     if [(entry.get("message"), entry.get("reason")) for entry in last] != [(NOT_CREATED_MESSAGE, reason)]:
         status["conditions"] = _history(observed.kind_cluster or {}, NOT_CREATED, NOT_CREATED_MESSAGE, reason, now)
-        notices = (Notice(NOT_CREATED, message, "Warning"),)
-    return Decision(tuple(effects), status, notices, requeue=FAILED_RETRY, message=message)
+        kubernetes_events = (KubernetesEvent(NOT_CREATED, message, "Warning"),)
+    return Decision(tuple(effects), status, kubernetes_events, requeue_after=FAILED_RETRY, message=message)
 
 
 def _delete(observed: Observed, kind_cluster: Object) -> Decision:
@@ -142,7 +144,7 @@ def _delete(observed: Observed, kind_cluster: Object) -> Decision:
         return Decision()
     if observed.runtime is None:
         message = f"cannot delete: {observed.instance.error}"
-        return Decision(status={"failureMessage": message}, requeue=FAILED_RETRY, message=message)
+        return Decision(status={"failureMessage": message}, requeue_after=FAILED_RETRY, message=message)
     effects: list[Effect] = [Stop(observed.runtime, kind_cluster["metadata"]["uid"])]
     secrets = (observed.authority, observed.config)
     effects += [Delete(SECRET, secret) for secret in secrets if secret and owned_by(secret, kind_cluster)]

@@ -13,7 +13,7 @@ from shared.api.names import authority_of, kubeconfig_of
 from shared.api.resources import SECRET
 from shared.effects import Create
 from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision, KubernetesEvent
 
 from .observe import Observed
 from .triggers import reconciled
@@ -42,14 +42,14 @@ def decide(observed: Observed, now: datetime) -> Decision:
     name = key.name
     if observed.authority is None:
         message = f"Waiting for Secret {authority_of(key).name} with tls.crt and tls.key"
-        return _report(cluster, now, "False", "WaitingForCA", message, requeue=CA_RETRY)
+        return _report(cluster, now, "False", "WaitingForCA", message, requeue_after=CA_RETRY)
     try:
         data = observed.authority.get("data") or {}
         certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
         document = kubeconfig.mint(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
     except ValueError as error:
         message = f"Secret {authority_of(key).name} cannot be used: {error}"
-        return _report(cluster, now, "False", "InvalidCA", message, requeue=CA_RETRY)
+        return _report(cluster, now, "False", "InvalidCA", message, requeue_after=CA_RETRY)
     secret: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -72,7 +72,7 @@ def _report(
     reason: str,
     message: str = "",
     *,
-    requeue: float | None = None,
+    requeue_after: float | None = None,
     create: Create | None = None,
 ) -> Decision:
     before = dig(cluster, "status.conditions", [])
@@ -87,15 +87,17 @@ def _report(
         observed_generation=(get_condition(before, KUBECONFIG_AVAILABLE) or {}).get("observedGeneration")
         or cluster["metadata"].get("generation"),
     )
-    notices: tuple[Notice, ...] = ()
+    kubernetes_events: tuple[KubernetesEvent, ...] = ()
     if reason == "InvalidCA":
-        notices = (Notice(reason, message, "Warning"),)
+        kubernetes_events = (KubernetesEvent(reason, message, "Warning"),)
     elif create is not None:
-        notices = (Notice("KubeconfigGenerated", f"Secret {create.body['metadata']['name']} created"),)
+        kubernetes_events = (
+            KubernetesEvent("KubeconfigGenerated", f"Secret {create.body['metadata']['name']} created"),
+        )
     return Decision(
         effects=(create,) if create else (),
         status={"conditions": conditions},
-        notices=notices,
-        requeue=requeue,
+        kubernetes_events=kubernetes_events,
+        requeue_after=requeue_after,
         message=message,
     )

@@ -18,7 +18,7 @@ from shared.applier.rollout import Rollout
 from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
 from shared.providers import ownership
-from shared.providers.state import DELETING, INSTALLED, State
+from shared.providers.status import DELETING, INSTALLED, ProviderStatusBuilder
 from shared.runtime import Decision
 
 from .observe import FORCE, Observed, is_crd
@@ -37,11 +37,16 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(message="nothing to delete")
     if cluster_api.is_paused(provider):
         return Decision(message="paused")
-    state = State(provider, now)
+    builder = ProviderStatusBuilder(provider, now)
     forced = dig(provider, FORCE) == "true"
     if not forced and (reason := _in_use(observed)):
-        state.true(DELETING, reason[0], reason[1], tell="Normal", progress=True)
-        return Decision(status=state.status(), notices=tuple(state.notices), requeue=IN_USE_RETRY, message=reason[1])
+        builder.set_true(DELETING, reason[0], reason[1], event_type="Normal", progress=True)
+        return Decision(
+            status=builder.status(),
+            kubernetes_events=tuple(builder.kubernetes_events),
+            requeue_after=IN_USE_RETRY,
+            message=reason[1],
+        )
     if observed.entries:
         plan = _plan(observed, now, forced=forced)
         policy = Policy(prune_crds=forced, owner=ownership.owner(provider))
@@ -81,9 +86,9 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     if provider is None or rollout is None:
         return decision
-    state = State(provider, now)
+    builder = ProviderStatusBuilder(provider, now)
     if rollout.plan.rest:
-        return _kinds_first(observed, state, decision, results)
+        return _kinds_first(observed, builder, decision, results)
     if isinstance(results.error, Incomplete):
         left, message = results.error.outcome.entries, str(results.error)
         results.error = None
@@ -93,20 +98,27 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
         left = next(value for value in results.values if isinstance(value, Outcome)).entries
         message = "; ".join(f"{entry}: {entry.error}" for entry in left[:3])
     if not left:
-        return Decision(status=state.status(resources=None), proceed=True)
-    state.false(INSTALLED, "OldComponentsDeletionError", message, tell="Warning")
-    status = state.status(resources=inventory.dump(left))
-    return Decision(status=status, notices=tuple(state.notices), requeue=PARTIAL_RETRY, message=message)
+        return Decision(status=builder.status(resources=None), proceed=True)
+    builder.set_false(INSTALLED, "OldComponentsDeletionError", message, event_type="Warning")
+    status = builder.status(resources=inventory.dump(left))
+    return Decision(
+        status=status, kubernetes_events=tuple(builder.kubernetes_events), requeue_after=PARTIAL_RETRY, message=message
+    )
 
 
-def _kinds_first(observed: Observed, state: State, decision: Decision, results: Results) -> Decision:
+def _kinds_first(observed: Observed, builder: ProviderStatusBuilder, decision: Decision, results: Results) -> Decision:
     """Everything else follows once its kinds are gone, and their objects with them."""
     if isinstance(results.error, Incomplete):
         results.error = None
         message = f"its kinds go first, with their objects: {_counts(observed)}; finalizers may hold these"
-        state.true(DELETING, "CustomResourcesGoing", message, tell="Normal", progress=True)
-        return Decision(status=state.status(), notices=tuple(state.notices), requeue=PARTIAL_RETRY, message=message)
+        builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
+        return Decision(
+            status=builder.status(),
+            kubernetes_events=tuple(builder.kubernetes_events),
+            requeue_after=PARTIAL_RETRY,
+            message=message,
+        )
     if results.error is not None:
         return decision
     outcome = next(value for value in results.values if isinstance(value, Outcome))
-    return Decision(status=state.status(resources=inventory.dump(outcome.entries)), proceed=True)
+    return Decision(status=builder.status(resources=inventory.dump(outcome.entries)), proceed=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.providers.state import DELETING
+from shared.providers.status import DELETING
 from shared.providers.telling import refusal
 from shared.runtime import Function
 

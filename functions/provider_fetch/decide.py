@@ -21,7 +21,7 @@ from shared.event import change_event
 from shared.kube import ApiError, Object, deleting, dig, key_of
 from shared.providers import phases
 from shared.providers.inputs import asked_hash
-from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State, checked
+from shared.providers.status import CHECKED, INSTALLED, UPGRADED, ProviderStatusBuilder, checked
 from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.runtime.flights import Flights
@@ -102,18 +102,18 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return Decision(message=observed.inputs.problem)  # the preflight says so
     if not checked(provider):
         return Decision(message="not checked yet")
-    state = State(provider, now)
+    builder = ProviderStatusBuilder(provider, now)
     if (keep := dig(provider, KEEP)) not in (None, CONFIG_MAPS):
-        return _broken(state, WrongAnnotation(f"annotation {KEEP[-1]} is {keep!r}; it may be {CONFIG_MAPS}"))
+        return _broken(builder, WrongAnnotation(f"annotation {KEEP[-1]} is {keep!r}; it may be {CONFIG_MAPS}"))
     if observed.problem is not None:
-        return _broken(state, observed.problem)
+        return _broken(builder, observed.problem)
     if not provider_api.version_of(provider):
-        return _resolved(state, provider, observed.version)
+        return _resolved(builder, provider, observed.version)
     if observed.bundle is None:
         assert observed.repository is not None
         download = Download(observed.repository, observed.identity, observed.version, observed.standby)
         return Decision((download,), proceed=True)
-    return _judge(state, observed, provider, observed.bundle, resync=resync)
+    return _judge(builder, observed, provider, observed.bundle, resync=resync)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -121,30 +121,37 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if observed.provider is None or not isinstance(results.error, (ComponentsError, SourceError)):
         return decision
     error, results.error = results.error, None
-    return _broken(State(observed.provider, now), error)
+    return _broken(ProviderStatusBuilder(observed.provider, now), error)
 
 
-def _broken(state: State, error: ComponentsError | SourceError) -> Decision:
+def _broken(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:
     if isinstance(error, ComponentsError):
         reason, again = error.reason, BROKEN_RETRY
     else:
         reason = ComponentsError.reason
         again = error.retry_after or (SOURCE_RETRY if error.transient else BROKEN_RETRY)
-    state.false(INSTALLED, reason, str(error), tell="Warning")
-    return Decision(status=state.status(), notices=tuple(state.notices), requeue=again, message=str(error))
+    builder.set_false(INSTALLED, reason, str(error), event_type="Warning")
+    return Decision(
+        status=builder.status(),
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=again,
+        message=str(error),
+    )
 
 
-def _resolved(state: State, provider: Object, version: str) -> Decision:
+def _resolved(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
     """The newest version is written into the spec, and checked there: it stays until somebody clears it again."""
     if message := versions.downgrade(provider_api.installed_version(provider), version):
-        state.false(CHECKED, "UnsupportedProviderDowngradeReason", message, tell="Warning")
-        return Decision(status=state.status(), notices=tuple(state.notices), message=message)
+        builder.set_false(CHECKED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
+        return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
     resource = provider_api.kind_of(provider).resource
     again = change_event(provider, "update", source=SOURCE, reference=True)
     return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=again, message=version)
 
 
-def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *, resync: bool) -> Decision:
+def _judge(
+    builder: ProviderStatusBuilder, observed: Observed, provider: Object, bundle: Bundle, *, resync: bool
+) -> Decision:
     version = observed.version
     try:
         told = metadata.parse(bundle.metadata.encode(), bundle.source)
@@ -152,12 +159,12 @@ def _judge(state: State, observed: Observed, provider: Object, bundle: Bundle, *
         if refusal:
             raise IncompatibleVersion(refusal)
     except IncompatibleVersion as error:
-        return _broken(state, error)
+        return _broken(builder, error)
     upgrades = provider_api.installed_version(provider) not in ("", version)
     if upgrades and (message := contracts.refusal(provider, version, kept, observed.others)):
-        state.false(UPGRADED, "ComponentsUpgradeError", message, tell="Warning")
-        status, notices = state.status(), tuple(state.notices)
-        return Decision(status=status, notices=notices, requeue=SOURCE_RETRY, message=message)
+        builder.set_false(UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
+        status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
+        return Decision(status=status, kubernetes_events=kubernetes_events, requeue_after=SOURCE_RETRY, message=message)
     before = dig(provider, "status.target", {})
     asked = asked_hash(provider, observed.inputs)
     target = {

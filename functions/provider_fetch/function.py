@@ -6,7 +6,7 @@ from functools import partial
 
 from shared.clients import Clients
 from shared.event import Event
-from shared.providers.state import INSTALLED
+from shared.providers.status import INSTALLED
 from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 

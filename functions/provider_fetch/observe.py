@@ -18,7 +18,7 @@ from shared.kube import Key, Object, deleting, dig, key_of, selectors
 from shared.kube.selectors import as_text
 from shared.providers import inputs, peers
 from shared.providers.inputs import Inputs
-from shared.providers.state import checked
+from shared.providers.status import checked
 from shared.releases.sources import SourceError
 
 KEPT_FROM = "capi-functions.dev/source"

@@ -17,7 +17,7 @@ from shared.effects import Effect, ensure_finalizer
 from shared.kube import Object, deleting
 from shared.kube.crds import CRD
 from shared.providers import ownership, phases
-from shared.providers.state import INSTALLED, State, checked
+from shared.providers.status import INSTALLED, ProviderStatusBuilder, checked
 from shared.runtime import Decision
 
 from . import objects, planning, serving
@@ -40,32 +40,37 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return Decision(message="not checked yet")
     if observed.unchanged:
         return Decision(message="installed as it stands")
-    state = State(provider, now)
+    builder = ProviderStatusBuilder(provider, now)
     if observed.inputs.problem:
-        return _broken(state, "ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
+        return _broken(builder, "ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
     if observed.fetched is None:
         # Storage may have lost them: fetched again, which ends here again.
         return Decision(reply=phases.next_step(phases.CHECKED, provider, resync=resync), message="not fetched yet")
     if not isinstance(observed.policy, Policy):
-        return _broken(state, "InvalidAnnotation", str(observed.policy), BROKEN_RETRY)
+        return _broken(builder, "InvalidAnnotation", str(observed.policy), BROKEN_RETRY)
     if isinstance(observed.rendered, ComponentsError):
-        return _broken(state, observed.rendered.reason, str(observed.rendered), BROKEN_RETRY)
+        return _broken(builder, observed.rendered.reason, str(observed.rendered), BROKEN_RETRY)
     assert observed.management is not None
     if taken := serving.taken(observed, provider):
-        return _broken(state, "CertificateSecretTaken", taken, INPUT_RETRY)
+        return _broken(builder, "CertificateSecretTaken", taken, INPUT_RETRY)
     if due := serving.due(observed, now):
         effects = serving.issue(observed, provider, due)
         return Decision(effects, proceed=True, message=f"{len(due)} certificates issued")
-    return _roll_out(state, observed, provider, observed.policy, observed.management, observed.rendered)
+    return _roll_out(builder, observed, provider, observed.policy, observed.management, observed.rendered)
 
 
-def _broken(state: State, reason: str, message: str, again: float) -> Decision:
-    state.false(INSTALLED, reason, message, tell="Warning")
-    return Decision(status=state.status(), notices=tuple(state.notices), requeue=again, message=message)
+def _broken(builder: ProviderStatusBuilder, reason: str, message: str, again: float) -> Decision:
+    builder.set_false(INSTALLED, reason, message, event_type="Warning")
+    return Decision(
+        status=builder.status(),
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=again,
+        message=message,
+    )
 
 
 def _roll_out(
-    state: State,
+    builder: ProviderStatusBuilder,
     observed: Observed,
     provider: Object,
     policy: Policy,
@@ -79,11 +84,11 @@ def _roll_out(
             whole, management.served, default_namespace=provider["metadata"]["namespace"], where=MANAGEMENT
         )
     except UnknownKinds as error:
-        return _broken(state, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
-    plan, complete = planning.plan(observed, policy, wanted, state)
+        return _broken(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
+    plan, complete = planning.plan(observed, policy, wanted, builder)
     resource = provider_api.kind_of(provider).resource
     effects: list[Effect] = [*ensure_finalizer(resource, provider, provider_api.FINALIZER)]
-    effects += planning.begin(state, observed, provider, plan, complete)
+    effects += planning.begin(builder, observed, provider, plan, complete)
     for crd in wanted:
         live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None
         if live is not None and dropped(live, crd):
@@ -94,4 +99,4 @@ def _roll_out(
     effects.append(Rollout(management.workload, plan, resources, policy))
     if complete:
         effects += planning.remember(provider, observed.digest)
-    return Decision(tuple(effects), notices=tuple(state.notices))
+    return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

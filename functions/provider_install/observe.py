@@ -28,7 +28,7 @@ from shared.providers.annotations import certificates_by_us, leaves_out_webhooks
 from shared.providers.belongings import belongings
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
-from shared.providers.state import INSTALLED, checked
+from shared.providers.status import INSTALLED, checked
 
 
 @dataclass(frozen=True)

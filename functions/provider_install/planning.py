@@ -16,12 +16,14 @@ from shared.applier.policy import Policy
 from shared.components.webhooks import ASKING
 from shared.effects import Effect, Patch, write_ahead
 from shared.kube import Object, dig
-from shared.providers.state import INSTALLED, State
+from shared.providers.status import INSTALLED, ProviderStatusBuilder
 
 from .observe import Observed
 
 
-def plan(observed: Observed, policy: Policy, wanted: Sequence[Object], state: State) -> tuple[Plan, bool]:
+def plan(
+    observed: Observed, policy: Policy, wanted: Sequence[Object], builder: ProviderStatusBuilder
+) -> tuple[Plan, bool]:
     """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
     known, resumed = observed.known, observed.resumed
     whole = inventory.plan(wanted, known, resumed=resumed)
@@ -30,7 +32,7 @@ def plan(observed: Observed, policy: Policy, wanted: Sequence[Object], state: St
     early = [obj for obj in wanted if obj["kind"] not in ASKING]
     first = inventory.plan(early, known, resumed=resumed, prune=False)
     done = resumed and all(step.action == "keep" and not step.entry.waiting for step in first.steps)
-    overdue = resumed and _waited(observed, state.now) > policy.wait_timeout
+    overdue = resumed and _waited(observed, builder.now) > policy.wait_timeout
     return (whole, True) if done or overdue else (first, False)
 
 
@@ -40,7 +42,9 @@ def _waited(observed: Observed, now: datetime) -> float:
     return (now - datetime.fromisoformat(begun)).total_seconds() if begun else 0.0
 
 
-def begin(state: State, observed: Observed, provider: Object, due: Plan, whole: bool) -> Sequence[Effect]:
+def begin(
+    builder: ProviderStatusBuilder, observed: Observed, provider: Object, due: Plan, whole: bool
+) -> Sequence[Effect]:
     """The intent, written before anything is applied, so that no crash can orphan an object."""
     stays = {entry.identity for entry in observed.known if entry.status == KEPT}
     goes = {entry.identity for entry in due.prune} - stays
@@ -50,12 +54,12 @@ def begin(state: State, observed: Observed, provider: Object, due: Plan, whole: 
     if observed.upgrades:
         reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
     message = f"{reason.lower()} {what}: {len(due.steps)} objects"
-    state.false(INSTALLED, reason, message, tell="" if observed.resumed else "Normal")
+    builder.set_false(INSTALLED, reason, message, event_type="" if observed.resumed else "Normal")
     resources = inventory.dump(inventory.intent(due))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     if not observed.resumed:
-        target["begun"] = rfc3339(state.now)
-    status = state.status(resources=resources, target=target)
+        target["begun"] = rfc3339(builder.now)
+    status = builder.status(resources=resources, target=target)
     return write_ahead(provider_api.kind_of(provider).resource, provider, status)
 
 

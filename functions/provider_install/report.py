@@ -15,9 +15,8 @@ from shared.components.webhooks import ASKING
 from shared.effects import Results
 from shared.kube import Object, dig
 from shared.providers import phases
-from shared.providers.state import INSTALLED, UPGRADED, State
+from shared.providers.status import INSTALLED, UPGRADED, ProviderStatusBuilder
 from shared.runtime import Decision
-from shared.runtime.notice import Notice
 
 from .observe import Observed
 from .serving import renew_at
@@ -36,36 +35,42 @@ def report(
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     if provider is None or rollout is None:
         return decision
-    state = State(provider, now, notices=list(decision.notices))
+    builder = ProviderStatusBuilder(provider, now, kubernetes_events=list(decision.kubernetes_events))
     error = results.error
     if isinstance(error, Incomplete):
         results.error = None
-        _tell_taken(state, error.outcome)
-        return _failed(decision, state, observed, str(error), resources=inventory.dump(error.outcome.entries))
+        _tell_taken(builder, error.outcome)
+        return _failed(decision, builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
     if isinstance(error, NoCommonVersion):
         results.error = None
-        return _failed(decision, state, observed, str(error))
+        return _failed(decision, builder, observed, str(error))
     outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
     if outcome is None or error is not None:
         return decision
-    _tell_taken(state, outcome)
+    _tell_taken(builder, outcome)
     if _is_whole(observed, rollout):
-        return _installed(state, observed, provider, outcome, resync=resync)
+        return _installed(builder, observed, provider, outcome, resync=resync)
     if not outcome.unready:
         # The conditions are as the intent has left them: under way.
         status = {"resources": inventory.dump(outcome.entries)}
-        return replace(decision, status=status, notices=tuple(state.notices), proceed=True)
+        return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True)
     message = f'its webhooks wait for {told_waiting(outcome.unready)}; annotation {PREFIX}wait: "false" ends that'
-    state.false(INSTALLED, "WaitingForBackends", message)
-    status = state.status(resources=inventory.dump(outcome.entries))
-    return replace(decision, status=status, notices=tuple(state.notices), requeue=BACKEND_RETRY, message=message)
+    builder.set_false(INSTALLED, "WaitingForBackends", message)
+    status = builder.status(resources=inventory.dump(outcome.entries))
+    return replace(
+        decision,
+        status=status,
+        kubernetes_events=tuple(builder.kubernetes_events),
+        requeue_after=BACKEND_RETRY,
+        message=message,
+    )
 
 
-def _tell_taken(state: State, outcome: Outcome) -> None:
+def _tell_taken(builder: ProviderStatusBuilder, outcome: Outcome) -> None:
     if outcome.taken:
         more = f"; and {len(outcome.taken) - 5} more" if len(outcome.taken) > 5 else ""
         told = f"these were there before, and are this provider's now: {'; '.join(outcome.taken[:5])}{more}"
-        state.notices.append(Notice("ObjectsTakenOver", told, "Warning"))
+        builder.add_event("ObjectsTakenOver", told, "Warning")
 
 
 def _is_whole(observed: Observed, rollout: Rollout) -> bool:
@@ -74,28 +79,34 @@ def _is_whole(observed: Observed, rollout: Rollout) -> bool:
     return not late or any(step.obj["kind"] in ASKING for step in rollout.plan.steps)
 
 
-def _failed(decision: Decision, state: State, observed: Observed, message: str, **fields: object) -> Decision:
+def _failed(
+    decision: Decision, builder: ProviderStatusBuilder, observed: Observed, message: str, **fields: object
+) -> Decision:
     if observed.upgrades:
         provider = observed.provider or {}
         message = f"from {provider_api.installed_version(provider)} to {provider_api.version_of(provider)}: {message}"
-        state.false(UPGRADED, "ComponentsUpgradeError", message, tell="Warning")
-    state.false(INSTALLED, "InstallFailed", message, tell="Warning")
-    status, notices = state.status(**fields), tuple(state.notices)
-    return replace(decision, status=status, notices=notices, requeue=PARTIAL_RETRY, message=message)
+        builder.set_false(UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
+    builder.set_false(INSTALLED, "InstallFailed", message, event_type="Warning")
+    status, kubernetes_events = builder.status(**fields), tuple(builder.kubernetes_events)
+    return replace(
+        decision, status=status, kubernetes_events=kubernetes_events, requeue_after=PARTIAL_RETRY, message=message
+    )
 
 
-def _installed(state: State, observed: Observed, provider: Object, outcome: Outcome, *, resync: bool) -> Decision:
+def _installed(
+    builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: Outcome, *, resync: bool
+) -> Decision:
     version = provider_api.version_of(provider)
     message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
-    state.true(INSTALLED, "ProviderInstalled", "Provider is installed", tell="Normal")
+    builder.set_true(INSTALLED, "ProviderInstalled", "Provider is installed", event_type="Normal")
     if observed.upgrades:
-        state.true(UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", tell="Normal")
-    elif not state.is_true(UPGRADED):
-        state.drop(UPGRADED)  # of an upgrade that is not asked for any more
+        builder.set_true(UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")
+    elif not builder.is_true(UPGRADED):
+        builder.remove(UPGRADED)  # of an upgrade that is not asked for any more
     renewal = renew_at(observed)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target["renewAt"] = rfc3339(renewal) if renewal else None
-    status = state.status(
+    status = builder.status(
         installedVersion=version,
         contract=observed.fetched.contract if observed.fetched else None,
         observedGeneration=dig(provider, "metadata.generation"),
@@ -103,4 +114,4 @@ def _installed(state: State, observed: Observed, provider: Object, outcome: Outc
         target=target,
     )
     step = phases.next_step(phases.INSTALLED, provider, resync=resync)
-    return Decision(status=status, notices=tuple(state.notices), reply=step, message=message)
+    return Decision(status=status, kubernetes_events=tuple(builder.kubernetes_events), reply=step, message=message)

@@ -13,7 +13,7 @@ from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import MAX_VALUE_LENGTH
 from shared.providers import phases
 from shared.providers.peers import works
-from shared.providers.state import CHECKED, INSTALLED, UPGRADED, State
+from shared.providers.status import CHECKED, INSTALLED, UPGRADED, ProviderStatusBuilder
 from shared.runtime import Decision
 
 from .observe import Observed
@@ -34,7 +34,7 @@ class Refusal:
     reason: str
     message: str
     again: float | None = None
-    tell: str = "Warning"
+    event_type: str = "Warning"
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
@@ -45,16 +45,18 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return Decision(message="paused")
     if observed.unchanged:
         return Decision(message="installed as it stands")
-    state = State(provider, now)
-    state.drop_outdated(INSTALLED, UPGRADED)  # of a version, or a source, that is not asked for any more
+    builder = ProviderStatusBuilder(provider, now)
+    builder.remove_outdated(INSTALLED, UPGRADED)  # of a version, or a source, that is not asked for any more
     refusal = next(filter(None, (check(observed, provider) for check in CHECKS)), None)
     if refusal is not None:
-        state.false(CHECKED, refusal.reason, refusal.message, tell=refusal.tell)
-        status, notices = state.status(), tuple(state.notices)
-        return Decision(status=status, notices=notices, requeue=refusal.again, message=refusal.message)
-    state.true(CHECKED, "PreflightChecksPassed", "All preflight checks passed")
+        builder.set_false(CHECKED, refusal.reason, refusal.message, event_type=refusal.event_type)
+        status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
+        return Decision(
+            status=status, kubernetes_events=kubernetes_events, requeue_after=refusal.again, message=refusal.message
+        )
+    builder.set_true(CHECKED, "PreflightChecksPassed", "All preflight checks passed")
     step = phases.next_step(phases.CHECKED, provider, resync=resync)
-    return Decision(status=state.status(), reply=step, message="all preflight checks passed")
+    return Decision(status=builder.status(), reply=step, message="all preflight checks passed")
 
 
 # -- the checks ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared.kube import deleting
 from shared.providers import phases
-from shared.providers.state import AVAILABLE, State
+from shared.providers.status import AVAILABLE, ProviderStatusBuilder
 from shared.runtime import Decision
 
 from .observe import Observed
@@ -27,10 +27,10 @@ def decide(observed: Observed, now: datetime) -> Decision:
         )
     if not observed.installed:
         return Decision(message="not installed yet")
-    state = State(provider, now)
+    builder = ProviderStatusBuilder(provider, now)
     if not observed.awaited:
-        state.true(AVAILABLE, "NotAwaited", "its workloads are not looked at, as its annotation wants it")
-        return Decision(status=state.status(), message="nothing is waited for")
+        builder.set_true(AVAILABLE, "NotAwaited", "its workloads are not looked at, as its annotation wants it")
+        return Decision(status=builder.status(), message="nothing is waited for")
     for reason, problems in (
         ("WorkloadsMissing", observed.missing),
         ("WorkloadsUnavailable", observed.unavailable),
@@ -39,13 +39,19 @@ def decide(observed: Observed, now: datetime) -> Decision:
     ):
         if problems:
             message = _told(problems)
-            state.false(AVAILABLE, reason, message, tell="Warning")
+            builder.set_false(AVAILABLE, reason, message, event_type="Warning")
             again = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
             return Decision(
-                status=state.status(), notices=tuple(state.notices), requeue=RETRY, reply=again, message=message
+                status=builder.status(),
+                kubernetes_events=tuple(builder.kubernetes_events),
+                requeue_after=RETRY,
+                reply=again,
+                message=message,
             )
-    state.true(AVAILABLE, "ComponentsAvailable", tell="Normal")
-    return Decision(status=state.status(), notices=tuple(state.notices), message="everything works")
+    builder.set_true(AVAILABLE, "ComponentsAvailable", event_type="Normal")
+    return Decision(
+        status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message="everything works"
+    )
 
 
 def _told(problems: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from shared.api.resources import DAEMON_SET, DEPLOYMENT
 from shared.clients import Clients
 from shared.event import Event
-from shared.providers.state import AVAILABLE
+from shared.providers.status import AVAILABLE
 from shared.providers.telling import refusal
 from shared.runtime import Answer, Function
 

@@ -14,7 +14,7 @@ from shared.applier.readiness import unready
 from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
-from shared.providers.state import under_way
+from shared.providers.status import under_way
 
 WAIT = ("metadata", "annotations", f"{PREFIX}wait")
 WORKLOADS = (DEPLOYMENT, DAEMON_SET)

@@ -12,7 +12,7 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import selects
 from shared.providers.peers import works
-from shared.providers.state import CHECKED
+from shared.providers.status import CHECKED
 
 
 def concerned(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[Object]:

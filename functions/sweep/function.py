@@ -73,10 +73,10 @@ def _ready(obj: Object) -> bool:
         told = [found for type_ in _REFERENCES if (found := get_condition(conditions, type_)) is not None]
         well = dig(obj, "status.phase") == "Provisioned" and all(found.get("status") == "True" for found in told)
         return well and not cluster_api.lacks_kubeconfig(obj)
-    summed_up = is_true(dig(obj, "status.conditions"), "Ready")
+    summarized = is_true(dig(obj, "status.conditions"), "Ready")
     if obj["kind"] == CLUSTER_STACK.kind or obj["kind"] in BY_KIND:
-        return summed_up
-    if obj["kind"] in (CLUSTER_STACK_RELEASE.kind, CLUSTER_ADDON.kind) and not summed_up:
+        return summarized
+    if obj["kind"] in (CLUSTER_STACK_RELEASE.kind, CLUSTER_ADDON.kind) and not summarized:
         return False
     if obj["kind"] == CLUSTER_ADDON.kind and _lacks_rollback(obj):
         return False

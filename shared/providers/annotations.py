@@ -18,7 +18,7 @@ CERTIFICATES = f"{PREFIX}certificates"
 WEBHOOKS = f"{PREFIX}webhooks"
 
 
-def stated(provider: Mapping[str, Any]) -> dict[str, str]:
+def updated_types(provider: Mapping[str, Any]) -> dict[str, str]:
     """All annotations under our prefix."""
     annotations = dig(provider, "metadata.annotations", {})
     return {name: value for name, value in annotations.items() if name.startswith(PREFIX)}
@@ -26,7 +26,7 @@ def stated(provider: Mapping[str, Any]) -> dict[str, str]:
 
 def certificates_by_us(provider: Mapping[str, Any]) -> bool | None:
     """Whether they are to be ours; None where the provider does not say. Raises `PolicyError`."""
-    said = stated(provider).get(CERTIFICATES)
+    said = updated_types(provider).get(CERTIFICATES)
     if said not in (None, "own", "cert-manager"):
         raise PolicyError(f"annotation {CERTIFICATES} is {said!r}; it may be own, cert-manager")
     return None if said is None else said == "own"
@@ -34,7 +34,7 @@ def certificates_by_us(provider: Mapping[str, Any]) -> bool | None:
 
 def leaves_out_webhooks(provider: Mapping[str, Any]) -> bool:
     """Whether it is to be installed without its webhooks. Raises `PolicyError`."""
-    said = stated(provider).get(WEBHOOKS, "install")
+    said = updated_types(provider).get(WEBHOOKS, "install")
     if said not in ("install", "none"):
         raise PolicyError(f"annotation {WEBHOOKS} is {said!r}; it may be install, none")
     return said == "none"

@@ -18,7 +18,7 @@ from shared.clients import Clients
 from shared.kube import Object, dig, has_finalizer, key_of
 from shared.kube.selectors import as_text
 
-from .annotations import stated
+from .annotations import updated_types
 
 _FORMAT = "1"
 """Goes up when the same inputs lead to other objects, so that a new version of ours rolls out by itself."""
@@ -82,7 +82,7 @@ def applied_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
         _FORMAT,
         dig(provider, "metadata.uid", ""),
         dig(provider, "spec", {}),
-        stated(provider),
+        updated_types(provider),
         dict(inputs.variables),
         inputs.additional,
         _content(inputs),

@@ -11,7 +11,7 @@ from shared.clients import Clients
 from shared.kube import Object, dig
 from shared.kube.crds import list_defined
 
-from .state import AVAILABLE
+from .status import AVAILABLE
 
 
 def all_of(clients: Clients, *kinds: ProviderKind) -> list[Object]:

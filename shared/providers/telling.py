@@ -11,7 +11,7 @@ from shared.kube import ApiError, Object
 from shared.runtime import Decision
 
 from .inputs import Inputs
-from .state import State
+from .status import ProviderStatusBuilder
 
 RETRY = 60.0
 """Seconds until a request that was refused is sent again: what refuses it (a webhook, a role) may change unheard."""
@@ -29,9 +29,14 @@ def refusal(condition: str, reason: str, status: str = "False") -> Callable[[Obj
     """Has the condition tell what was refused: one for each phase."""
 
     def refused(provider: Object, error: ApiError, now: datetime) -> Decision:
-        state = State(provider, now)
-        state.condition(condition, status, reason, f"the API server refuses it: {error}", tell="Warning")
-        return Decision(status=state.status(), notices=tuple(state.notices), requeue=RETRY, message=str(error))
+        builder = ProviderStatusBuilder(provider, now)
+        builder.set(condition, status, reason, f"the API server refuses it: {error}", event_type="Warning")
+        return Decision(
+            status=builder.status(),
+            kubernetes_events=tuple(builder.kubernetes_events),
+            requeue_after=RETRY,
+            message=str(error),
+        )
 
     return refused
 

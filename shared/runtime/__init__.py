@@ -2,6 +2,6 @@
 
 from .answer import Answer, done
 from .function import Decision, Function
-from .notice import Notice, record
+from .recorder import KubernetesEvent, record_event
 
-__all__ = ["Answer", "Decision", "Function", "Notice", "done", "record"]
+__all__ = ["Answer", "Decision", "Function", "KubernetesEvent", "done", "record_event"]

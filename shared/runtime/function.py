@@ -28,7 +28,7 @@ from ..storage import StorageUnavailable
 from ..triggers import Triggers
 from . import waits, withheld
 from .answer import Answer, done
-from .notice import Notice, record
+from .recorder import KubernetesEvent, record_event
 
 O = TypeVar("O")  # noqa: E741 - what a function observes
 
@@ -43,7 +43,7 @@ forwarder waits for 120 s."""
 class Decision:
     """What follows from an observation.
 
-    `status` is a merge patch for the primary object's status (only the fields this function owns), `requeue` the
+    `status` is a merge patch for the primary object's status (only the fields this function owns), `requeue_after` the
     seconds after which to look again, `reply` the next step for another function. With `proceed` the next step is this
     function's own: it looks again at once. `context` is what the log is to tell beside the message (names, nothing
     secret).
@@ -51,8 +51,8 @@ class Decision:
 
     effects: tuple[Effect, ...] = ()
     status: Object | None = None
-    notices: tuple[Notice, ...] = ()
-    requeue: float | None = None
+    kubernetes_events: tuple[KubernetesEvent, ...] = ()
+    requeue_after: float | None = None
     reply: Event | None = None
     message: str = ""
     proceed: bool = False
@@ -153,7 +153,7 @@ class Function(Generic[O]):
         if primary is not None and _is_refusal(error):
             if self.refused is None:
                 # The decision did not come true, so its status would be a lie; but somebody should hear why.
-                record(clients, primary, Notice("ReconcileFailed", str(error), "Warning"))
+                record_event(clients, primary, KubernetesEvent("ReconcileFailed", str(error), "Warning"))
                 raise error
             decision, results.error = self.refused(dict(latest(primary, results)), error, now), None
         if results.error is not None:
@@ -161,7 +161,7 @@ class Function(Generic[O]):
         decision = _without(self.withheld(observed), decision)
         if primary is None or _gone(primary, results):
             return self._answer(decision)
-        decision = replace(decision, notices=news(decision, primary))
+        decision = replace(decision, kubernetes_events=news(decision, primary))
         answer = self._told(clients, resource, latest(primary, results), decision)
         waits.observe(self.name, primary, decision.status, now)
         return answer
@@ -175,30 +175,30 @@ class Function(Generic[O]):
     def _answer(self, decision: Decision) -> Answer | None:
         if decision.proceed:
             return None
-        return done(decision.message, reply=decision.reply, again=decision.requeue, context=decision.context)
+        return done(decision.message, reply=decision.reply, again=decision.requeue_after, context=decision.context)
 
     def _write_status(
         self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
     ) -> None:
         if decision.status and changes(primary.get("status") or {}, decision.status):
             Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
-        for notice in decision.notices:
-            record(clients, primary, notice)
+        for event in decision.kubernetes_events:
+            record_event(clients, primary, event)
 
 
-def news(decision: Decision, primary: Mapping[str, Any]) -> tuple[Notice, ...]:
+def news(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
     """The decision's events without those whose condition stays, word for word, as `primary` says already.
 
     Compared as they are written: values may have been withheld since the decision was made.
     """
     before, after = dig(primary, "status.conditions", []), dig(decision.status, "conditions", [])
 
-    def unchanged(notice: Notice) -> bool:
-        told = [get_condition(conditions, notice.condition) for conditions in (before, after)]
+    def unchanged(event: KubernetesEvent) -> bool:
+        told = [get_condition(conditions, event.condition) for conditions in (before, after)]
         old, new = ([(one or {}).get(name) for name in ("status", "reason", "message")] for one in told)
-        return bool(notice.condition) and told[1] is not None and old == new
+        return bool(event.condition) and told[1] is not None and old == new
 
-    return tuple(notice for notice in decision.notices if not unchanged(notice))
+    return tuple(event for event in decision.kubernetes_events if not unchanged(event))
 
 
 def _is_refusal(error: Exception | None) -> TypeGuard[ApiError]:
@@ -213,7 +213,7 @@ def _without(values: Collection[str], decision: Decision) -> Decision:
     return replace(
         decision,
         status=withheld.in_status(decision.status, values),
-        notices=tuple(withheld.in_notice(notice, values) for notice in decision.notices),
+        kubernetes_events=tuple(withheld.in_notice(event, values) for event in decision.kubernetes_events),
         message=without(decision.message, values),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..redaction import without
-from .notice import Notice
+from .recorder import KubernetesEvent
 
 _WORDS = ("message", "error")
 """Fields of a status that are for people."""
@@ -25,5 +25,5 @@ def in_status(status: Any, values: Collection[str]) -> Any:
     }
 
 
-def in_notice(notice: Notice, values: Collection[str]) -> Notice:
-    return replace(notice, message=without(notice.message, values))
+def in_notice(event: KubernetesEvent, values: Collection[str]) -> KubernetesEvent:
+    return replace(event, message=without(event.message, values))

@@ -22,10 +22,10 @@ def given() -> set[str]:
 
 
 def _reasons(node: ast.AST) -> Iterator[str]:
-    """Arguments after a condition's type or a draft, attributes, and what stands before a message."""
+    """Arguments after a condition's type or a status builder, attributes, and what stands before a message."""
     match node:
         case ast.Call(args=[ast.Name(id=before), ast.Constant(value=str(reason)), *_]):
-            if before.isupper() or before == "state":
+            if before.isupper() or before == "builder":
                 yield reason
         case ast.Call(func=ast.Name(id="Refusal"), args=[ast.Constant(value=str(reason)), *_]):
             yield reason

@@ -14,7 +14,7 @@ from shared.effects import Create, Patch
 from shared.event import change_event
 from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unauthorized, Unavailable
 from shared.runtime import Decision, Function
-from shared.runtime.notice import Notice
+from shared.runtime.recorder import KubernetesEvent
 from shared.triggers import Triggers, Watch
 
 EVENTS = Resource("", "v1", "Event", "events")
@@ -29,9 +29,11 @@ class Fails:
         raise self.error
 
 
-def function(*effects: Any, status: Object | None = None, notices: tuple[Notice, ...] = ()) -> Function[None]:
+def function(
+    *effects: Any, status: Object | None = None, kubernetes_events: tuple[KubernetesEvent, ...] = ()
+) -> Function[None]:
     def decide(_observed: None, _now: datetime) -> Decision:
-        return Decision(tuple(effects), status or {"ready": True}, notices)
+        return Decision(tuple(effects), status or {"ready": True}, kubernetes_events)
 
     return Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
 
@@ -119,14 +121,18 @@ def test_an_event_is_recorded_though_the_status_stays(clients: Clients, manageme
     namespace, event = primary["metadata"]["namespace"], change_event(primary, "update", source="/test")
     for _ in range(2):
         assert function().handle(clients, event).status == 204
-    assert function(notices=(Notice("Drift", "it was changed"),)).handle(clients, event).status == 204
+    assert (
+        function(kubernetes_events=(KubernetesEvent("Drift", "it was changed"),)).handle(clients, event).status == 204
+    )
     assert recorded(management, namespace) == [("it was changed", 1)]
 
 
 def test_an_event_that_comes_again_is_counted(clients: Clients, management: Client, primary: Object) -> None:
     namespace, event = primary["metadata"]["namespace"], change_event(primary, "update", source="/test")
     for _ in range(3):
-        function(notices=(Notice("Drift", "it was changed"), Notice("Drift", "changed again"))).handle(clients, event)
+        function(
+            kubernetes_events=(KubernetesEvent("Drift", "it was changed"), KubernetesEvent("Drift", "changed again"))
+        ).handle(clients, event)
     assert sorted(recorded(management, namespace)) == [("changed again", 3), ("it was changed", 3)]
 
 
@@ -139,7 +145,7 @@ def test_objects_of_any_name_have_events(clients: Clients, management: Client, n
         "spec": {"clusterName": "p"},
     }
     event = change_event(management.create(KIND_CLUSTER, body), "update", source="/test")
-    assert function(notices=(Notice("Seen", "there"),)).handle(clients, event).status == 204
+    assert function(kubernetes_events=(KubernetesEvent("Seen", "there"),)).handle(clients, event).status == 204
     assert recorded(management, namespace) == [("there", 1)]
 
 
@@ -195,8 +201,8 @@ def test_what_is_refused_can_be_told_in_the_status(
             raise error
 
     def refused(_primary: Object, error: ApiError, _now: datetime) -> Decision:
-        notice = Notice("Refused", str(error))
-        return Decision(status={"ready": False}, notices=(notice,), requeue=60.0, message=str(error))
+        event = KubernetesEvent("Refused", str(error))
+        return Decision(status={"ready": False}, kubernetes_events=(event,), requeue_after=60.0, message=str(error))
 
     tested = replace(function(Fails(error)), observe=observe, refused=refused, withheld=lambda _observed: ["hunter2"])
     answer = tested.handle(clients, change_event(primary, "update", source="/test"))

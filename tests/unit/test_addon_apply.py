@@ -80,7 +80,7 @@ def test_the_addon_of_an_earlier_cluster_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "cluster", "type_", "reason", "requeue"),
+    ("found", "cluster", "type_", "reason", "requeue_after"),
     [
         (None, a_cluster(paused=True), "ClusterReady", "Paused", None),
         (None, a_cluster(topology={}), "ClusterStackReleaseDownloaded", "NoClusterStack", None),
@@ -113,22 +113,24 @@ def test_the_addon_of_an_earlier_cluster_goes() -> None:
         (a_release(content=assets(addons=[WIDGET])), None, "HelmChartApplied", "FailedToApplyObjects", 20.0),
     ],
 )
-def test_waits(found: Finding | None, cluster: Object | None, type_: str, reason: str, requeue: float | None) -> None:
+def test_waits(
+    found: Finding | None, cluster: Object | None, type_: str, reason: str, requeue_after: float | None
+) -> None:
     decision = decided(found, cluster=cluster)
-    assert (*condition(decision, type_)[:2], decision.requeue) == ("False", reason, requeue)
+    assert (*condition(decision, type_)[:2], decision.requeue_after) == ("False", reason, requeue_after)
     assert not any(isinstance(effect, (Rollout, Patch)) for effect in decision.effects)
 
 
 def test_generated_values_that_no_secret_can_have_are_not_said_to_be_kept() -> None:
     field = Field("", "Secret db", ("data", "password"))
-    verdict = AddonStatus.of(an_addon(), a_cluster(), NOW)
+    builder = AddonStatus.of(an_addon(), a_cluster(), NOW)
     for value, told in (
         ("short", ("True", "RenderNotRepeatable")),
         (random.Random(1).randbytes(2**20).hex(), ("False", "TooLarge")),
     ):
         keep = generated.Keep(an_addon(), generated.Kept(), Record("c.tgz", {field: value}), (field,))
-        generated.report(verdict, NAME, keep)
-        found = get_condition(verdict.conditions, generated.CONDITION) or {}
+        generated.report(builder, NAME, keep)
+        found = get_condition(builder.conditions, generated.CONDITION) or {}
         assert (found["status"], found["reason"]) == told
 
 
@@ -152,7 +154,7 @@ def test_an_unknown_kind_is_asked_for_again() -> None:
 @pytest.mark.parametrize(("before", "told"), [("True", ["ControlPlaneNotReady"]), ("False", [])])
 def test_only_a_cluster_that_was_reached_is_lost(before: str, told: list[str]) -> None:
     addon = an_addon({"type": "ClusterReady", "status": before, "reason": "", "lastTransitionTime": "x"})
-    assert [notice.reason for notice in decided(Unreachable("gone"), addon).notices] == told
+    assert [event.reason for event in decided(Unreachable("gone"), addon).kubernetes_events] == told
 
 
 def test_settled() -> None:
@@ -227,7 +229,7 @@ def test_the_same_addons_in_a_new_release_cost_nothing() -> None:
 )
 def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> None:
     decision, _ = reported(a_release(addon, known=[entry_of_a()]), outcome)
-    assert ([notice.reason for notice in decision.notices], decision.requeue) == (told, None)
+    assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (told, None)
     assert decision.status is not None
     assert decision.status["ready"] is True
     assert "history" not in decision.status
@@ -237,7 +239,7 @@ def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> 
 def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], told: list[str]) -> None:
     decision, _ = reported(a_release(), Outcome(), history.Remembered(frozenset(kept), "" if kept else "too large"))
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
-    assert [notice.reason for notice in decision.notices] == ["AddonsApplied", *told]
+    assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *told]
 
 
 def test_drift_that_is_only_told_stays_in_the_status() -> None:
@@ -247,7 +249,7 @@ def test_drift_that_is_only_told_stays_in_the_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "unavailable", "reason", "requeue"),
+    ("entry", "unavailable", "reason", "requeue_after"),
     [
         ({"error": "refused"}, False, "FailedToApplyObjects", 20.0),
         ({"error": "refused"}, True, "FailedToApplyObjects", 10.0),
@@ -255,11 +257,11 @@ def test_drift_that_is_only_told_stays_in_the_status() -> None:
     ],
 )
 def test_a_rollout_that_did_not_get_through(
-    entry: dict[str, str], unavailable: bool, reason: str, requeue: float
+    entry: dict[str, str], unavailable: bool, reason: str, requeue_after: float
 ) -> None:
     failure = Incomplete(Outcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
     decision, results = reported(a_release(), error=failure)
-    assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue) == ("False", reason, requeue)
+    assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", reason, requeue_after)
     assert ((decision.status or {})["ready"], results.error) == (False, None)
 
 
@@ -285,15 +287,15 @@ def test_another_look_at_what_was_not_ready(
     decision = decide(observed, NOW)
     assert decision.effects == (LookAgain(REACHED, found.known),)
     told = report(observed, decision, Results([[entry_of_a(waiting=waiting)]]), NOW)
-    assert (*condition(told, "ObjectsReady")[:2], told.requeue) == expected
+    assert (*condition(told, "ObjectsReady")[:2], told.requeue_after) == expected
     assert (told.status or {})["ready"] is (expected[2] is None)
-    assert ("AddonsReady" in [notice.reason for notice in told.notices]) is (wait and not waiting)
+    assert ("AddonsReady" in [event.reason for event in told.kubernetes_events]) is (wait and not waiting)
 
 
 def test_a_cluster_that_is_lost_meanwhile() -> None:
     found = Awaited(POLICY, REACHED, [])
     decision, results = reported(found, error=ApiError("no answer"))
-    assert (*condition(decision, "ClusterReady")[:2], decision.requeue) == ("False", "ControlPlaneNotReady", 10.0)
+    assert (*condition(decision, "ClusterReady")[:2], decision.requeue_after) == ("False", "ControlPlaneNotReady", 10.0)
     assert results.error is None
 
 
@@ -315,13 +317,13 @@ def test_a_rollback() -> None:
     assert (going["reason"], rollout(decision).plan.prune) == ("RollingBack", ())
     assert record.patch["spec"]["clusterStack"] == found.kept.class_name
     told, _ = reported(found, Outcome())
-    assert (*condition(told, "HelmChartApplied")[:2], told.requeue) == ("False", "RolledBack", None)
+    assert (*condition(told, "HelmChartApplied")[:2], told.requeue_after) == ("False", "RolledBack", None)
     assert (told.status or {})["ready"] is False
 
 
 def test_nothing_to_go_back_to() -> None:
     decision = decided(a_rollback(history.Kept(problem="there is no manifest")))
-    assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue) == ("False", "RollbackFailed", 60.0)
+    assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", "RollbackFailed", 60.0)
     assert decision.effects == ()
 
 

@@ -58,7 +58,7 @@ def phase(decision: Decision) -> str:
 def test_a_stage_waits_for_its_condition(bound: Any, since: float, reason: str, words: str) -> None:
     decision = decided(staged(Stage("net", before=EXISTS), BEFORE, since=since, bound=bound))
     status, found, message = condition(decision, "EvaluatedCEL")
-    assert (status, found, decision.requeue, phase(decision)) == ("False", reason, 20.0, BEFORE)
+    assert (status, found, decision.requeue_after, phase(decision)) == ("False", reason, 20.0, BEFORE)
     assert words in message
 
 
@@ -83,7 +83,7 @@ def test_a_stage_that_deletes_leaves_everything_else() -> None:
 def test_a_stage_that_was_worked_on(after: Condition | None, expected: str) -> None:
     decision, _ = reported(staged(Stage("net", after=after), WORKING), Outcome())
     assert (phase(decision), decision.proceed) == (expected, True)
-    assert [notice.reason for notice in decision.notices] == ["StageDone"]
+    assert [event.reason for event in decision.kubernetes_events] == ["StageDone"]
 
 
 def test_a_stage_is_done_once_its_second_condition_is_true() -> None:

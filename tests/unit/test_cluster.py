@@ -10,7 +10,7 @@ import pytest
 from functions.cluster.core import core
 from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
-from functions.cluster.plan import FINALIZER, phase
+from functions.cluster.scope import FINALIZER, phase
 from shared.api.conditions import get_condition
 from shared.api.resources import (
     CLUSTER,
@@ -99,7 +99,7 @@ HOST = {"host": "example.com", "port": 6443}
 
 
 @pytest.mark.parametrize(
-    ("obj", "found", "provisioned", "endpoint", "requeue"),
+    ("obj", "found", "provisioned", "endpoint", "requeue_after"),
     [
         pytest.param(cluster({}), UNUSED, True, None, None, id="no ref"),
         pytest.param(cluster(), ABSENT, None, None, 30.0, id="missing, never provisioned"),
@@ -137,13 +137,13 @@ HOST = {"host": "example.com", "port": 6443}
     ],
 )
 def test_infrastructure(
-    obj: Object, found: Found, provisioned: bool | None, endpoint: Object | None, requeue: float | None
+    obj: Object, found: Found, provisioned: bool | None, endpoint: Object | None, requeue_after: float | None
 ) -> None:
     decision = decide(Observed(obj, found), NOW)
     assert ((decision.status or {})["initialization"] or {}).get("infrastructureProvisioned") is provisioned
     specs = [e.patch["spec"] for e in decision.effects if isinstance(e, Patch) and "spec" in e.patch]
     assert specs == ([{"controlPlaneEndpoint": endpoint}] if endpoint else [])
-    assert decision.requeue == requeue
+    assert decision.requeue_after == requeue_after
 
 
 @pytest.mark.parametrize("topology", [False, True])
@@ -279,8 +279,8 @@ def test_the_control_plane(
     decision = decide(Observed(obj, control_plane=found), NOW)
     assert condition(decision, "ControlPlaneAvailable") == available
     assert condition(decision, "ControlPlaneInitialized") == initialized
-    assert decision.requeue == (30.0 if waits else None)
-    warned = {notice.reason for notice in decision.notices if notice.type == "Warning"}
+    assert decision.requeue_after == (30.0 if waits else None)
+    warned = {event.reason for event in decision.kubernetes_events if event.type == "Warning"}
     assert warned == ({available[1]} if found.object is None else set())
 
 
@@ -294,8 +294,8 @@ def test_a_kind_that_is_not_served_is_told_and_holds_the_deletion_with_a_reason(
     found = Found("failed", "FakeInfraCluster", error="FakeInfraCluster.g is not served", reason=NOT_SERVED)
     alive = decide(Observed(cluster(), found), NOW)
     assert condition(alive, "InfrastructureReady") == ("Unknown", "KindNotServed", "FakeInfraCluster.g is not served")
-    assert [notice.reason for notice in alive.notices if notice.type == "Warning"] == ["KindNotServed"]
-    assert alive.requeue == 30.0
+    assert [event.reason for event in alive.kubernetes_events if event.type == "Warning"] == ["KindNotServed"]
+    assert alive.requeue_after == 30.0
     going = decide(Observed(cluster(**DELETED), found), NOW)
     assert not going.effects
     status, reason, message = condition(going, "Deleting")
@@ -318,8 +318,8 @@ def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, ove
     told = condition(decision, "InfrastructureReady")
     assert told[:2] == ("False", "ObjectDoesNotExist")
     assert ("no topology controller has looked at this Cluster" in told[2]) is overdue
-    assert ("Warning" in {notice.type for notice in decision.notices}) is overdue
-    assert decision.requeue == (30.0 if seconds == 30 else None)
+    assert ("Warning" in {event.type for event in decision.kubernetes_events}) is overdue
+    assert decision.requeue_after == (30.0 if seconds == 30 else None)
     assert "infrastructureProvisioned" not in ((decision.status or {})["initialization"] or {})
 
 
@@ -426,7 +426,7 @@ def descendants(*, owned: bool = True) -> dict[Resource, tuple[Object, ...]]:
 def test_descendants_go_first() -> None:
     decision = decide(Observed(cluster(**DELETED), infra(), descendants=descendants()), NOW)
     status, reason, message = condition(decision, "Deleting")
-    assert (status, reason, decision.requeue) == ("True", "WaitingForWorkersDeletion", 5.0)
+    assert (status, reason, decision.requeue_after) == ("True", "WaitingForWorkersDeletion", 5.0)
     assert sorted(message.splitlines()) == [
         "* Control plane Machines: cp1, cp2, cp3",
         "* MachineDeployments: md1, md2",
@@ -506,7 +506,7 @@ def test_a_foreign_object_is_refused_and_left_alone(found: Found, words: str, ro
     status, reason, message = condition(alive, about)
     assert (status, reason) == ("False", "ReferenceNotAllowed")
     assert words in message
-    assert [notice.type for notice in alive.notices if notice.reason == reason] == ["Warning"]
+    assert [event.type for event in alive.kubernetes_events if event.reason == reason] == ["Warning"]
     going = decide(observed(cluster(**DELETED)), NOW)
     assert [type(effect) for effect in going.effects] == [RemoveFinalizer]
 
@@ -541,7 +541,7 @@ def test_a_second_pass_changes_nothing() -> None:
     obj["status"] = {name: value for name, value in written.items() if value is not None}
     again = decide(Observed(obj, found), datetime(2026, 2, 2, tzinfo=UTC))
     assert not again.effects
-    assert not again.notices
+    assert not again.kubernetes_events
     assert not changes(obj["status"], again.status)
 
 
@@ -592,14 +592,19 @@ def test_whether_core_looks_after_a_cluster(obj: Object, minutes: int, state: st
 
 def test_a_change_that_core_has_not_seen_yet_is_left_to_it() -> None:
     decision = decide(Observed(of_core(1), infra(), core="late"), NOW)
-    assert (decision.effects, decision.status, decision.notices, decision.requeue) == ((), None, (), 30.0)
+    assert (decision.effects, decision.status, decision.kubernetes_events, decision.requeue_after) == (
+        (),
+        None,
+        (),
+        30.0,
+    )
 
 
 def test_taking_over_from_core_is_told_once() -> None:
     obj = of_core(1)
     first = decide(Observed(obj, infra(), core="gone"), NOW)
     assert first.effects
-    assert [notice.reason for notice in first.notices].count("ClusterAPIGone") == 1
+    assert [event.reason for event in first.kubernetes_events].count("ClusterAPIGone") == 1
     obj["status"] |= {name: value for name, value in (first.status or {}).items() if value is not None}
     obj["metadata"] |= {"generation": 3, "managedFields": [written("kubectl", 0, "f:spec")]}
     assert core(obj, NOW) == "none", "later changes do not wait for core again"
@@ -607,7 +612,7 @@ def test_taking_over_from_core_is_told_once() -> None:
 
 def test_what_core_manages_is_left_to_it() -> None:
     decision = decide(Observed(of_core(2), infra(), core="live"), NOW)
-    assert (decision.effects, decision.status, decision.requeue) == ((), None, None)
+    assert (decision.effects, decision.status, decision.requeue_after) == ((), None, None)
 
 
 @pytest.mark.parametrize("state", ["live", "late"])
@@ -615,7 +620,7 @@ def test_nothing_is_deleted_before_core_lets_the_cluster_go(state: Literal["live
     obj = of_core(2 if state == "live" else 1, **DELETED)
     decision = decide(Observed(obj, owned(), descendants=descendants(), core=state), NOW)
     assert not decision.effects
-    assert decision.requeue == 5.0
+    assert decision.requeue_after == 5.0
     if state == "live":
         assert decision.status is None, "the status is core's to write"
     else:

@@ -197,7 +197,7 @@ def test_a_new_release_is_created_for_its_stack() -> None:
     assert create.body["spec"] == {}
     assert (decision.status or {})["summary"] == [{"name": "v1", "ready": False, "phase": ""}]
     assert condition(decision.status, "ClusterStackReleaseAvailable") == ("False", "NoReleaseReady")
-    assert decision.requeue == 300.0
+    assert decision.requeue_after == 300.0
 
 
 def test_the_finalizer_comes_first() -> None:
@@ -264,13 +264,13 @@ def test_a_failing_source(remote: Remote, failing: str, reason: str) -> None:
     decision = decide(observed(obj, release("v1", ready=True), remote=remote), NOW)
     assert decision.effects == ()
     assert condition(decision.status, failing) == ("False", reason)
-    assert decision.requeue == 60.0
-    assert [notice.reason for notice in decision.notices] == [reason]
+    assert decision.requeue_after == 60.0
+    assert [event.reason for event in decision.kubernetes_events] == [reason]
     again = decide(observed(obj | {"status": decision.status}, release("v1", ready=True), remote=remote), NOW)
-    assert again.notices == ()
+    assert again.kubernetes_events == ()
     assert (again.status or {})["conditions"] == (decision.status or {})["conditions"]
     soon = decide(observed(obj, remote=remote, poll=5.0), NOW)
-    assert soon.requeue == 5.0
+    assert soon.requeue_after == 5.0
 
 
 def test_two_channels_have_a_latest_each() -> None:
@@ -300,7 +300,7 @@ def test_deletion_waits_for_the_releases() -> None:
     other = release("v2")
     decision = decide(observed(stack(deletionTimestamp="x"), held, other), NOW)
     assert [e.target["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)] == [F + "v2"]
-    assert decision.requeue == 20.0
+    assert decision.requeue_after == 20.0
     told = get_condition((decision.status or {})["conditions"], "ClusterStackReleasesSynced") or {}
     assert told["message"] == f"waiting for releases to go: {F}v1 (in use!); {F}v2"
     [last] = decide(observed(stack(deletionTimestamp="x")), NOW).effects
@@ -372,7 +372,7 @@ def test_without_a_template_nothing_is_made(found: Found, reason: str, words: st
     assert condition(decision.status, "ProviderClusterStackReleasesSynced") == ("False", reason)
     told = get_condition((decision.status or {})["conditions"], "ProviderClusterStackReleasesSynced") or {}
     assert words in told["message"]
-    assert decision.requeue == 60.0
+    assert decision.requeue_after == 60.0
     assert (decision.status or {})["usableVersions"] == "v1"
 
 
@@ -405,13 +405,13 @@ def test_a_refused_write_is_a_condition(failing: str) -> None:
     told = report(seen, decide(seen, NOW), Results(refused), NOW)
     assert condition(told.status, failing) == ("False", "FailedToCreateOrUpdate")
     assert (get_condition((told.status or {})["conditions"], failing) or {})["message"] == "forbidden; taken"
-    assert [notice.reason for notice in told.notices] == ["FailedToCreateOrUpdate"]
-    assert told.requeue == 60.0
+    assert [event.reason for event in told.kubernetes_events] == ["FailedToCreateOrUpdate"]
+    assert told.requeue_after == 60.0
     # The same again moves no time stamp.
     later = replace(seen, stack=obj | {"status": told.status})
     again = report(later, decide(later, NOW), Results(refused), datetime(2027, 1, 1, tzinfo=UTC))
     assert (again.status or {})["conditions"] == (told.status or {})["conditions"]
-    assert again.notices == ()
+    assert again.kubernetes_events == ()
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "reason", "asks", "requeue"),
+    ("missing", "reason", "asks", "requeue_after"),
     [
         (MissingAssets(TAG), "ReleaseAssetsNotDownloadedYet", True, 10.0),
         (MissingAssets(TAG, "no such release"), "IssueWithReleaseAssets", True, 60.0),
@@ -89,10 +89,10 @@ def test_gone() -> None:
         (MissingAssets(TAG, "no such release", NOW - timedelta(seconds=60)), "IssueWithReleaseAssets", True, 60.0),
     ],
 )
-def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks: bool, requeue: float) -> None:
+def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks: bool, requeue_after: float) -> None:
     decision = decide(up(assets=missing), NOW)
     assert condition(decision.status, "ClusterStackReleaseDownloaded")[:2] == ("False", reason)
-    assert decision.requeue == requeue
+    assert decision.requeue_after == requeue_after
     assert (decision.reply is not None) is asks
     if decision.reply is not None:
         assert decision.reply.type == "dev.capi-functions.release.wanted"
@@ -115,7 +115,7 @@ def test_the_provider_is_waited_for(provider: Found, words: str) -> None:
     assert condition(decision.status, "ProviderClusterStackReleaseReady") == ("False", "ProcessOngoing", words)
     assert (decision.status or {})["kubernetesVersion"] == "v1.27.3"
     assert "ready" not in (decision.status or {})
-    assert decision.requeue == 10.0
+    assert decision.requeue_after == 10.0
     assert decision.effects == ()
 
 
@@ -144,7 +144,7 @@ def applied() -> Object:
     entry = replace(step.entry, uid="c", hash=content_hash(step.obj), status="synced")
     results = Results([{}, Outcome(entries=(entry,), written=[entry])])
     told = report(seen, decision, results, NOW)
-    assert [notice.reason for notice in told.notices] == ["ClusterStackReleaseReady"]
+    assert [event.reason for event in told.kubernetes_events] == ["ClusterStackReleaseReady"]
     return release() | {"status": told.status}
 
 
@@ -168,7 +168,7 @@ def test_looking_again_writes_no_intent() -> None:
     outcome = Outcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
     told = report(seen, decision, Results([outcome]), datetime(2027, 1, 1, tzinfo=UTC))
     assert told.status == applied()["status"]
-    assert told.notices == ()
+    assert told.kubernetes_events == ()
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def test_a_chart_that_cannot_be_applied(template: str, words: str) -> None:
     assert (status, reason) == ("False", "FailedToApplyObjects")
     assert words in message
     assert [type(effect) for effect in decision.effects] in ([], [Rediscover])
-    assert [notice.type for notice in decision.notices] == ["Warning"]
-    assert decision.requeue in (20.0, 60.0)
+    assert [event.type for event in decision.kubernetes_events] == ["Warning"]
+    assert decision.requeue_after in (20.0, 60.0)
     assert "ready" not in (decision.status or {}), "what was ready stays usable"
     again = decide(up(assets=assets(template), release=release() | {"status": decision.status}), NOW)
-    assert again.notices == ()
+    assert again.kubernetes_events == ()
 
 
 def test_a_partial_rollout() -> None:
@@ -201,7 +201,7 @@ def test_a_partial_rollout() -> None:
     assert results.error is None
     assert condition(told.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
     assert (told.status or {})["resources"] == [failed.dump()]
-    assert told.requeue == 20.0
+    assert told.requeue_after == 20.0
 
 
 def test_other_failures_are_not_taken_over() -> None:
@@ -214,7 +214,7 @@ def test_other_failures_are_not_taken_over() -> None:
 def test_a_name_that_is_none() -> None:
     decision = decide(Observed(release()), NOW)
     assert condition(decision.status, "ClusterStackReleaseDownloaded")[:2] == ("False", "IssueWithReleaseAssets")
-    assert decision.requeue is None
+    assert decision.requeue_after is None
 
 
 # -- on the way down ---------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def test_not_while_a_cluster_uses_it(count: int, words: str) -> None:
     status, reason, message = condition(decision.status, "HelmChartDeleted")
     assert (status, reason) == ("False", "ClusterClassInUse")
     assert words in message
-    assert decision.requeue == 60.0
+    assert decision.requeue_after == 60.0
 
 
 OWNED = {"ownerReferences": [{"uid": "u"}]}
@@ -260,7 +260,7 @@ def test_objects_then_the_provider_then_the_finalizer(provider: Found, effects: 
     rollout = decision.effects[0]
     assert isinstance(rollout, Rollout)
     assert (rollout.plan.steps, rollout.plan.prune) == ((), (ENTRY,))
-    assert (decision.requeue is not None) is waits
+    assert (decision.requeue_after is not None) is waits
     if waits:
         assert condition(decision.status, "ProviderClusterStackReleaseReady")[:2] == ("False", "Deleting")
 
@@ -286,7 +286,7 @@ def test_an_object_that_does_not_go() -> None:
     status, reason, message = condition(told.status, "HelmChartDeleted")
     assert (status, reason) == ("False", "FailedToDeleteObjects")
     assert "forbidden" in message
-    assert told.requeue == 20.0
+    assert told.requeue_after == 20.0
 
 
 def test_without_our_finalizer_it_is_none_of_ours() -> None:

@@ -73,7 +73,7 @@ def test_latest_is_the_newest_that_is_published() -> None:
 def test_drafts_do_not_count_and_lists_have_pages() -> None:
     pages = {
         **release("v1.1.0"),
-        LIST: replace(listed("v9.0.0", draft=True), headers={"Link": '<https://x/>; rel="next"'}),
+        LIST: replace(listed("v9.0.0", builder=True), headers={"Link": '<https://x/>; rel="next"'}),
         LIST.replace("&page=1", "&page=2"): listed("v1.1.0"),
     }
     with site(pages) as server:

@@ -13,8 +13,8 @@ from shared.applier import policy, preview
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "operations.md").read_text()
 CODE = "\n".join(path.read_text() for path in sorted((ROOT / "functions" / "addon_apply").glob("*.py")))
-SAID = re.compile(r"""verdict\.(?:false|true)\(\s*"(\w+)"(?:,\s*f?"(\w+)")?""")
-TOLD = re.compile(r'Notice\("(\w+)"')
+SAID = re.compile(r"""\w+\.(?:set_false|set_true)\(\s*"(\w+)"(?:,\s*f?"(\w+)")?""")
+TOLD = re.compile(r'\.add_event\(\s*"(\w+)"')
 
 
 def spoken_of() -> list[str]:

@@ -39,7 +39,7 @@ def turn(obj: Object, instance: Instance, minute: int = 0) -> list[str]:
     decision = decide(Observed(obj, Idle(), instance), NOW + timedelta(minutes=minute))
     merged = {**obj.get("status", {}), **(decision.status or {})}
     obj["status"] = {name: value for name, value in merged.items() if value is not None}
-    return [notice.reason for notice in decision.notices]
+    return [event.reason for event in decision.kubernetes_events]
 
 
 @pytest.mark.parametrize("then", [Instance("absent"), Instance("starting"), Instance("ready", host="h", port=1)])

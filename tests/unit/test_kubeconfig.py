@@ -117,7 +117,7 @@ BROUGHT = secret({"value": b"whatever"})
 
 
 @pytest.mark.parametrize(
-    ("observed", "reason", "created", "requeue"),
+    ("observed", "reason", "created", "requeue_after"),
     [
         (Observed(cluster(controlPlaneEndpoint={})), "WaitingForEndpoint", False, None),
         (Observed(cluster()), "WaitingForCA", False, 30.0),
@@ -128,13 +128,13 @@ BROUGHT = secret({"value": b"whatever"})
         (Observed(cluster(), BROUGHT), "UserProvided", False, None),
     ],
 )
-def test_decide(observed: Observed, reason: str, created: bool, requeue: float | None) -> None:
+def test_decide(observed: Observed, reason: str, created: bool, requeue_after: float | None) -> None:
     decision = decide(observed, NOW)
     found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable")
     assert found is not None
     assert found["reason"] == reason
     assert [type(effect) for effect in decision.effects] == ([Create] if created else [])
-    assert decision.requeue == requeue
+    assert decision.requeue_after == requeue_after
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.kube import Object, dig
 from shared.providers.inputs import Inputs
 from shared.providers.phases import CHECKED, type_of
-from shared.providers.state import INSTALLED, UPGRADED
+from shared.providers.status import INSTALLED, UPGRADED
 from shared.runtime import Decision
 from tests.support.providers_made import READY, provider
 
@@ -33,7 +33,7 @@ def since(day: int, **more: Any) -> Object:
     return {"creationTimestamp": f"2026-12-{day:02}T00:00:00Z", **more}
 
 
-def verdict(decision: Decision) -> tuple[str, str, str]:
+def builder(decision: Decision) -> tuple[str, str, str]:
     found = get_condition(dig(decision.status, "conditions"), "PreflightCheckPassed")
     assert found
     return found["status"], found["reason"], found["message"]
@@ -56,7 +56,7 @@ PASSES = {
 @pytest.mark.parametrize("observed", PASSES.values(), ids=PASSES)
 def test_passes(observed: Observed) -> None:
     decision = decide(observed, NOW)
-    assert verdict(decision) == ("True", "PreflightChecksPassed", "All preflight checks passed")
+    assert builder(decision) == ("True", "PreflightChecksPassed", "All preflight checks passed")
     assert decision.reply is not None
     assert (decision.reply.type, decision.reply.kind) == (type_of(CHECKED), dig(observed.provider, "kind"))
     types = [entry["type"] for entry in dig(decision.status, "conditions")]
@@ -122,7 +122,7 @@ FAILS = {
 @pytest.mark.parametrize(("observed", "reason", "words"), FAILS.values(), ids=FAILS)
 def test_fails(observed: Observed, reason: str, words: tuple[str, ...]) -> None:
     decision = decide(observed, NOW)
-    status, told, message = verdict(decision)
+    status, told, message = builder(decision)
     assert (status, told) == ("False", reason)
     assert [word for word in words if word not in message] == []
     assert decision.reply is None
@@ -156,11 +156,11 @@ RIVALS = {
 def test_of_two_of_one_name_one_goes_on(first: Object, second: Object) -> None:
     """The other looks again by itself: nobody tells it that the first is gone."""
     if "deletionTimestamp" not in first["metadata"]:
-        assert verdict(decide(Observed(first, peers=[second], cores=[WORKING]), NOW))[0] == "True"
+        assert builder(decide(Observed(first, peers=[second], cores=[WORKING]), NOW))[0] == "True"
     refused = decide(Observed(second, peers=[first], cores=[WORKING]), NOW)
     if "deletionTimestamp" not in second["metadata"]:
-        assert verdict(refused)[1] == "MoreThanOneExists"
-        assert refused.requeue == PEER_RETRY
+        assert builder(refused)[1] == "MoreThanOneExists"
+        assert refused.requeue_after == PEER_RETRY
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_of_two_of_one_name_one_goes_on(first: Object, second: Object) -> None:
 )
 def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
     decision = decide(Observed(provider(version=wanted, installed=installed)), NOW)
-    status, reason, message = verdict(decision)
+    status, reason, message = builder(decision)
     if passes:
         assert status == "True"
     else:
@@ -192,10 +192,10 @@ def test_an_unchanged_one_is_left_alone() -> None:
 
 def test_what_waits_is_told_once() -> None:
     first = decide(Observed(infra(), cores=[IDLE]), NOW)
-    assert [notice.type for notice in first.notices] == ["Normal"]
+    assert [event.type for event in first.kubernetes_events] == ["Normal"]
     again = infra(conditions=dig(first.status, "conditions"))
     second = decide(Observed(again, cores=[IDLE]), NOW)
-    assert second.notices == ()
+    assert second.kubernetes_events == ()
     assert dig(second.status, "conditions") == dig(first.status, "conditions")
 
 

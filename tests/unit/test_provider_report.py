@@ -12,7 +12,7 @@ from functions.provider_report.triggers import TRIGGERS
 from shared.api.conditions import get_condition
 from shared.kube import Object, dig
 from shared.providers import phases
-from shared.providers.state import under_way
+from shared.providers.status import under_way
 from tests.support.providers_made import provider
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,7 +48,7 @@ def test_an_installation_goes_on_once_a_workload_runs() -> None:
 
 def test_nothing_is_said_before_something_is_installed() -> None:
     decision = decide(Observed(provider()), NOW)
-    assert (decision.reply, decision.status, decision.requeue) == (None, None, None)
+    assert (decision.reply, decision.status, decision.requeue_after) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_does_not_work_is_told(found: Object, status: str, reason: str, aga
     condition = get_condition(dig(decision.status, "conditions"), "ComponentsAvailable") or {}
     assert (condition["status"], condition["reason"]) == (status, reason)
     assert (decision.reply is not None) is again
-    assert (decision.requeue is not None) is (status == "False")
+    assert (decision.requeue_after is not None) is (status == "False")
 
 
 @pytest.mark.parametrize(

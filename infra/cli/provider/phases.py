@@ -26,7 +26,7 @@ from shared.effects import Create, Patch, perform
 from shared.kube import Client, Key, Object, dig, key_of
 from shared.kube.dry_run import DryRun
 from shared.providers.bundle import Fetched
-from shared.providers.state import CHECKED, State
+from shared.providers.status import CHECKED, ProviderStatusBuilder
 from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.storage import ObjectStore, StorageError
@@ -117,9 +117,9 @@ def scratch() -> Scratch:
 
 def passing(provider: Object) -> Object:
     """With all its checks passed."""
-    state = State(provider, datetime.now(UTC))
-    state.true(CHECKED, "PreflightChecksPassed")
-    return {**provider, "status": {**provider.get("status", {}), **state.status()}}
+    builder = ProviderStatusBuilder(provider, datetime.now(UTC))
+    builder.set_true(CHECKED, "PreflightChecksPassed")
+    return {**provider, "status": {**provider.get("status", {}), **builder.status()}}
 
 
 def asking(provider: Object, version: str) -> Object:

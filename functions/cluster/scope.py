@@ -1,4 +1,4 @@
-"""The decision about a Cluster while it is being made: what its phases have added so far, and what its status says."""
+"""The scope of one reconciliation of a Cluster: the effects, waits and errors that its phases add, and its status."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 from shared.api import cluster as cluster_api
 from shared.effects import Effect
 from shared.kube import Object, deleting, dig
-from shared.runtime import Notice
-from shared.runtime.verdict import Draft
+from shared.runtime.status import StatusBuilder
 
 FINALIZER = "cluster.cluster.x-k8s.io"
 
 
 @dataclass
-class Plan(Draft):
+class Scope(StatusBuilder):
+    """Collects what the phases of one reconciliation decide."""
+
     initialization: dict[str, Any] = field(init=False)
     """The facts so far; one that was written in the older contract holds, too."""
     endpoint: tuple[str, int] | None = field(init=False)
@@ -40,17 +41,17 @@ class Plan(Draft):
         return self.initialization.get("infrastructureProvisioned") is True
 
 
-def status_of(plan: Plan) -> Object:
-    word = phase(plan.cluster, provisioned=plan.provisioned, endpoint=plan.endpoint is not None)
-    if word != dig(plan.cluster, "status.phase", "Pending"):  # in which each begins: no news
-        plan.notices.append(Notice(word, f"Cluster {plan.cluster['metadata']['name']} is {word}"))
+def status_of(scope: Scope) -> Object:
+    word = phase(scope.cluster, provisioned=scope.provisioned, endpoint=scope.endpoint is not None)
+    if word != dig(scope.cluster, "status.phase", "Pending"):  # in which each begins: no news
+        scope.add_event(word, f"Cluster {scope.cluster['metadata']['name']} is {word}")
     # Cluster API's own definition of Cluster takes neither an empty object nor an empty list here.
-    fields: Object = {"phase": word, "initialization": plan.initialization or None}
-    if plan.failure_domains is not None:
-        fields["failureDomains"] = plan.failure_domains or None
-    if not plan.errors:
-        fields["observedGeneration"] = plan.generation
-    return plan.status(**fields)
+    fields: Object = {"phase": word, "initialization": scope.initialization or None}
+    if scope.failure_domains is not None:
+        fields["failureDomains"] = scope.failure_domains or None
+    if not scope.errors:
+        fields["observedGeneration"] = scope.generation
+    return scope.status(**fields)
 
 
 def phase(cluster: Object, *, provisioned: bool, endpoint: bool) -> str:

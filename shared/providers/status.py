@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shared.api.conditions import READY, get_condition, set_condition
 from shared.kube import Object, dig
-from shared.runtime.verdict import Draft
+from shared.runtime.status import StatusBuilder
 
 CHECKED = "PreflightCheckPassed"
 INSTALLED = "ProviderInstalled"
@@ -35,17 +35,17 @@ def under_way(provider: Object) -> bool:
     return condition.get("status") == "False" and condition.get("reason") in _UNDER_WAY
 
 
-class State(Draft):
-    """The draft of a provider's conditions."""
+class ProviderStatusBuilder(StatusBuilder):
+    """Builds the status of a provider; `Ready` follows from the conditions of all phases."""
 
-    def drop_outdated(self, *types: str) -> None:
-        """Drops those of these conditions that are not True and were found for another generation of the spec."""
+    def remove_outdated(self, *types: str) -> None:
+        """Removes those of these conditions that are not True and are about another generation of the spec."""
         for type_ in types:
             condition = get_condition(self.conditions, type_) or {}
             if condition.get("status") != "True" and condition.get("observedGeneration") != self.generation:
-                self.drop(type_)
+                self.remove(type_)
 
-    def summed_up(self) -> list[Object]:
+    def summarized(self) -> list[Object]:
         status, reason, message = _ready(self.conditions)
         return set_condition(
             self.conditions, READY, status, reason, message, now=self.now, observed_generation=self.generation

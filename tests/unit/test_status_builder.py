@@ -8,22 +8,22 @@ import pytest
 
 from shared.api.conditions import MOST, get_condition
 from shared.kube import Object
-from shared.runtime import Decision, Notice
+from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.function import news
-from shared.runtime.verdict import Draft, Verdict
+from shared.runtime.status import StatusBuilder, V1Beta1StatusBuilder
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("kind", [Draft, Verdict])
+@pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
 @pytest.mark.parametrize(("length", "ends"), [(MOST, "x"), (MOST + 1, "…")])
-def test_messages_have_an_end(kind: type[Draft], length: int, ends: str) -> None:
-    draft = kind({}, NOW)
-    draft.false("Done", "TooMuch", "x" * length, tell="Warning")
-    told = get_condition(draft.status()["conditions"], "Done") or {}
+def test_messages_have_an_end(kind: type[StatusBuilder], length: int, ends: str) -> None:
+    builder = kind({}, NOW)
+    builder.set_false("Done", "TooMuch", "x" * length, event_type="Warning")
+    told = get_condition(builder.status()["conditions"], "Done") or {}
     assert len(told["message"]) == MOST
     assert told["message"].endswith(ends)
-    assert [notice.message for notice in draft.notices] == [told["message"]]
+    assert [event.message for event in builder.kubernetes_events] == [told["message"]]
 
 
 def broken(message: str) -> Object:
@@ -31,7 +31,7 @@ def broken(message: str) -> Object:
     return {"status": {"conditions": [{**condition, "lastTransitionTime": "2026-12-31T00:00:00Z"}]}}
 
 
-@pytest.mark.parametrize("kind", [Draft, Verdict])
+@pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
 @pytest.mark.parametrize(
     ("reason", "message", "progress", "told"),
     [
@@ -42,17 +42,20 @@ def broken(message: str) -> Object:
     ],
 )
 def test_another_cause_for_the_same_reason_is_an_event(
-    kind: type[Draft], reason: str, message: str, progress: bool, told: bool
+    kind: type[StatusBuilder], reason: str, message: str, progress: bool, told: bool
 ) -> None:
-    draft = kind(broken("the disk is full"), NOW)
-    draft.false("Done", reason, message, tell="Warning", progress=progress)
-    assert [notice.message for notice in draft.notices] == ([message] if told else [])
+    builder = kind(broken("the disk is full"), NOW)
+    builder.set_false("Done", reason, message, event_type="Warning", progress=progress)
+    assert [event.message for event in builder.kubernetes_events] == ([message] if told else [])
 
 
 @pytest.mark.parametrize(("before", "told"), [("no such name: …", False), ("no such file: …", True)])
 def test_an_event_of_a_condition_is_compared_as_it_is_written(before: str, told: bool) -> None:
     """The condition has a value withheld, which the decision did not know when it was made."""
     after = broken("no such name: …")
-    notices = (Notice("Broken", "no such name: …", "Warning", "Done"), Notice("Seen", "there"))
-    decision = Decision(status=after["status"], notices=notices)
-    assert news(decision, broken(before)) == (notices if told else notices[1:])
+    kubernetes_events = (
+        KubernetesEvent("Broken", "no such name: …", "Warning", "Done"),
+        KubernetesEvent("Seen", "there"),
+    )
+    decision = Decision(status=after["status"], kubernetes_events=kubernetes_events)
+    assert news(decision, broken(before)) == (kubernetes_events if told else kubernetes_events[1:])

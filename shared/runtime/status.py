@@ -1,0 +1,145 @@
+"""Builds the status of an object: its conditions, and the Kubernetes events that go with them.
+
+Each `decide` and `report` begins with a builder made from the object that it read, sets the conditions that it owns,
+and puts `status(...)` and `kubernetes_events` into its `Decision`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, shortened, summary
+from ..kube import Object, dig
+from .recorder import KubernetesEvent
+
+PAUSED = "Paused"
+
+
+@dataclass
+class StatusBuilder:
+    """Builds conditions in the shape of metav1.Condition, with `observedGeneration`.
+
+    It starts from the conditions of `obj`. A condition that is set with an `event_type` ("Normal" or "Warning") also
+    adds a Kubernetes event with the same reason and message, unless status, reason and message are those that `obj`
+    has already. With `progress` a new message alone adds no event: the message shows how far something has come.
+    """
+
+    obj: Object
+    now: datetime
+    conditions: list[Object] = field(default_factory=list)
+    kubernetes_events: list[KubernetesEvent] = field(default_factory=list)
+    updated_types: set[str] = field(default_factory=set, init=False)
+    """The types of the conditions that were set since the builder was made."""
+    initial: list[Object] = field(default_factory=list, init=False)
+    """The conditions of `obj`."""
+
+    def __post_init__(self) -> None:
+        self.initial = list(dig(self.obj, "status.conditions", []))
+        self.conditions = list(self.initial)
+
+    def set_true(
+        self, type_: str, reason: str = "", message: str = "", *, event_type: str = "", progress: bool = False
+    ) -> None:
+        """Sets the condition to True."""
+        self.set(type_, "True", reason, message, event_type=event_type, progress=progress)
+
+    def set_false(self, type_: str, reason: str, message: str, *, event_type: str = "", progress: bool = False) -> None:
+        """Sets the condition to False."""
+        self.set(type_, "False", reason, message, event_type=event_type, progress=progress)
+
+    def set(
+        self,
+        type_: str,
+        status: str,
+        reason: str,
+        message: str = "",
+        *,
+        severity: str | None = None,
+        event_type: str = "",
+        progress: bool = False,
+    ) -> None:
+        """Sets the condition; `status` is "True", "False" or "Unknown"."""
+        message = shortened(message)
+        self.updated_types.add(type_)
+        initial = get_condition(self.initial, type_) or {}
+        same = (initial.get("status"), initial.get("reason") or "") == (status, reason)
+        if event_type and not (same and (progress or (initial.get("message") or "") == message)):
+            self.kubernetes_events.append(KubernetesEvent(reason, message or reason, event_type, type_))
+        self.conditions = set_condition(
+            self.conditions,
+            type_,
+            status,
+            reason,
+            message,
+            now=self.now,
+            severity=severity,
+            observed_generation=self.generation,
+        )
+
+    def add_event(self, reason: str, message: str, event_type: str = "Normal") -> None:
+        """Adds a Kubernetes event that belongs to no condition."""
+        self.kubernetes_events.append(KubernetesEvent(reason, message, event_type))
+
+    @property
+    def generation(self) -> int | None:
+        """The generation that the conditions are about."""
+        generation: int | None = dig(self.obj, "metadata.generation")
+        return generation
+
+    def remove(self, *types: str) -> None:
+        """Removes the conditions of these types; types without a condition are ignored."""
+        for type_ in types:
+            self.conditions = remove_condition(self.conditions, type_)
+
+    def is_true(self, type_: str) -> bool:
+        """Returns whether the condition is True; False without a condition of this type."""
+        return is_true(self.conditions, type_)
+
+    def seconds_since(self, type_: str) -> float:
+        """Returns the seconds since the status of the condition last changed; 0 without a condition of this type."""
+        return seconds_since(self.conditions, type_, self.now)
+
+    def status(self, **fields: object) -> Object:
+        """Returns the merge patch of the status: all conditions, their summary, and `fields`."""
+        return {"conditions": self.summarized(), **fields}
+
+    def summarized(self) -> list[Object]:
+        """Returns the conditions with those that summarize the others, if the kind has any."""
+        return self.conditions
+
+
+@dataclass
+class V1Beta1StatusBuilder(StatusBuilder):
+    """Builds conditions in the shape of Cluster API's v1beta1: with severities, without generations.
+
+    `Ready` summarizes the others. Conditions that this builder set to False come first in the summary: they are news,
+    the others are from earlier decisions.
+    """
+
+    def set_false(
+        self,
+        type_: str,
+        reason: str,
+        message: str,
+        severity: str = "Info",
+        *,
+        event_type: str = "",
+        progress: bool = False,
+    ) -> None:
+        """Sets the condition to False; `severity` is "Error", "Warning" or "Info"."""
+        self.set(type_, "False", reason, message, severity=severity, event_type=event_type, progress=progress)
+
+    @property
+    def generation(self) -> None:
+        """None: conditions of v1beta1 have no `observedGeneration`."""
+        return None
+
+    def summarized(self) -> list[Object]:
+        """Returns the conditions with `Ready`."""
+        return summary(self.conditions, now=self.now, first=self.updated_types)
+
+    def paused_status(self) -> Object:
+        """Returns the status of a paused object: `Paused` is True, all other conditions stay as they are."""
+        self.set_true(PAUSED, message="Not reconciled until the annotation cluster.x-k8s.io/paused is removed")
+        return {"conditions": self.conditions}
