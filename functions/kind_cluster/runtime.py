@@ -1,16 +1,25 @@
-"""The port to what really runs a cluster, and the runtime `local`: kube-apiserver and etcd as processes.
+"""The port to the runtime that runs a KINDCluster's control plane, and the choice of the runtime.
 
 An instance belongs to one KINDCluster by its uid, so that no other cluster of the same name is ever adopted or
 deleted, and a function that died half-way finds what it started.
+
+Runtimes are plugins: an entry point of the group `capi_functions.kind_runtimes` maps the runtime's name to a callable
+that takes the environment variables and returns a `Runtime`. `local` is in infra/local/kind_runtime.py.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Literal, Protocol
+
+GROUP = "capi_functions.kind_runtimes"
+"""The group of entry points that name runtimes."""
+
+DEFAULT = "local"
 
 
 @dataclass(frozen=True)
@@ -30,79 +39,30 @@ class RuntimeProblem(Exception):
 
 
 class Runtime(Protocol):
-    """Every call returns soon: creation goes on by itself, and `inspect` tells how far it is."""
+    """Creates, inspects and deletes instances. Every call returns soon: creation continues in the background.
 
-    def inspect(self, uid: str) -> Instance: ...
-
-    def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
-        """Starts (or starts again) the instance; `authority` is a CA that the user brought."""
-
-    def delete(self, uid: str) -> None:
-        """Ends and removes the instance; one that is not there is fine."""
-
-
-class Local:
-    """Control planes as local processes, in `<directory>/<uid>`; they end with the process `owner`."""
-
-    def __init__(self, directory: Path, owner: int | None) -> None:
-        self._directory = directory
-        self._owner = owner
+    All calls raise `RuntimeProblem` where the runtime refuses.
+    """
 
     def inspect(self, uid: str) -> Instance:
-        from infra import local_control_plane
-
-        folder = self._folder(uid)
-        status = local_control_plane.status(folder)
-        if status.phase == "ready":
-            try:
-                authority = local_control_plane.authority(folder)
-                kubeconfig = local_control_plane.kubeconfig(folder).read_bytes()
-            except (local_control_plane.ControlPlaneError, OSError) as error:
-                raise RuntimeProblem(str(error)) from error
-            return Instance(
-                "ready",
-                host=status.host,
-                port=status.port,
-                authority=(authority.cert_pem, authority.key_pem),
-                kubeconfig=kubeconfig,
-            )
-        if status.phase in ("starting", "failed"):
-            return Instance(status.phase, status.error)
-        return Instance("absent")
+        """Returns the current phase of the instance, and how to reach it once it is ready."""
 
     def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
-        from infra import local_control_plane
-        from infra.local_control_plane.binaries import BinaryNotFound
-        from shared.certificates import Authority
-
-        try:
-            local_control_plane.start(
-                self._folder(uid),
-                ca=Authority.load(*authority) if authority else None,
-                owner=self._owner,
-                wait=False,
-            )
-        except (local_control_plane.ControlPlaneError, BinaryNotFound, ValueError) as error:
-            raise RuntimeProblem(str(error)) from error
+        """Starts (or restarts) the instance; `authority` is the user's own CA: certificate and key in PEM."""
 
     def delete(self, uid: str) -> None:
-        from infra import local_control_plane
+        """Ends and removes the instance. Does nothing if there is none."""
 
-        try:
-            local_control_plane.remove(self._folder(uid))
-        except local_control_plane.ControlPlaneError as error:
-            raise RuntimeProblem(str(error)) from error
 
-    def _folder(self, uid: str) -> Path:
-        if not uid or not all(char.isalnum() or char == "-" for char in uid):
-            raise RuntimeProblem(f"uid {uid!r} cannot name a folder")
-        return self._directory / uid
+FromEnv = Callable[[Mapping[str, str]], Runtime]
+"""What an entry point refers to."""
 
 
 def from_env(env: Mapping[str, str] = os.environ) -> Runtime:
-    """The runtime that `KIND_RUNTIME` names (`local`); `CAPI_FUNCTIONS_DATA` is where its instances live.
+    """Returns the runtime that `KIND_RUNTIME` names, outside a pod by default `local`.
 
-    In a pod none is the default: what it starts would end with the pod, and nobody else would reach it.
+    A pod has no default: the processes that `local` starts end with the pod, and are not reachable from outside it.
+    Raises `RuntimeProblem` if there is no such runtime.
     """
     name = env.get("KIND_RUNTIME", "")
     if not name and env.get("KUBERNETES_SERVICE_HOST"):
@@ -110,8 +70,13 @@ def from_env(env: Mapping[str, str] = os.environ) -> Runtime:
             "the control plane of a KINDCluster is processes of one machine, which a pod cannot have: "
             "have the Cluster refer to the infrastructure object of a provider, or use `capi-functions up` on a machine"
         )
-    if name not in ("", "local"):
-        raise RuntimeProblem(f"KIND_RUNTIME={name}: the only runtime is 'local'")
-    owner = env.get("CAPI_FUNCTIONS_OWNER", "")
-    data = Path(env.get("CAPI_FUNCTIONS_DATA") or Path.home() / ".capi-functions")
-    return Local(data / "clusters", int(owner) if owner.isdigit() else None)
+    installed = _installed()
+    if (name or DEFAULT) not in installed:
+        known = ", ".join(sorted(installed)) or "none; reinstall the package capi-functions"
+        raise RuntimeProblem(f"KIND_RUNTIME={name}: no such runtime is installed; there is: {known}")
+    return installed[name or DEFAULT](env)
+
+
+@cache
+def _installed() -> Mapping[str, FromEnv]:
+    return {found.name: found.load() for found in entry_points(group=GROUP)}

@@ -1,0 +1,75 @@
+"""The runtime `local` of KINDClusters: kube-apiserver and etcd as processes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from functions.kind_cluster.runtime import Instance, RuntimeProblem
+from infra import local_control_plane
+from infra.local_control_plane.binaries import BinaryNotFound
+
+
+class LocalRuntime:
+    """Runs each instance in `<directory>/<uid>`; all end with the process whose pid is `owner` (None: with none)."""
+
+    def __init__(self, directory: Path, owner: int | None) -> None:
+        self._directory = directory
+        self._owner = owner
+
+    def inspect(self, uid: str) -> Instance:
+        """Implements `Runtime.inspect`."""
+        folder = self._folder(uid)
+        status = local_control_plane.status(folder)
+        if status.phase == "ready":
+            try:
+                authority = local_control_plane.authority(folder)
+                kubeconfig = local_control_plane.kubeconfig(folder).read_bytes()
+            except (local_control_plane.ControlPlaneError, OSError) as error:
+                raise RuntimeProblem(str(error)) from error
+            return Instance(
+                "ready",
+                host=status.host,
+                port=status.port,
+                authority=(authority.cert_pem, authority.key_pem),
+                kubeconfig=kubeconfig,
+            )
+        if status.phase in ("starting", "failed"):
+            return Instance(status.phase, status.error)
+        return Instance("absent")
+
+    def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
+        """Implements `Runtime.create`."""
+        from shared.certificates import Authority  # loads slowly, and only a start needs it
+
+        try:
+            local_control_plane.start(
+                self._folder(uid),
+                ca=Authority.load(*authority) if authority else None,
+                owner=self._owner,
+                wait=False,
+            )
+        except (local_control_plane.ControlPlaneError, BinaryNotFound, ValueError) as error:
+            raise RuntimeProblem(str(error)) from error
+
+    def delete(self, uid: str) -> None:
+        """Implements `Runtime.delete`."""
+        try:
+            local_control_plane.remove(self._folder(uid))
+        except local_control_plane.ControlPlaneError as error:
+            raise RuntimeProblem(str(error)) from error
+
+    def _folder(self, uid: str) -> Path:
+        if not uid or not all(char.isalnum() or char == "-" for char in uid):
+            raise RuntimeProblem(f"uid {uid!r} cannot name a folder")
+        return self._directory / uid
+
+
+def from_env(env: Mapping[str, str]) -> LocalRuntime:
+    """Returns the runtime whose instances live in `$CAPI_FUNCTIONS_DATA/clusters` and end with `$CAPI_FUNCTIONS_OWNER`.
+
+    The entry point `local` of the group `capi_functions.kind_runtimes`.
+    """
+    owner = env.get("CAPI_FUNCTIONS_OWNER", "")
+    data = Path(env.get("CAPI_FUNCTIONS_DATA") or Path.home() / ".capi-functions")
+    return LocalRuntime(data / "clusters", int(owner) if owner.isdigit() else None)

@@ -1,0 +1,33 @@
+"""Which runtime runs the control planes of KINDClusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from functions.kind_cluster.runtime import RuntimeProblem, from_env
+from infra.local.kind_runtime import LocalRuntime
+
+
+@pytest.mark.parametrize("name", ["", "local"])
+def test_local_processes_are_the_default_runtime(name: str, tmp_path: Path) -> None:
+    runtime = from_env({"KIND_RUNTIME": name, "CAPI_FUNCTIONS_DATA": str(tmp_path)})
+    assert isinstance(runtime, LocalRuntime)
+    assert runtime.inspect("uid").phase == "absent"
+
+
+def test_unknown_runtime_is_refused_with_the_names_of_those_installed() -> None:
+    with pytest.raises(RuntimeProblem, match="KIND_RUNTIME=bogus: no such runtime is installed; there is: local"):
+        from_env({"KIND_RUNTIME": "bogus"})
+
+
+def test_a_pod_has_no_default_runtime() -> None:
+    with pytest.raises(RuntimeProblem, match="which a pod cannot have"):
+        from_env({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+
+@pytest.mark.parametrize("uid", ["", "../other", "a/b"])
+def test_uid_that_is_no_folder_name_is_refused(uid: str, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeProblem, match="cannot name a folder"):
+        from_env({"CAPI_FUNCTIONS_DATA": str(tmp_path)}).inspect(uid)
