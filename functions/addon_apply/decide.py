@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared import charts
+from shared.addons.context import Awaited, Release, Rollback, Settled
+from shared.addons.status import is_anothers
+from shared.addons.target import unchanged
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.desired import UnknownKinds
@@ -25,11 +28,8 @@ from shared.runtime import Decision
 from shared.sandbox import Busy
 
 from . import guards, parts, readiness, rollback, stages, whole
-from .case import Awaited, Release, Rollback, Settled
 from .observe import Observed
-from .standing import is_anothers
 from .status import AddonStatus
-from .target import unchanged
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, finalizer, waiting
 
 
@@ -118,6 +118,7 @@ def _bring_to(status: AddonStatus, case: Release) -> Decision:
     except ApiError as error:
         return guards.not_reached(status, Unreachable(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:
+        status.remove("HelmChartTemplated")  # the charts were rendered
         decision = _broken(status, "HelmChartApplied", "FailedToApplyObjects", f"{case}: {error}", PARTIAL_RETRY)
         return replace(decision, effects=(*decision.effects, Refresh(case.reach)))
 

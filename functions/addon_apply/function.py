@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from shared.addons.context import Release
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.event import Event
@@ -12,12 +13,11 @@ from shared.kube import Unavailable
 from shared.runtime import Answer, Function
 from shared.runtime.flights import Flights
 
-from .case import Release
 from .decide import decide
 from .observe import Observed, observe
 from .overtaken import overtaken
 from .report import report
-from .standing import settled
+from .settled import settled
 from .triggers import TRIGGERS
 
 _FLIGHTS = Flights("this addon")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.addons import kept_values, manifest_history
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
@@ -14,7 +15,6 @@ from shared.releases.missing import MissingAssets
 from shared.releases.origin import NotShared
 from shared.runtime import Decision
 
-from . import generated, history
 from .status import AddonStatus
 from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, waiting
 
@@ -23,9 +23,9 @@ def let_go(addon: Object) -> Decision:
     """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster is going away")
-    forget: tuple[Effect, ...] = (history.Forget(addon),) if dig(addon, "status.history") else ()
+    forget: tuple[Effect, ...] = (manifest_history.Forget(addon),) if dig(addon, "status.history") else ()
     if dig(addon, "status.digest"):  # something was rendered, and so may have been generated
-        forget += (generated.Forget(addon),)
+        forget += (kept_values.Forget(addon),)
     return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
 
 

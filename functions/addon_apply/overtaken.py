@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shared.addons import kept_values, manifest_history
+from shared.addons.context import Case
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
@@ -9,8 +11,6 @@ from shared.effects import MANAGER, Results
 from shared.kube import deleting, key_of
 from shared.runtime import Decision
 
-from . import generated, history
-from .case import Case
 from .observe import Observed
 
 
@@ -25,8 +25,8 @@ def overtaken(clients: Clients, observed: Observed, decision: Decision, results:
     key = key_of(case.addon)
     addon = clients.management.find(CLUSTER_ADDON, key)
     if addon is None or deleting(addon):
-        history.Forget(case.addon).execute(clients)
-        generated.Forget(case.addon).execute(clients)
+        manifest_history.Forget(case.addon).execute(clients)
+        kept_values.Forget(case.addon).execute(clients)
     elif not case.goal.is_begun(addon):
         doubt = {"status": {"ready": False, "digest": None}}
         clients.management.patch(CLUSTER_ADDON, key, doubt, subresource="status", manager=MANAGER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shared.addons.context import Case, Release
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import defined_by
@@ -13,7 +14,6 @@ from shared.effects import Effect, Patch, changes, write_ahead
 from shared.kube import Object, dig
 from shared.runtime import Decision
 
-from .case import Case, Release
 from .status import AddonStatus
 from .waits import finalizer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shared.addons.context import Awaited
 from shared.applier import inventory
 from shared.applier.inventory import Entry
 from shared.applier.live import look_again
@@ -16,7 +17,6 @@ from shared.effects import Results
 from shared.kube import ApiError
 from shared.runtime import Decision
 
-from .case import Awaited
 from .status import AddonStatus
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, finalizer
 

@@ -6,17 +6,20 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared import metrics
+from shared.addons import kept_values
+from shared.addons.context import Awaited, Case, Release, Rollback
 from shared.applier import inventory
 from shared.applier.outcome import Incomplete, Outcome
 from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import dig
+from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
+from shared.runtime.status import V1Beta1StatusBuilder
 
-from . import generated, readiness, rollback, stages, whole
-from .case import Awaited, Case, Release, Rollback
+from . import readiness, rollback, stages, whole
 from .observe import Observed
-from .status import AddonStatus
+from .status import GENERATED_VALUES_KEPT, AddonStatus
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
@@ -31,8 +34,8 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if isinstance(found, Awaited):
         return readiness.looked(builder, found, decision, results)
     if any(isinstance(effect, Rollout) for effect in decision.effects):
-        keep = next((effect for effect in decision.effects if isinstance(effect, generated.Keep)), None)
-        generated.report(builder, found.name if isinstance(found, Release) else None, keep)
+        keep = next((effect for effect in decision.effects if isinstance(effect, kept_values.Keep)), None)
+        report_kept_values(builder, found.name if isinstance(found, Release) else None, keep)
         return _rolled_out(builder, found, decision, results)
     return decision
 
@@ -92,3 +95,23 @@ def _tell(builder: AddonStatus, outcome: Outcome) -> None:
         told = "; ".join(str(drift) for drift in outcome.drift[:5])
         more = f"; and {len(outcome.drift) - 5} more" if len(outcome.drift) > 5 else ""
         builder.add_event("DriftFound", f"changed in the workload cluster: {told}{more}", "Warning")
+
+
+def report_kept_values(
+    builder: V1Beta1StatusBuilder, name: ReleaseName | None, effect: kept_values.Keep | None
+) -> None:
+    """Says which fields are generated, and none of their values."""
+    if effect is None or not effect.fields:
+        builder.remove(GENERATED_VALUES_KEPT)
+        return
+    if effect.too_large:
+        differ = f"{kept_values.count(effect.fields)} each time that the release is rendered"
+        message = f"{name}: {differ}, and no Secret has room for the values: each rollout writes others"
+        builder.set(GENERATED_VALUES_KEPT, "False", "TooLarge", message, severity="Warning", event_type="Warning")
+        return
+    builder.set_true(
+        GENERATED_VALUES_KEPT,
+        "RenderNotRepeatable",
+        f"{name}: {kept_values.explain(effect.fields)}",
+        event_type="Normal",
+    )

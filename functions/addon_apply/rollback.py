@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shared.addons import manifest_history
+from shared.addons.context import Rollback
 from shared.api.names import ROLLBACK
 from shared.applier import inventory
 from shared.applier.outcome import Outcome
 from shared.runtime import Decision
 
-from . import history, parts
-from .case import Rollback
+from . import parts
 from .status import AddonStatus
 from .waits import BROKEN_RETRY, finalizer, waiting
 
@@ -33,7 +34,7 @@ def applied(builder: AddonStatus, case: Rollback, decision: Decision, outcome: O
         f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {ROLLBACK} "
         "or give the Cluster another class to go on"
     )
-    builder.set_false("HelmChartApplied", history.ROLLED_BACK, message, "Warning", event_type="Warning")
+    builder.set_false("HelmChartApplied", manifest_history.ROLLED_BACK, message, "Warning", event_type="Warning")
     builder.remove("ObjectsReady", "ClusterStackReleaseDownloaded")
     status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=None)
     return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), message=message)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared import charts
+from shared.addons import rendering
+from shared.addons.context import Release
+from shared.addons.target import AFTER, BEFORE, DONE, WORKING, Position
 from shared.applier import inventory
 from shared.applier.outcome import Outcome
 from shared.applier.reach import Unreachable
 from shared.cel import ExpressionError, NotYet, evaluate
 from shared.runtime import Decision
 
-from . import parts, rendering
-from .case import Release
+from . import parts
 from .status import AddonStatus
-from .target import AFTER, BEFORE, DONE, WORKING, Position
 from .waits import CONDITION_RETRY, finalizer, waiting
 
 
@@ -32,7 +33,8 @@ def step(builder: AddonStatus, case: Release, at: Position) -> Decision:
 
 def _work(builder: AddonStatus, case: Release, at: Position) -> Decision:
     name = at.stage.name
-    objects, keep = rendering.of_stage(builder, case, at.stage)
+    objects, keep = rendering.of_stage(case, at.stage)
+    builder.remove("HelmChartTemplated")  # the chart was rendered
     if at.stage.action == "delete":
         plan = inventory.deletion(objects, case.known, resumed=case.resumed)
     else:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from shared.addons import manifest_history
 from shared.api import cluster as cluster_api
 from shared.api.conditions import remove_condition
 from shared.applier import inventory
@@ -17,8 +18,6 @@ from shared.applier.inventory import KEPT
 from shared.kube import Object, dig
 from shared.releases import missing
 from shared.runtime.status import V1Beta1StatusBuilder
-
-from . import generated, history
 
 OBSTACLES = (
     "ClusterReady",
@@ -29,7 +28,8 @@ OBSTACLES = (
     "HelmChartDeleted",
 )
 """Conditions that are False only while a decision finds them so."""
-OF_RELEASE = (*OBSTACLES[1:], generated.CONDITION, "HelmChartApplied", "ObjectsReady")
+GENERATED_VALUES_KEPT = "GeneratedValuesKept"
+OF_RELEASE = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
 
 
 @dataclass
@@ -43,7 +43,7 @@ class AddonStatus(V1Beta1StatusBuilder):
     @classmethod
     def of(cls, addon: Object, cluster: Object, now: datetime) -> AddonStatus:
         release = cluster_api.class_name(cluster) or ""
-        return cls(addon, now, release=release, rollback_from=release if history.asked(addon, cluster) else "")
+        return cls(addon, now, release=release, rollback_from=release if manifest_history.asked(addon, cluster) else "")
 
     @classmethod
     def as_recorded(cls, addon: Object, now: datetime) -> AddonStatus:

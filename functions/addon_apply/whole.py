@@ -8,19 +8,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared import charts
+from shared.addons import manifest_history, rendering
+from shared.addons.context import Release
 from shared.applier import inventory
 from shared.applier.outcome import Outcome
 from shared.effects import Effect, Results
 from shared.runtime import Decision
 
-from . import history, parts, readiness, rendering
-from .case import Release
+from . import parts, readiness
 from .status import AddonStatus
 from .waits import finalizer
 
 
 def apply(builder: AddonStatus, case: Release) -> Decision:
-    rendered, keep = rendering.of_all(builder, case)
+    rendered, keep = rendering.of_all(case)
+    builder.remove("HelmChartTemplated")  # the charts were rendered
     objects = [obj for _, part in rendered for obj in part]
     stages = {charts.identity(obj): stage for stage, part in rendered for obj in part}
     plan = inventory.plan(objects, case.known, resumed=case.resumed and not case.looking, stages=stages)
@@ -32,7 +34,7 @@ def apply(builder: AddonStatus, case: Release) -> Decision:
         effects += parts.begin(builder, case, plan)
     effects += (parts.rollout(case, plan, objects, only_report=case.only_report),)
     if not case.looking or plan.count("apply"):
-        effects += (history.Remember(case.addon, case.goal.class_name, objects),)
+        effects += (manifest_history.Remember(case.addon, case.goal.class_name, objects),)
     return Decision((*effects, *parts.advance(case)))
 
 
@@ -47,10 +49,10 @@ def applied(builder: AddonStatus, case: Release, decision: Decision, results: Re
         "kubernetesVersion": goal.told or None,
         "drift": outcome.listed_drift if case.only_report and outcome.drift else None,
     }
-    remembered = next((value for value in results.values if isinstance(value, history.Remembered)), None)
+    remembered = next((value for value in results.values if isinstance(value, manifest_history.Remembered)), None)
     if remembered is not None:
         classes = remembered.classes
-        fields["history"] = history.longer(
+        fields["history"] = manifest_history.longer(
             case.addon, goal.class_name, goal.version, goal.digest, builder.now, kept=classes
         )
         if remembered.problem:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from functions.addon_apply.case import Release
-from functions.addon_apply.generated import explain
-from functions.addon_apply.rendering import DEFAULT_NAMESPACE, render
-from functions.addon_apply.target import unchanged
 from shared import charts
 from shared.addons import content
+from shared.addons.context import Release
+from shared.addons.kept_values import explain
+from shared.addons.rendering import DEFAULT_NAMESPACE, render
+from shared.addons.target import unchanged
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK
 from shared.applier import inventory

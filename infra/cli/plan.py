@@ -1,20 +1,21 @@
 """`plan`: what a release would do in a workload cluster, stage by stage, without doing any of it.
 
-What `addon_apply` would read is read the way it does, only that the Cluster is supposed to have the release's class
-already, and that the addon does not remember being on its way.
+The release is resolved as `addon_apply` resolves it, for the Cluster with the release's class and for the ClusterAddon
+without the record of a rollout in progress.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from functions.addon_apply.case import Release
-from functions.addon_apply.observe import Observed, observe
+from shared.addons import resolve
+from shared.addons.context import Release
+from shared.addons.status import is_anothers
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK, addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.applier.policy import PolicyError
-from shared.applier.reach import Unreachable
+from shared.api.resources import CLUSTER_ADDON
+from shared.applier.policy import Policy, PolicyError
+from shared.applier.reach import Unreachable, reach
 from shared.charts import ChartError
 from shared.clients import Clients
 from shared.kube import Client, Object, deleting, dig, key_of
@@ -45,10 +46,9 @@ def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     if not origin.is_open_to(own):
         raise Failure(NotShared(name.tag, place, own).message)
     clients.releases = _store(name, release, origin)
-    dry.suppose(CLUSTER, _of_class(cluster, name.class_name))
+    supposed = _of_class(cluster, name.class_name)
     addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _fresh(cluster)
-    observed = observe(clients, key_of(addon), _forgetful(addon), resync=True)
-    return forecast(_release(observed), addon, cluster)
+    return forecast(_resolve(clients, _forgetful(addon), supposed, name), addon, cluster)
 
 
 # -- what is supposed --------------------------------------------------------------------------------------------
@@ -125,21 +125,24 @@ def _forgetful(addon: Object) -> Object:
     return {**addon, "metadata": {**addon["metadata"], "annotations": annotations}, "status": status}
 
 
-def _release(observed: Observed) -> Release:
+def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName) -> Release:
     """Raises `Failure` for what keeps the addons from being rendered or compared at all."""
-    match observed.found:
-        case PolicyError() | ChartError() as error:
-            raise Failure(str(error))
-        case Unreachable() as obstacle:
+    if deleting(addon) or is_anothers(addon, cluster):
+        raise Failure("the ClusterAddon is of an earlier Cluster of that name, and will be made anew; try again then")
+    try:
+        policy = Policy.of(cluster, addon)
+        reached = reach(clients, key_of(cluster))
+        if isinstance(reached, Unreachable):
+            raise Failure(reached.message)
+        found = resolve.resolve(clients, addon, cluster, policy, name, reached)
+    except (PolicyError, ChartError) as error:
+        raise Failure(str(error)) from error
+    match found:
+        case Unreachable() | NotShared() as obstacle:
             raise Failure(obstacle.message)
         case MissingAssets() as lost:
             raise Failure(lost.failure or f"release {lost.tag} is not in object storage any more")
         case Release() as release:
-            problem = release.assets.problem or release.unreadable
-            if problem:
+            if problem := release.assets.problem or release.unreadable:
                 raise Failure(problem)
             return release
-        case _:
-            raise Failure(
-                "the ClusterAddon is of an earlier Cluster of that name, and will be made anew; try again then"
-            )

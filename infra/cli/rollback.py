@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functions.addon_apply import history
-from functions.addon_apply.history import Kept
-from functions.addon_apply.standing import at_rest
+from shared.addons import manifest_history
+from shared.addons.manifest_history import Kept
+from shared.addons.status import at_rest
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import ROLLBACK, addon_of
@@ -37,7 +37,7 @@ def ask(management: Client, cluster: Object, addon: Object) -> Kept:
         raise Failure(f"Cluster {key_of(cluster)} has no class to go back from")
     annotations = {**dig(addon, "metadata.annotations", {}), ROLLBACK: unwanted}
     asking = {**addon, "metadata": {**addon["metadata"], "annotations": annotations}}
-    kept = history.read(Clients(management), asking)
+    kept = manifest_history.read(Clients(management), asking)
     if kept.problem:
         raise Failure(f"{kept.problem}; give the Cluster another class instead")
     _annotate(management, addon, unwanted)

@@ -11,7 +11,7 @@ from typing import Literal
 import yaml
 
 from shared import cel, charts, yamls
-from shared.addons import content, generated
+from shared.addons import content, first_values
 from shared.addons.assets import Assets, of_files
 from shared.addons.content import OVERWRITE, Facts
 from shared.kube import Object, dig
@@ -230,7 +230,7 @@ def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
     archive, cluster = assets.release.addon_chart, dig(sample["Cluster"], "metadata.name", "")
     facts = Facts(assets.release.metadata.kubernetes)
 
-    def renderer(some: Assets) -> generated.Parts:
+    def renderer(some: Assets) -> first_values.Parts:
         if some.stages is None:
             return [("", content.umbrella(some, sample, facts))]
         # Also of what is only deleted: to know what, it is rendered.
@@ -238,7 +238,7 @@ def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
         return [(name, content.stage(some, one, sample, facts)) for name, one in named.items()]
 
     try:
-        rendered = generated.render(assets, renderer, generated.Record())
+        rendered = first_values.render(assets, renderer, first_values.Record())
     except charts.ChartError as error:
         # Which file it is, the message says; with stages it is one inside the archive.
         yield Finding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")

@@ -1,1 +1,1 @@
-"""A release's addons: its files as far as a rollout needs them, and the objects that they render to."""
+"""A release's addons for one cluster: files, values that are generated once, target and progress, rendered objects."""

@@ -122,8 +122,8 @@ def test_a_secret_of_somebody_else_is_left_alone(world: World) -> None:
 
 
 def test_of_two_processes_that_generate_the_first_one_counts(world: World) -> None:
-    from functions.addon_apply.generated import Keep, Kept
-    from shared.addons.generated import Field, Record
+    from shared.addons.first_values import Field, Record
+    from shared.addons.kept_values import Keep, Kept
 
     world.cluster(release(world, "v1", PASSWORD))
     world.secret()

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from functions.addon_apply.case import Release, Rollback
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.report import report
-from functions.addon_apply.target import Progress, Target
 from shared.addons.assets import Assets
 from shared.addons.content import Facts
+from shared.addons.context import Release, Rollback
+from shared.addons.target import Progress, Target
 from shared.api.conditions import get_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP

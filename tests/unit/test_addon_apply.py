@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from functions.addon_apply import generated, history
-from functions.addon_apply.case import Awaited, Rollback, Settled
 from functions.addon_apply.decide import Refresh, decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import LookAgain
-from functions.addon_apply.record import pack, unpack
-from functions.addon_apply.report import report
-from functions.addon_apply.status import AddonStatus
-from functions.addon_apply.target import Target
+from functions.addon_apply.report import report, report_kept_values
+from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatus
 from shared import charts
-from shared.addons.generated import Field, Record
+from shared.addons import kept_values, manifest_history
+from shared.addons.context import Awaited, Rollback, Settled
+from shared.addons.first_values import Field, Record
+from shared.addons.secret_record import pack, unpack
+from shared.addons.target import Target
 from shared.api.conditions import get_condition, rfc3339
 from shared.applier.inventory import NOT_SYNCED
 from shared.applier.outcome import Drift, Incomplete, Outcome
@@ -65,7 +65,7 @@ def test_gone() -> None:
     [
         (None, False, {}, []),
         (None, True, {}, [RemoveFinalizer]),
-        (a_cluster(), True, {"history": [{"clusterStack": "x"}]}, [history.Forget, RemoveFinalizer]),
+        (a_cluster(), True, {"history": [{"clusterStack": "x"}]}, [manifest_history.Forget, RemoveFinalizer]),
     ],
 )
 def test_let_go(cluster: Object | None, deleted: bool, status: Object, effects: list[type]) -> None:
@@ -128,9 +128,9 @@ def test_generated_values_that_no_secret_can_have_are_not_said_to_be_kept() -> N
         ("short", ("True", "RenderNotRepeatable")),
         (random.Random(1).randbytes(2**20).hex(), ("False", "TooLarge")),
     ):
-        keep = generated.Keep(an_addon(), generated.Kept(), Record("c.tgz", {field: value}), (field,))
-        generated.report(builder, NAME, keep)
-        found = get_condition(builder.conditions, generated.CONDITION) or {}
+        keep = kept_values.Keep(an_addon(), kept_values.Kept(), Record("c.tgz", {field: value}), (field,))
+        report_kept_values(builder, NAME, keep)
+        found = get_condition(builder.conditions, GENERATED_VALUES_KEPT) or {}
         assert (found["status"], found["reason"]) == told
 
 
@@ -171,7 +171,7 @@ def test_settled() -> None:
 
 def test_the_intent_comes_before_the_rollout_and_the_record_after_it() -> None:
     decision = decided(a_release())
-    assert [type(effect) for effect in decision.effects] == [Patch, Rollout, history.Remember, Patch]
+    assert [type(effect) for effect in decision.effects] == [Patch, Rollout, manifest_history.Remember, Patch]
     intent, record = (effect for effect in decision.effects if isinstance(effect, Patch))
     status = intent.patch["status"]
     assert ([entry["name"] for entry in status["resources"]], status["ready"]) == (["a"], False)
@@ -237,7 +237,9 @@ def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> 
 
 @pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
 def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], told: list[str]) -> None:
-    decision, _ = reported(a_release(), Outcome(), history.Remembered(frozenset(kept), "" if kept else "too large"))
+    decision, _ = reported(
+        a_release(), Outcome(), manifest_history.Remembered(frozenset(kept), "" if kept else "too large")
+    )
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
     assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *told]
 
@@ -302,13 +304,13 @@ def test_a_cluster_that_is_lost_meanwhile() -> None:
 # -- rollback ----------------------------------------------------------------------------------------------------
 
 
-def a_rollback(kept: history.Kept) -> Rollback:
+def a_rollback(kept: manifest_history.Kept) -> Rollback:
     goal = Target(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
     return Rollback(addon=an_addon(), policy=POLICY, reach=REACHED, known=[], goal=goal, kept=kept)
 
 
 def test_a_rollback() -> None:
-    found = a_rollback(history.Kept("docker-ferrol-1-27-v1", "v1", (config_map("a"),)))
+    found = a_rollback(manifest_history.Kept("docker-ferrol-1-27-v1", "v1", (config_map("a"),)))
     decision = decided(found)
     intent, _, record = decision.effects
     assert isinstance(intent, Patch)
@@ -322,7 +324,7 @@ def test_a_rollback() -> None:
 
 
 def test_nothing_to_go_back_to() -> None:
-    decision = decided(a_rollback(history.Kept(problem="there is no manifest")))
+    decision = decided(a_rollback(manifest_history.Kept(problem="there is no manifest")))
     assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", "RollbackFailed", 60.0)
     assert decision.effects == ()
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from functions.addon_apply.case import Release
-from functions.addon_apply.target import AFTER, BEFORE, DONE, WORKING
+from shared.addons.context import Release
+from shared.addons.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
 from shared.applier.outcome import Outcome
 from shared.applier.reach import Unreachable

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from functions.addon_apply import history
 from infra.cli.describe.document import NO_RELEASE, document
 from infra.cli.describe.facts import Facts
 from infra.cli.describe.tree import show
+from shared.addons.manifest_history import ROLLED_BACK
 from shared.clients import Found
 from shared.kube import Object
 
@@ -82,7 +82,13 @@ WAITS: list[tuple[list[Object], Object | None]] = [
         [condition("Ready", message="m"), condition("ClusterAddonConfigValidated", message="m", reason=NO_RELEASE)],
         None,
     ),
-    ([condition("Ready", message="m"), condition("HelmChartApplied", message="m", reason=history.ROLLED_BACK)], None),
+    (
+        [
+            condition("Ready", message="m"),
+            condition("HelmChartApplied", message="m", reason=ROLLED_BACK),
+        ],
+        None,
+    ),
 ]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from shared import charts
-from shared.addons import content, generated
+from shared.addons import content, first_values
 from shared.addons.assets import Assets
 from shared.addons.content import Facts
-from shared.addons.generated import Field, Record, Rendered
+from shared.addons.first_values import Field, Record, Rendered
 from shared.releases.metadata import Metadata
 from shared.releases.naming import ReleaseName, Version
 from shared.releases.release import Release
@@ -65,7 +65,7 @@ def assets(
 
 
 def rendered(release: Assets, record: Record | None = None) -> Rendered:
-    return generated.render(
+    return first_values.render(
         release, lambda one: [("", content.umbrella(one, {}, Facts("v1.27.3")))], Record() if record is None else record
     )
 
@@ -81,14 +81,14 @@ def names(result: Rendered) -> set[str]:
 def test_a_release_that_generates_nothing_is_rendered_once() -> None:
     calls: list[Assets] = []
 
-    def renderer(one: Assets) -> generated.Parts:
+    def renderer(one: Assets) -> first_values.Parts:
         calls.append(one)
         return [("", content.umbrella(one, {}, Facts("v1.27.3")))]
 
     text = (
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: now}\ndata: {values: keys, a: {{ .Values.now | quote }}}\n"
     )
-    result = generated.render(assets(a=text), renderer, Record())
+    result = first_values.render(assets(a=text), renderer, Record())
     assert (len(calls), result.fields, result.record.values) == (1, (), {})
 
 

@@ -20,7 +20,7 @@ from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
 
-from .record import delete, pack, unpack
+from .secret_record import delete, pack, unpack
 
 ROLLED_BACK = "RolledBack"
 """Reason of HelmChartApplied while a rollback holds."""

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from shared.addons.assets import Assets
-from shared.addons.content import Facts
 from shared.api import cluster as cluster_api
 from shared.api.conditions import rfc3339
 from shared.applier.inventory import digest
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Condition, Stage
+
+from .assets import Assets
+from .content import Facts
 
 PENDING, BEFORE, WORKING, AFTER, DONE = (
     "Pending",

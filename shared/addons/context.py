@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.addons.assets import Assets
-from shared.addons.content import Facts
 from shared.api.conditions import is_true
 from shared.applier.inventory import Entry
 from shared.applier.policy import Policy
@@ -18,8 +16,10 @@ from shared.applier.reach import Reached, Unreachable
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 
-from .generated import Kept as Generated
-from .history import Kept
+from .assets import Assets
+from .content import Facts
+from .kept_values import Kept as Generated
+from .manifest_history import Kept
 from .target import Position, Progress, Target
 
 

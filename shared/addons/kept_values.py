@@ -10,18 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from shared.addons.generated import Field, Record, Rendered
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import Key, Object, dig, key_of, owned_by, owner_reference
-from shared.releases.naming import ReleaseName
-from shared.runtime.status import V1Beta1StatusBuilder
 
-from .record import delete, pack, unpack
-
-CONDITION = "GeneratedValuesKept"
-REASON = "RenderNotRepeatable"
+from .first_values import Field, Record, Rendered
+from .secret_record import delete, pack, unpack
 
 _DATA = "values"
 _MOST_BYTES = 900_000
@@ -94,29 +89,16 @@ def keep(addon: Mapping[str, Any], kept: Kept, rendered: Rendered) -> tuple[Keep
     return (Keep(addon, kept, rendered.record, rendered.fields),) if rendered.record.values else ()
 
 
-def report(builder: V1Beta1StatusBuilder, name: ReleaseName | None, effect: Keep | None) -> None:
-    """Says which fields are generated, and none of their values."""
-    if effect is None or not effect.fields:
-        builder.remove(CONDITION)
-        return
-    if effect.too_large:
-        differ = f"{_count(effect.fields)} each time that the release is rendered"
-        message = f"{name}: {differ}, and no Secret has room for the values: each rollout writes others"
-        builder.set(CONDITION, "False", "TooLarge", message, severity="Warning", event_type="Warning")
-        return
-    builder.set_true(CONDITION, REASON, f"{name}: {explain(effect.fields)}", event_type="Normal")
-
-
 def explain(fields: Sequence[Field]) -> str:
     shown = "; ".join(str(each) for each in fields[:5])
     more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
     return (
-        f"{_count(fields)} each time that the release is rendered ({shown}{more}); the values that were generated "
+        f"{count(fields)} each time that the release is rendered ({shown}{more}); the values that were generated "
         "first stay until the release changes"
     )
 
 
-def _count(fields: Sequence[Field]) -> str:
+def count(fields: Sequence[Field]) -> str:
     return f"{len(fields)} {'field differs' if len(fields) == 1 else 'fields differ'}"
 
 

@@ -1,0 +1,129 @@
+"""Reads everything that it takes to render a release for one cluster and to apply it there.
+
+The first obstacle ends the reading: what would come after it does not matter yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shared.api import cluster as cluster_api
+from shared.applier import inventory
+from shared.applier.adopt import labelled
+from shared.applier.inventory import Entry
+from shared.applier.policy import Policy
+from shared.applier.reach import Reached, Unreachable
+from shared.charts import LiveCluster
+from shared.clients import Clients, Found
+from shared.kube import ApiError, Key, Object, dig, key_of
+from shared.releases.missing import MissingAssets
+from shared.releases.naming import ReleaseName
+from shared.releases.origin import NotShared, of_release
+
+from . import kept_values
+from .assets import Assets, load
+from .content import Facts, traits
+from .context import Release
+from .first_values import may_vary
+from .target import Position, Progress, Target
+
+
+def resolve(
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, reached: Reached
+) -> Unreachable | MissingAssets | NotShared | Release:
+    assets = _assets(clients, name, cluster)
+    if isinstance(assets, (MissingAssets, NotShared)):
+        return assets
+    facts = _facts(reached, assets)
+    if isinstance(facts, Unreachable):
+        return facts
+    known = _known(addon, reached)
+    if isinstance(known, Unreachable):
+        return known
+    goal = Target.of_release(addon, cluster, assets, facts)
+    way = Progress.towards(goal, addon, assets)
+    bound = _bound(reached, way.current)
+    control_plane = clients.look_up(cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
+    infrastructure = clients.look_up(cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
+    context = {"Cluster": cluster, "ControlPlane": control_plane.object, "InfraCluster": infrastructure.object}
+    return Release(
+        addon=addon,
+        policy=policy,
+        reach=reached,
+        known=known,
+        goal=goal,
+        way=way,
+        name=name,
+        assets=assets,
+        facts=facts,
+        context={key: value for key, value in context.items() if value is not None},
+        unreadable=_unreadable(control_plane) or _unreadable(infrastructure),
+        generated=kept_values.read(clients, addon) if may_vary(assets) else kept_values.Kept(),
+        bound=bound,
+    )
+
+
+def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | MissingAssets | NotShared:
+    since = cluster["metadata"]["resourceVersion"]
+    place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
+    origin = of_release(clients, place, name, since=since)
+    if not origin.is_open_to(own):
+        origin = of_release(clients, place, name)  # it may have been opened a moment ago
+    if not origin.is_open_to(own):
+        return NotShared(name.tag, place, own)
+    return load(clients.releases.within(origin.scope), name.tag)
+
+
+def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
+    """The live cluster's for charts that ask; any other is rendered without a request for them."""
+    if not traits(assets).asks:
+        return Facts(assets.release.metadata.kubernetes)
+    kubernetes = version(reached)
+    if isinstance(kubernetes, Unreachable):
+        return kubernetes
+    try:
+        # A chart leaves out what it does not find: what is known of a moment ago is not enough for that.
+        reached.workload.discovery.forget()
+        kinds = reached.workload.discovery.served()
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not tell what it serves: {error}")
+    served = {name for api_version, kind in kinds for name in (api_version, f"{api_version}/{kind}")}
+    return Facts(kubernetes, tuple(sorted(served)), LiveCluster(reached.workload.client, kubernetes, kinds))
+
+
+def version(reached: Reached) -> str | Unreachable:
+    try:
+        return reached.workload.client.version()
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not tell its version: {error}")
+
+
+def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:
+    """The inventory; of addons that another program applied in stages, and so forgot, what carries our label."""
+    entries = inventory.load(dig(addon, "status.resources"))
+    if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
+        return entries
+    try:
+        reached.workload.discovery.forget()  # what is of a kind that came since would stay for ever
+        return labelled(reached.workload, reached.workload.discovery.served().values())
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not tell what it has of ours: {error}")
+
+
+def _bound(reached: Reached, at: Position | None) -> Mapping[str, Object | None] | Unreachable:
+    condition = at.condition if at else None
+    found: dict[str, Object | None] = {}
+    try:
+        for one in condition.objects if condition else ():
+            resource = reached.workload.discovery.resource(one.api_version, one.kind)
+            key = Key(one.namespace if resource and resource.namespaced else "", one.name)
+            found[one.key] = reached.workload.client.find(resource, key) if resource else None
+    except ApiError as error:
+        return Unreachable(f"the workload API server does not answer about a stage's condition: {error}")
+    return found
+
+
+def _unreadable(found: Found) -> str:
+    if found.state in ("absent", "failed"):
+        return found.error or f"{found.kind} that the Cluster refers to does not exist"
+    return ""
