@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.event import Event, EventError, from_json
 from shared.kube import Client, Key, NotServed, Object, key_of
 from shared.kube.resources import split_api_version
@@ -154,8 +154,8 @@ def _write(file: Path, objects: tuple[Object, ...]) -> None:
 
 def _objects_in(file: Path) -> tuple[Object, ...]:
     try:
-        documents: list[Any] = list(yamls.load_all(file.read_bytes()))
-    except yamls.YAMLError as error:
+        documents: list[Any] = list(bounded_yaml.load_all(file.read_bytes()))
+    except bounded_yaml.YAMLError as error:
         raise EventError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
     return tuple(document for document in documents if document)
 

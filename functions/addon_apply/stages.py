@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shared import charts
 from shared.addons import rendering
 from shared.addons.context import Release
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING, Position
@@ -12,6 +11,7 @@ from shared.applier import inventory
 from shared.applier.outcome import Outcome
 from shared.applier.reach import Unreachable
 from shared.cel import ExpressionError, NotYet, evaluate
+from shared.manifests import identity
 from shared.runtime import Decision
 
 from . import parts
@@ -38,7 +38,7 @@ def _work(builder: AddonStatus, case: Release, at: Position) -> Decision:
     if at.stage.action == "delete":
         plan = inventory.deletion(objects, case.known, resumed=case.resumed)
     else:
-        stages = {charts.identity(obj): name for obj in objects}
+        stages = {identity(obj): name for obj in objects}
         plan = inventory.plan(objects, case.known, resumed=case.resumed, stages=stages, prune=False)
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{case}: stage {name}")
     begin = parts.begin(builder, case, plan)

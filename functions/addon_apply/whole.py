@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shared import charts
 from shared.addons import manifest_history, rendering
 from shared.addons.context import Release
 from shared.applier import inventory
 from shared.applier.outcome import Outcome
 from shared.effects import Effect, Results
+from shared.manifests import identity
 from shared.runtime import Decision
 
 from . import parts, readiness
@@ -24,7 +24,7 @@ def apply(builder: AddonStatus, case: Release) -> Decision:
     rendered, keep = rendering.of_all(case)
     builder.remove("HelmChartTemplated")  # the charts were rendered
     objects = [obj for _, part in rendered for obj in part]
-    stages = {charts.identity(obj): stage for stage, part in rendered for obj in part}
+    stages = {identity(obj): stage for stage, part in rendered for obj in part}
     plan = inventory.plan(objects, case.known, resumed=case.resumed and not case.looking, stages=stages)
     effects: tuple[Effect, ...] = (*finalizer(case.addon), *keep)
     if not case.looking or plan.count("apply") or plan.prune:

@@ -11,10 +11,10 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.reach import Reached, here
-from shared.charts import Identity
 from shared.clients import Clients, Found
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
+from shared.manifests import Identity
 from shared.releases.missing import MissingAssets, read
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release

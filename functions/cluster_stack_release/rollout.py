@@ -14,6 +14,7 @@ from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.effects import Effect, write_ahead
 from shared.kube import Object, dig, key_of
+from shared.manifests import identity
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
@@ -87,7 +88,7 @@ def _render(assets: Assets, name: ReleaseName, management: Management, namespace
         if (elsewhere := dig(obj, "metadata.namespace", "")) != namespace:
             where = f"is meant for {elsewhere}" if elsewhere else "is cluster-scoped"
             raise charts.ChartError(
-                f"{assets.file}: {charts.identity(obj)} {where}, only objects in {namespace} are allowed; "
+                f"{assets.file}: {identity(obj)} {where}, only objects in {namespace} are allowed; "
                 "take it out of the class chart, and apply it by other means"
             )
     return objects

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from shared.api import provider as provider_api
 from shared.api.resources import CLUSTERCTL_PROVIDER
-from shared.charts.manifests import identity
 from shared.components import certificates
 from shared.kube import Key, Object, Resource, key_of, owner_reference
+from shared.manifests import identity
 
 
 def all_of(

@@ -14,7 +14,6 @@ from shared.applier.inventory import SYNCED, Entry, entry_of
 from shared.applier.live import look_again
 from shared.applier.policy import Policy, PolicyError
 from shared.applier.reach import Reached, here
-from shared.charts.manifests import identity
 from shared.clients import Clients
 from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
@@ -23,6 +22,7 @@ from shared.components.render import render
 from shared.components.webhooks import without_webhooks
 from shared.kube import Key, Object, deleting, dig
 from shared.kube.crds import CRD
+from shared.manifests import identity
 from shared.providers import inputs
 from shared.providers.annotations import certificates_by_us, leaves_out_webhooks
 from shared.providers.belongings import belongings

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from shared import charts
 from shared.addons import content
 from shared.addons.context import Release
 from shared.addons.kept_values import explain
@@ -18,8 +17,9 @@ from shared.applier.desired import defined_by, desired
 from shared.applier.inventory import Entry, entry_of
 from shared.applier.policy import PREFIX
 from shared.applier.preview import Change, preview, totals
-from shared.charts import ChartError, Identity
+from shared.charts import ChartError
 from shared.kube import Key, Object, Resource, dig, key_of
+from shared.manifests import Identity, identity
 from shared.releases.stages import Stage
 
 from .failures import Failure
@@ -106,7 +106,7 @@ class _Content:
 
     @property
     def stage_of(self) -> dict[Identity, str]:
-        return {charts.identity(obj): stage for stage, objects in self.applied.items() for obj in objects}
+        return {identity(obj): stage for stage, objects in self.applied.items() for obj in objects}
 
 
 def forecast(release: Release, addon: Object, cluster: Object) -> Forecast:
@@ -171,7 +171,7 @@ def _parts(release: Release, rendered: _Content, stages: Sequence[Stage]) -> Ite
         elif stage is _REST:
             here = list(changes)
         else:
-            here = [charts.identity(obj) for obj in rendered.applied[stage.name]]
+            here = [identity(obj) for obj in rendered.applied[stage.name]]
         part = [changes.pop(who) for who in here if who in changes]
         part += map(_unknown, rendered.unknown.get(stage.name, ()))
         if part or stage is not _REST:
@@ -181,7 +181,7 @@ def _parts(release: Release, rendered: _Content, stages: Sequence[Stage]) -> Ite
 def _entries(objects: Iterable[Object], known: Iterable[Entry], wanted: Container[Identity]) -> list[Entry]:
     """What a stage that deletes is about, as far as no other stage wants it."""
     ours = {entry.identity: entry for entry in known}
-    unwanted = {charts.identity(obj): entry_of(obj) for obj in objects if charts.identity(obj) not in wanted}
+    unwanted = {identity(obj): entry_of(obj) for obj in objects if identity(obj) not in wanted}
     return [ours.get(who, entry) for who, entry in unwanted.items()]
 
 

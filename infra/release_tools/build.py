@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from shared import charts, yamls
+from shared import bounded_yaml, charts
 from shared.kube import dig
 from shared.releases.metadata import API_VERSION, parse
 from shared.releases.naming import STABLE, InvalidName, ReleaseName, Version
@@ -86,10 +86,10 @@ def stack_of(files: Files, folder: Path) -> Stack:
     """The sources that these files are; `folder` is for messages. Raises `BuildError`."""
     where = folder / CONFIG
     try:
-        config = yamls.load(files[CONFIG], texts=True)
+        config = bounded_yaml.load(files[CONFIG], texts=True)
     except KeyError:
         raise BuildError(f"{where}: missing") from None
-    except yamls.YAMLError as error:
+    except bounded_yaml.YAMLError as error:
         raise BuildError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
     fields = ("config.provider.type", "config.clusterStackName", "config.kubernetesVersion")
     provider, name, kubernetes = (_text(config, field, where) for field in fields)

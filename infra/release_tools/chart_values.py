@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared import charts, yamls
+from shared import bounded_yaml, charts
 from shared.addons.assets import Assets
 from shared.addons.content import OVERWRITE
 from shared.kube import dig
@@ -46,7 +46,7 @@ def own_charts(assets: Assets, members: Mapping[str, bytes]) -> Iterator[OwnChar
             if any(dig(dependency, "import-values") for dependency in _dependencies(members[path])):
                 continue  # what comes from subcharts may be anywhere
             yield OwnChart(name, _templates(members, name), _defaults(members, name), (template or b"").decode())
-        except (UnicodeDecodeError, yamls.YAMLError):
+        except (UnicodeDecodeError, bounded_yaml.YAMLError):
             continue  # rendering says what is wrong with it
 
 
@@ -74,10 +74,10 @@ def _defaults(members: Mapping[str, bytes], chart: str) -> dict[str, Any]:
     subcharts = {path.split("/")[2].removesuffix(".tgz") for path in members if path.startswith(f"{chart}/charts/")}
     for dependency in _dependencies(members[f"{chart}/Chart.yaml"]):
         subcharts |= {str(dig(dependency, field, "")) for field in ("name", "alias")}
-    own = yamls.load(members.get(f"{chart}/values.yaml", b"").decode())
+    own = bounded_yaml.load(members.get(f"{chart}/values.yaml", b"").decode())
     return (own if isinstance(own, dict) else {}) | dict.fromkeys({*subcharts, "global"}, ANY)
 
 
 def _dependencies(description: bytes) -> list[Any]:
-    found = dig(yamls.load(description.decode()), "dependencies", [])
+    found = dig(bounded_yaml.load(description.decode()), "dependencies", [])
     return found if isinstance(found, list) else []

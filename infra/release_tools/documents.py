@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.kube import Object
 
 
 def load(path: Path) -> list[Object]:
     """The objects of a file. Raises `ValueError` that names it, or `OSError`."""
     try:
-        return [document for document in yamls.load_all(text(path)) if isinstance(document, dict)]
-    except yamls.YAMLError as error:
+        return [document for document in bounded_yaml.load_all(text(path)) if isinstance(document, dict)]
+    except bounded_yaml.YAMLError as error:
         raise ValueError(f"{path}: not YAML: {_brief(error)}") from error
 
 
@@ -24,7 +24,7 @@ def text(path: Path) -> str:
         raise ValueError(f"{path}: not UTF-8 text") from error
 
 
-def _brief(error: yamls.YAMLError) -> str:
+def _brief(error: bounded_yaml.YAMLError) -> str:
     """What is wrong and in which line, without the lines around it."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     return f"line {mark.line + 1}: {problem}" if problem and mark else " ".join(str(error).split())

@@ -10,12 +10,13 @@ from typing import Literal
 
 import yaml
 
-from shared import cel, charts, yamls
+from shared import bounded_yaml, cel, charts
 from shared.addons import content, first_values
 from shared.addons.assets import Assets, of_files
 from shared.addons.content import OVERWRITE, Facts
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
+from shared.manifests import Identity, Manifest, identity
 from shared.releases.naming import InvalidName
 from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRelease, Release
 from shared.releases.sources import SourceError
@@ -115,8 +116,8 @@ def _chart_version(members: Mapping[str, bytes]) -> str | None:
     """What the outermost Chart.yaml says; None without one."""
     path = next((path for path in members if path.count("/") == 1 and path.endswith("/Chart.yaml")), None)
     try:
-        document = yamls.load(members[path]) if path else None
-    except yamls.YAMLError:
+        document = bounded_yaml.load(members[path]) if path else None
+    except bounded_yaml.YAMLError:
         return None
     return str(document.get("version")) if isinstance(document, dict) else None
 
@@ -143,7 +144,7 @@ def _class(release: Release, files: Files) -> Iterator[Finding]:
         )
 
 
-def _again(release: Release, chart: bytes) -> list[charts.Manifest] | None:
+def _again(release: Release, chart: bytes) -> list[Manifest] | None:
     """The class chart rendered on another day, if it calls anything that may differ."""
     archive = release.class_chart
     if not charts.traits(chart, archive).varies:
@@ -254,14 +255,14 @@ def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
     for obj in objects:
         size = len(yaml.safe_dump(obj))
         if size > _LARGE:
-            yield Finding("warning", archive, f"{charts.identity(obj)} has {size} bytes; etcd takes about {_LARGE}")
+            yield Finding("warning", archive, f"{identity(obj)} has {size} bytes; etcd takes about {_LARGE}")
 
 
 def _twice(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[Finding]:
     """The same object in two stages; within one, rendering refuses it."""
-    first: dict[charts.Identity, str] = {}
+    first: dict[Identity, str] = {}
     for stage, objects in parts:
-        for found in map(charts.identity, objects):
+        for found in map(identity, objects):
             if first.setdefault(found, stage) != stage:
                 yield Finding("error", archive, f"{found} is in stage {first[found]} and in stage {stage}")
 
@@ -272,6 +273,4 @@ def _foreign_kinds(archive: str, objects: Sequence[Object]) -> Iterator[Finding]
     for obj in objects:
         group, _ = split_api_version(obj["apiVersion"])
         if group not in BUILT_IN_GROUPS and group not in defined:
-            yield Finding(
-                "warning", archive, f"{charts.identity(obj)}: the release does not define {obj['apiVersion']}"
-            )
+            yield Finding("warning", archive, f"{identity(obj)}: the release does not define {obj['apiVersion']}")

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from shared import charts
-from shared.charts import generated
+from shared.charts import varying
 from shared.kube import Object
+from shared.manifests import Identity, identity
 
 from . import content
 from .assets import Assets
@@ -89,7 +90,7 @@ def may_vary(assets: Assets) -> bool:
     Raises `ChartError` where looking through them exceeds a limit.
     """
     return content.traits(assets).varies or (
-        assets.values_template is not None and generated.text_may_vary(assets.values_template)
+        assets.values_template is not None and varying.text_may_vary(assets.values_template)
     )
 
 
@@ -118,7 +119,7 @@ def _on_another_day(assets: Assets) -> Assets:
     return replace(
         assets,
         archive=archive,
-        values_template=template if template is None else generated.text_on_another_day(template),
+        values_template=template if template is None else varying.text_on_another_day(template),
     )
 
 
@@ -126,7 +127,7 @@ def _settled(
     stage: str, objects: list[Object], again: list[Object], record: Record
 ) -> tuple[list[Object], list[Field], Record]:
     """The objects with recorded values, the fields that are generated, and the record with new ones."""
-    common = {charts.identity(obj) for obj in objects} & {charts.identity(obj) for obj in again}
+    common = {identity(obj) for obj in objects} & {identity(obj) for obj in again}
     objects = deepcopy(objects)
     named, others = _named(objects, common), _named(again, common)
     found = [
@@ -168,12 +169,12 @@ def _outermost(fields: Iterable[Field]) -> list[Field]:
     ]
 
 
-def _named(objects: Sequence[Object], common: Container[charts.Identity]) -> dict[str, Object]:
+def _named(objects: Sequence[Object], common: Container[Identity]) -> dict[str, Object]:
     """By identity, or by kind and number where the name itself is generated."""
     named: dict[str, Object] = {}
-    counts: Counter[charts.Identity] = Counter()
+    counts: Counter[Identity] = Counter()
     for obj in objects:
-        who = charts.identity(obj)
+        who = identity(obj)
         if who not in common:
             kind = who._replace(name="")
             counts[kind] += 1

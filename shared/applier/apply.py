@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..charts.manifests import hooks_of, identity
+from shared.manifests import hooks_of, identity
+
 from ..clients import ClusterClients
 from ..effects import MANAGER
 from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ..charts.manifests import Identity
+from shared.manifests import Identity
+
 from ..clients import ClusterClients
 from ..kube import ApiError, Key, Object, Resource, Unavailable, dig, key_of
 from ..kube.client import METADATA_LIST

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from ..charts.manifests import Identity, identity
+from shared.manifests import Identity, identity
+
 from ..kube import Object
 from ..kube.resources import dig, split_api_version
 

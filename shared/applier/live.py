@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from ..charts.manifests import Identity, identity
+from shared.manifests import Identity, identity
+
 from ..clients import ClusterClients
 from ..kube import ApiError, Client, Key, NotFound, NotServed, Object, Resource
 from .inventory import OWNED, OWNED_LABEL, Entry

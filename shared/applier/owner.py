@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..charts.manifests import Identity
+from shared.manifests import Identity
+
 from ..kube import Client, Object, dig
 from .inventory import Entry, is_owned
 from .takeover import is_ours

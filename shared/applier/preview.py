@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
-from ..charts.manifests import Identity, identity, waves
+from shared.manifests import Identity, identity, waves
+
 from ..clients import ClusterClients
 from ..kube import ApiError, Key, Object, Resource, dig
 from ..kube.crds import CRD

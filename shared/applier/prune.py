@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from ..charts.manifests import Identity, install_rank
+from shared.manifests import Identity, install_rank
+
 from ..clients import ClusterClients
 from ..kube import ApiError, Conflict, Key, NotServed, Object, Resource, Unavailable, key_of
 from ..kube.client import METADATA_LIST

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event as Flag
 
-from ..charts.manifests import Identity, identity, waves
+from shared.manifests import Identity, identity, waves
+
 from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Resource, Unavailable
 from ..kube.crds import await_all

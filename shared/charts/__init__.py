@@ -1,4 +1,4 @@
-"""From a release's chart to the objects that belong into a cluster: values, rendering, parsing, order."""
+"""Helm: renders a chart, with the values of a release's values template, to Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from ..kube.resources import Object
 from ..redaction import without
 from .archive import folder, inspect, pack
 from .engine import NAMESPACE, RELEASE_NAME, render
-from .errors import ArchiveError, ChartError, HelmMissing, ManifestError, RenderError, ValuesError
+from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
 from .live import LiveCluster
-from .manifests import Identity, Manifest, Wave, hooks_of, identity, waves
 from .program import find_helm, provide_helm
 from .sandboxed import on_another_day, parse, traits
 from .traits import Traits, needs_cluster_facts
@@ -25,18 +24,13 @@ __all__ = [
     "ArchiveError",
     "ChartError",
     "HelmMissing",
-    "Identity",
     "LiveCluster",
-    "Manifest",
-    "ManifestError",
+    "OutputError",
     "RenderError",
     "Traits",
     "ValuesError",
-    "Wave",
     "find_helm",
     "folder",
-    "hooks_of",
-    "identity",
     "inspect",
     "needs_cluster_facts",
     "on_another_day",
@@ -47,7 +41,6 @@ __all__ = [
     "render_addon",
     "render_values",
     "traits",
-    "waves",
 ]
 
 VALUES_FILE = "cluster-addon-values.yaml"

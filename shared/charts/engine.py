@@ -15,13 +15,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from shared.manifests import Manifest
+
 from .. import sandbox
 from ..sandbox import LimitExceeded, Limits
 from . import sandboxed
 from .errors import HelmMissing, RenderError
 from .integers import guarded
 from .live import LiveCluster
-from .manifests import Manifest
 from .program import find_helm
 
 RELEASE_NAME: Final = "cluster-addon"

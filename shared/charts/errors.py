@@ -35,5 +35,5 @@ class HelmMissing(ChartError):
     """A chart needs the helm program and there is none."""
 
 
-class ManifestError(ChartError):
-    """Rendered text is not a sequence of Kubernetes objects."""
+class OutputError(ChartError):
+    """What a chart renders to is not a sequence of Kubernetes objects."""

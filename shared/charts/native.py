@@ -11,10 +11,12 @@ from typing import Any
 
 from helm_python import Chart, HelmError
 
-from . import generated, manifests
+from shared import manifests
+from shared.manifests import Manifest, ManifestError
+
+from . import varying
 from .archive import inspect
-from .errors import RenderError, ValuesError
-from .manifests import Manifest
+from .errors import OutputError, RenderError, ValuesError
 from .traits import traits_of
 from .values import OUTPUT, as_chart, explained, read
 
@@ -25,8 +27,8 @@ def traits(chart: bytes, name: str) -> tuple[Any, ...]:
 
 
 def on_another_day(chart: bytes, name: str) -> str:
-    """See `generated.on_another_day`; base64."""
-    return base64.b64encode(generated.on_another_day(chart, name)).decode()
+    """See `varying.on_another_day`; base64."""
+    return base64.b64encode(varying.on_another_day(chart, name)).decode()
 
 
 def render(
@@ -61,5 +63,8 @@ def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, An
 
 
 def parse(texts: list[tuple[str, str]], default_namespace: str) -> list[dict[str, Any]]:
-    """Like `manifests.parse`; a text that takes long to read holds nobody up here. Raises `ManifestError`."""
-    return manifests.parse([Manifest(*text) for text in texts], default_namespace=default_namespace)
+    """See `manifests.parse`: here, since a hostile text may take long to read. Raises `OutputError`."""
+    try:
+        return manifests.parse([Manifest(*text) for text in texts], default_namespace=default_namespace)
+    except ManifestError as error:
+        raise OutputError(str(error)) from error

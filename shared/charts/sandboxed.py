@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Any, Final
 
+from shared.manifests import Manifest
+
 from .. import sandbox
 from ..kube.resources import Object
 from ..sandbox import LimitExceeded, Limits
-from .errors import ArchiveError, ManifestError, RenderError, ValuesError
-from .manifests import Manifest
+from .errors import ArchiveError, OutputError, RenderError, ValuesError
 from .traits import Traits
 
 LIMITS: Final = Limits(cpu=20, wall=60.0, memory=256)
@@ -32,7 +33,7 @@ def call(function: str, *arguments: Any, name: str) -> Any:
             f"shared.charts.native:{function}",
             *arguments,
             limits=LIMITS,
-            raises=(ArchiveError, ManifestError, RenderError, ValuesError),
+            raises=(ArchiveError, OutputError, RenderError, ValuesError),
         )
     except LimitExceeded as error:
         raise RenderError(f"{name}: rendering {error}, and was ended") from error
@@ -54,11 +55,11 @@ def traits(chart: bytes, name: str) -> Traits:
 
 
 def on_another_day(chart: bytes, name: str) -> bytes:
-    """See `generated.on_another_day`. Raises ArchiveError."""
+    """See `varying.on_another_day`. Raises ArchiveError."""
     return base64.b64decode(call("on_another_day", chart, name, name=name))
 
 
 def parse(texts: Iterable[Manifest], *, default_namespace: str, name: str = "the rendered chart") -> list[Object]:
-    """See `manifests.parse`; `name` stands for all texts where they take too long to read."""
+    """See `manifests.parse`. Raises OutputError; `name` stands for all texts where they take too long to read."""
     objects: list[Object] = call("parse", [tuple(text) for text in texts], default_namespace, name=name)
     return objects

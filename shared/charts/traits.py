@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from .generated import may_run, may_vary
+from .varying import may_run, may_vary
 
 
 class Traits(NamedTuple):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .. import yamls
+from shared import bounded_yaml
+
 from . import integers, sandboxed
 from .archive import pack
 from .errors import ValuesError
@@ -63,8 +64,8 @@ def read(text: str, name: str) -> dict[str, Any]:
 
 def _mapping(text: str, name: str) -> dict[str, Any]:
     try:
-        document = yamls.load(text)
-    except yamls.YAMLError as error:
+        document = bounded_yaml.load(text)
+    except bounded_yaml.YAMLError as error:
         raise ValuesError(f"{name}: the rendered text is not YAML: {error}") from error
     if document is None:
         return {}

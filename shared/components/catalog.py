@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.api.provider import BY_KIND, CORE, ProviderKind
 from shared.settings import SETTINGS
 
@@ -93,8 +93,8 @@ def _is_entry(entry: Any) -> bool:
 @lru_cache(maxsize=4)
 def _configuration(text: str) -> Mapping[str, Any]:
     try:
-        found = next(iter(yamls.load_all(text)), None)
-    except (yamls.YAMLError, RecursionError) as error:
+        found = next(iter(bounded_yaml.load_all(text)), None)
+    except (bounded_yaml.YAMLError, RecursionError) as error:
         raise ComponentsError(f"{_place()} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, Mapping | None):
         raise ComponentsError(f"{_place()} is no object in YAML")
@@ -104,5 +104,5 @@ def _configuration(text: str) -> Mapping[str, Any]:
 @lru_cache(maxsize=1)
 def _built_in() -> Mapping[str, Mapping[str, str]]:
     text = Path(__file__).with_name("catalog.yaml").read_text()
-    found: Mapping[str, Mapping[str, str]] = next(iter(yamls.load_all(text)))
+    found: Mapping[str, Mapping[str, str]] = next(iter(bounded_yaml.load_all(text)))
     return found

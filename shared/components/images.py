@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.kube.resources import Object, dig
 
 from .errors import ImageError
@@ -35,8 +35,8 @@ def parse(text: str) -> Overrides:
     """The variable `images` of a config Secret. Raises `ImageError`."""
     where = "images of the config Secret"
     try:
-        return checked(yamls.load(text), where)
-    except (yamls.YAMLError, RecursionError) as error:
+        return checked(bounded_yaml.load(text), where)
+    except (bounded_yaml.YAMLError, RecursionError) as error:
         raise ImageError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
 
 

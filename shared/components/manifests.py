@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.api.provider import COMPONENT_LABEL, PROVIDER_LABEL
-from shared.charts.manifests import identity
 from shared.kube.resources import Object, dig, split_api_version
+from shared.manifests import identity
 
 from .certificates import CERT_MANAGER, INJECT
 from .errors import ComponentsError
@@ -43,12 +43,12 @@ def parse(text: str) -> list[Object]:
     objects: list[Object] = []
     number = 0
     try:
-        for number, document in enumerate(yamls.load_all(text), 1):
+        for number, document in enumerate(bounded_yaml.load_all(text), 1):
             if document is not None:
                 objects.append(_checked(document, number))
             if len(objects) > _MOST_OBJECTS:
                 raise ComponentsError(f"components: more than {_MOST_OBJECTS} objects")
-    except (yamls.YAMLError, RecursionError) as error:
+    except (bounded_yaml.YAMLError, RecursionError) as error:
         # A variable may be what is wrong there, and a secret.
         told = _CITED.sub(r"\1…", " ".join(str(error).split()))
         raise ComponentsError(f"components: document {number + 1} is not YAML (variables are put in): {told}") from None

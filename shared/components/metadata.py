@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.kube.resources import dig
 
 from .errors import IncompatibleVersion
@@ -40,8 +40,8 @@ def parse(data: bytes, where: str) -> Metadata:
     if len(data) > _MOST:
         raise IncompatibleVersion(f"{where}: metadata.yaml is larger than {_MOST} bytes")
     try:
-        documents = list(islice((one for one in yamls.load_all(data.decode()) if one is not None), 2))
-    except (yamls.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        documents = list(islice((one for one in bounded_yaml.load_all(data.decode()) if one is not None), 2))
+    except (bounded_yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise IncompatibleVersion(f"{where}: metadata.yaml is not YAML: {' '.join(str(error).split())}") from error
     document = documents[0] if len(documents) == 1 else None
     if not isinstance(document, Mapping):

@@ -7,11 +7,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared import yamls
-from shared.charts.manifests import identity
+from shared import bounded_yaml
 from shared.kube import selectors
 from shared.kube.resources import Object, dig, split_api_version
 from shared.kube.selectors import Requirement
+from shared.manifests import identity
 
 from .errors import PatchError
 from .json_patch import Budget, merge, operate
@@ -119,6 +119,6 @@ def _matched(manifests: Sequence[str]) -> Iterator[Patch]:
 
 def _content(text: str, where: str) -> Any:
     try:
-        return yamls.load(text)
-    except yamls.YAMLError as error:
+        return bounded_yaml.load(text)
+    except bounded_yaml.YAMLError as error:
         raise PatchError(f"{where}: not YAML: {error}") from error

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import yamls
+from shared import bounded_yaml
+
 from .resources import Object, dig
 
 _SECTIONS = (("contexts", "context"), ("clusters", "cluster"), ("users", "user"))
@@ -71,8 +72,8 @@ def load(files: Sequence[Path], context: str = "") -> Kubeconfig:
 def parse(content: bytes, *, texts: bool = False) -> Object:
     """A kubeconfig's document, with `texts` without numbers and the like. Raises `KubeconfigError`."""
     try:
-        document = yamls.load(content, texts=texts)
-    except yamls.YAMLError:  # whose words would quote it
+        document = bounded_yaml.load(content, texts=texts)
+    except bounded_yaml.YAMLError:  # whose words would quote it
         raise KubeconfigError("kubeconfig is not valid YAML") from None
     if not isinstance(document, dict):
         raise KubeconfigError("kubeconfig is not a mapping")

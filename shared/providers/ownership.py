@@ -10,9 +10,9 @@ from shared.api.provider import KINDS, PROVIDER_LABEL
 from shared.applier import inventory
 from shared.applier.inventory import KEPT
 from shared.applier.owner import Owner
-from shared.charts.manifests import Identity
 from shared.kube import Client, dig, key_of
 from shared.kube.crds import list_defined
+from shared.manifests import Identity
 
 
 def owner(provider: Mapping[str, Any]) -> Owner:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Protocol
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.kube import ApiError, Object
 from shared.runtime import Decision
 
@@ -52,6 +52,6 @@ def _forms(value: str) -> Iterator[str]:
     yield from (line.strip() for line in value.splitlines())
     if value[:1].isdigit():  # where nothing quotes it, it may be a number, and no decimal one
         try:
-            yield str(yamls.load(value))
-        except yamls.YAMLError:
+            yield str(bounded_yaml.load(value))
+        except bounded_yaml.YAMLError:
             return

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.releases.naming import InvalidName, Version
 
 API_VERSION = "metadata.clusterstack.x-k8s.io/v1alpha1"
@@ -40,8 +40,8 @@ def parse(data: bytes, release: str) -> Metadata:
     if len(data) > MAX_BYTES:
         raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
     try:
-        document = yamls.load(data, texts=True)
-    except yamls.YAMLError as error:
+        document = bounded_yaml.load(data, texts=True)
+    except bounded_yaml.YAMLError as error:
         raise MetadataError(release, "(file)", f"not YAML: {_short(error)}") from error
 
     fields = _Fields(release, {} if document is None else document)

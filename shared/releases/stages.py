@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from shared import yamls
+from shared import bounded_yaml
 
 API_VERSION = "clusteraddonconfig.x-k8s.io/v1alpha1"
 MAX_BYTES = 256 * 1024
@@ -90,8 +90,8 @@ def parse(data: bytes, release: str) -> Stages:
     if len(data) > MAX_BYTES:
         raise StagesError(f"release {release}: clusteraddon.yaml is larger than {MAX_BYTES} bytes")
     try:
-        document = yamls.load(data, texts=True)
-    except yamls.YAMLError as error:
+        document = bounded_yaml.load(data, texts=True)
+    except bounded_yaml.YAMLError as error:
         words = " ".join(str(error).split())[:300]
         raise StagesError(f"release {release}: clusteraddon.yaml is not YAML: {words}") from error
     return _Reader(release).stages(document)

@@ -10,10 +10,10 @@ import pytest
 from shared.applier.inventory import KEPT, OWNED, OWNED_LABEL, Entry
 from shared.applier.policy import Policy
 from shared.applier.prune import linger, prune
-from shared.charts.manifests import Identity
 from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD, await_all
+from shared.manifests import Identity
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import yamls
+from shared import bounded_yaml
 from tests.support.providers import (
     CURRENT,
     DOWNLOADS,
@@ -30,7 +30,7 @@ REGISTRIES = dict.fromkeys(OBJECTS, "registry.k8s.io/cluster-api") | {
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.label)
 def test_components_of_a_release(provider: Provider, version: str) -> None:
     release = components(version) / DOWNLOADS / version
-    objects = list(yamls.load_all((release / provider.file).read_text()))
+    objects = list(bounded_yaml.load_all((release / provider.file).read_text()))
     assert len(objects) == OBJECTS[provider.label]
     (deployment,) = [found for found in objects if found["kind"] == "Deployment"]
     (manager,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -44,7 +44,7 @@ def test_components_of_a_release(provider: Provider, version: str) -> None:
 
 @pytest.mark.parametrize("version", [CURRENT, PREVIOUS])
 def test_metadata_of_a_release(version: str) -> None:
-    (metadata,) = yamls.load_all((components(version) / DOWNLOADS / version / "metadata.yaml").read_text())
+    (metadata,) = bounded_yaml.load_all((components(version) / DOWNLOADS / version / "metadata.yaml").read_text())
     series = {(line["major"], line["minor"]): line["contract"] for line in metadata["releaseSeries"]}
     major, minor = map(int, version.removeprefix("v").split(".")[:2])
     assert max(series) == (major, minor)
@@ -65,6 +65,6 @@ def test_clusterctl_takes_them(provider: Provider, tmp_path: Path) -> None:
     environment = {**os.environ, "CLUSTERCTL_DISABLE_VERSIONCHECK": "true", "XDG_CONFIG_HOME": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    objects = list(yamls.load_all(done.stdout))
+    objects = list(bounded_yaml.load_all(done.stdout))
     assert len(objects) == OBJECTS[provider.label]
     assert "${" not in done.stdout

@@ -8,7 +8,7 @@ import pytest
 
 from infra.cli import manifests
 from infra.cli.provider.standing import providers as listed
-from shared import yamls
+from shared import bounded_yaml
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.kube import Key, Object, dig, key_of
@@ -30,7 +30,7 @@ def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None
     before = providers.client.get(DEPLOYMENT, MANAGER_KEY)
 
     result = command("adopt", "--all", "--dry-run")
-    [manifest] = yamls.load_all(done(result))
+    [manifest] = bounded_yaml.load_all(done(result))
     assert (manifest["kind"], manifest["spec"]) == ("CoreProvider", {"version": CURRENT})
     assert listed(providers.client) == []
 

@@ -16,8 +16,8 @@ from infra.demo.build import VERSIONS, release
 from shared import charts
 from shared.addons.assets import of_files
 from shared.addons.content import Facts, umbrella
-from shared.charts import ArchiveError, HelmMissing, ManifestError, RenderError, ValuesError
-from shared.charts.engine import Manifest
+from shared.charts import ArchiveError, HelmMissing, OutputError, RenderError, ValuesError
+from shared.manifests import Manifest, identity, waves
 from tests.support.releases import archive, chart
 
 CHART = "apiVersion: v2\nname: c\nversion: 1.0.0\n"
@@ -284,7 +284,7 @@ def test_parse() -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}\n---\n"
         "apiVersion: v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: post-install}}\n"
     )
-    assert [str(charts.identity(obj)) for obj in parsed(text)] == ["A a", "B ns/b", "Job j"]
+    assert [str(identity(obj)) for obj in parsed(text)] == ["A a", "B ns/b", "Job j"]
 
 
 @pytest.mark.parametrize(
@@ -300,14 +300,14 @@ def test_parse() -> None:
     ],
 )
 def test_no_objects(text: str, words: str) -> None:
-    with pytest.raises(ManifestError, match=words) as caught:
+    with pytest.raises(OutputError, match=words) as caught:
         parsed(text)
     assert "c/t.yaml, document 1" in str(caught.value)
 
 
 def test_the_same_object_twice() -> None:
     one = "apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: d}"
-    with pytest.raises(ManifestError, match="occurs twice"):
+    with pytest.raises(OutputError, match="occurs twice"):
         parsed(f"{one}\n---\n{one.replace(', namespace: d', '')}")
 
 
@@ -326,9 +326,9 @@ def test_waves() -> None:
 
     crd = obj("CustomResourceDefinition", "apiextensions.k8s.io/v1")
     objects = [obj("Widget", "x/v1"), obj("Deployment", "apps/v1"), crd, obj("ConfigMap"), obj("Namespace")]
-    kinds = [[o["kind"] for o in wave.objects] for wave in charts.waves(objects)]
+    kinds = [[o["kind"] for o in wave.objects] for wave in waves(objects)]
     assert kinds == [["Namespace"], ["CustomResourceDefinition"], ["ConfigMap", "Deployment", "Widget"]]
-    assert charts.waves([]) == []
+    assert waves([]) == []
 
 
 def test_helm_hooks_go_before_and_after_by_weight() -> None:
@@ -343,7 +343,7 @@ def test_helm_hooks_go_before_and_after_by_weight() -> None:
         hook("first", "pre-install", "-5"),
         hook("odd", "pre-install", "many"),
     ]
-    found = [([o["metadata"]["name"] for o in wave.objects], wave.gate) for wave in charts.waves(objects)]
+    found = [([o["metadata"]["name"] for o in wave.objects], wave.gate) for wave in waves(objects)]
     assert found == [(["first"], True), (["odd"], True), (["second"], True), (["plain"], False), (["after"], True)]
 
 
@@ -361,7 +361,7 @@ def test_helm_hooks_go_before_and_after_by_weight() -> None:
 )
 def test_helm_hooks_about_deletion_and_tests_are_not_applied(hooks: str, applied: bool) -> None:
     text = f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {{helm.sh/hook: '{hooks}'}}\n"
-    assert bool(charts.parse([charts.Manifest("f.yaml", text)], default_namespace="d")) is applied
+    assert bool(charts.parse([Manifest("f.yaml", text)], default_namespace="d")) is applied
 
 
 # -- the demo's releases ---------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def demo(version: str) -> dict[str, dict[str, Any]]:
     }
     context = {"Cluster": cluster, "InfraCluster": {"kind": "KINDCluster"}}
     objects = umbrella(of_files(*release(version)), context, Facts("v1.36.3"))
-    return {str(charts.identity(obj)): obj for obj in objects}
+    return {str(identity(obj)): obj for obj in objects}
 
 
 def test_each_demo_version_adds_changes_and_removes() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from shared import charts
 from shared.charts import HelmMissing, RenderError
+from shared.manifests import identity
 
 CHART = "apiVersion: v2\nname: {}\nversion: 1.0.0\n"
 CRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {}}}\n"
@@ -59,7 +60,7 @@ def umbrella(extra: str = "") -> bytes:
 
 def addon(chart: bytes, values: dict[str, Any], **more: Any) -> dict[str, Any]:
     objects = charts.render_addon(chart, json.dumps(values), {}, chart_name="c.tgz", kube_version="v1.36.3", **more)
-    return {str(charts.identity(obj)): obj for obj in objects}
+    return {str(identity(obj)): obj for obj in objects}
 
 
 TOP = {"ConfigMap c", "Job.batch j", "CustomResourceDefinition.apiextensions.k8s.io tops.x"}

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from infra.cli import manifests
 from infra.cli.main import app
-from shared import yamls
+from shared import bounded_yaml
 from shared.kube import Object
 
 PROVIDER = """
@@ -74,7 +74,7 @@ def run(folder: Path, **files: str | None) -> Outcome:
             (folder / name).write_bytes(text.encode("latin-1"))
             arguments += [f"--{name}", str(folder / name)]
     result = CliRunner().invoke(app, arguments)
-    return Outcome(result.exit_code, list(yamls.load_all(result.stdout)), " ".join(result.stderr.split()))
+    return Outcome(result.exit_code, list(bounded_yaml.load_all(result.stdout)), " ".join(result.stderr.split()))
 
 
 def test_all_that_a_provider_consists_of(tmp_path: Path) -> None:
@@ -222,12 +222,12 @@ TEXTS = [
 @pytest.mark.parametrize("text", ["", " a\nb: c\n", "ä\u2028\t\x7f", "!x", "- a", "{", "#", *TEXTS])
 def test_texts_come_back_from_manifests_as_texts(text: str) -> None:
     objects: list[Object] = [{"kind": text, text: [text, {"a": text}]}, {}]
-    assert list(yamls.load_all(manifests.dump(objects))) == objects
+    assert list(bounded_yaml.load_all(manifests.dump(objects))) == objects
 
 
 @pytest.mark.parametrize("value", [0, -7, 2**63, 1.5, 1e300, True, False, None, [], {}], ids=str)
 def test_values_come_back_from_manifests(value: object) -> None:
-    assert list(yamls.load_all(manifests.dump([{"b": value, "a": [value]}]))) == [{"b": value, "a": [value]}]
+    assert list(bounded_yaml.load_all(manifests.dump([{"b": value, "a": [value]}]))) == [{"b": value, "a": [value]}]
 
 
 def test_manifests_have_no_anchors() -> None:

@@ -12,7 +12,7 @@ from infra.cli.failures import Failure
 from infra.cli.main import app
 from infra.cli.provider.requests import Wanted, complete, default_namespace, kind_named, parse, secret_named
 from infra.cli.provider.standing import standing, table
-from shared import yamls
+from shared import bounded_yaml
 from shared.api.conditions import READY
 from shared.api.provider import (
     ADDON,
@@ -175,7 +175,7 @@ def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: str) -> tuple[int, list[Object], str]:
     result = CliRunner().invoke(app, ["provider", "init", "--dry-run", *arguments])
-    return result.exit_code, list(yamls.load_all(result.stdout)), " ".join(result.stderr.split())
+    return result.exit_code, list(bounded_yaml.load_all(result.stdout)), " ".join(result.stderr.split())
 
 
 def test_manifests_of_all_kinds() -> None:

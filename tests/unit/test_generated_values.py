@@ -13,6 +13,7 @@ from shared.addons import content, first_values
 from shared.addons.assets import Assets
 from shared.addons.content import Facts
 from shared.addons.first_values import Field, Record, Rendered
+from shared.manifests import identity
 from shared.releases.metadata import Metadata
 from shared.releases.naming import ReleaseName, Version
 from shared.releases.release import Release
@@ -71,7 +72,7 @@ def rendered(release: Assets, record: Record | None = None) -> Rendered:
 
 
 def objects(result: Rendered) -> dict[str, dict[str, Any]]:
-    return {str(charts.identity(obj)): obj for _, part in result.parts for obj in part}
+    return {str(identity(obj)): obj for _, part in result.parts for obj in part}
 
 
 def names(result: Rendered) -> set[str]:
@@ -211,10 +212,10 @@ def test_a_damaged_record_is_refused(data: Any) -> None:
     ],
 )
 def test_what_may_vary(text: str, varies: bool) -> None:
-    assert charts.generated.may_vary({"c/templates/a.yaml": text.encode()}) is varies
+    assert charts.varying.may_vary({"c/templates/a.yaml": text.encode()}) is varies
 
 
 def test_now_is_another_day_in_templates_only() -> None:
     text = b'now {{ now | date "now" }} {{ `now` }} {{ .now }} now'
-    changed = charts.generated.text_on_another_day(text)
+    changed = charts.varying.text_on_another_day(text)
     assert changed == b'now {{ (toDate "2006-01-02" "2001-02-03") | date "now" }} {{ `now` }} {{ .now }} now'

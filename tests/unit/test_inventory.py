@@ -21,8 +21,8 @@ from shared.applier.inventory import (
     load,
     plan,
 )
-from shared.charts import identity
 from shared.kube import Object, Resource
+from shared.manifests import identity
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 
-from shared import charts
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
 from shared.applier.inventory import Entry
 from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, dig
 from shared.kube.connect import workload as connect_workload
+from shared.manifests import identity
 
 CLUSTER_KEY = Key("default", "demo")
 ADDON_KEY = Key("default", "cluster-addon-demo")
@@ -74,6 +74,6 @@ class Site:
 
     def live(self, obj: Object) -> Object | None:
         """What there is now of an object that was read before."""
-        who = charts.identity(obj)
+        who = identity(obj)
         version = obj["apiVersion"].rpartition("/")[2]
         return self.applied(Entry(who.group, version, who.kind, who.namespace, who.name))

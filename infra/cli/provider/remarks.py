@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from shared import yamls
+from shared import bounded_yaml
 from shared.api.provider import additional_manifests
 from shared.components import catalog
 from shared.components.patches import patched
@@ -41,8 +41,8 @@ def nothing_added(provider: Object, additional: str) -> Iterator[str]:
 def not_read(components: str, values: Mapping[str, str]) -> Iterator[str]:
     """Variables of the components that the environment or clusterctl's configuration has, and the Secret has not."""
     try:
-        configured = next(iter(yamls.load_all(catalog.overrides_text())), None)
-    except yamls.YAMLError:
+        configured = next(iter(bounded_yaml.load_all(catalog.overrides_text())), None)
+    except bounded_yaml.YAMLError:
         configured = None
     for name in sorted(variables(components).keys() - values.keys()):
         where = "of the environment" if name in os.environ else "of $CLUSTERCTL_CONFIG"

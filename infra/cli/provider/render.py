@@ -83,15 +83,15 @@ def _provider(path: Path, report: Report) -> Object:
 
 
 def _documents(path: Path) -> list[Object]:
-    from shared import yamls
+    from shared import bounded_yaml
 
     from .. import manifests
 
     if str(path) != _STDIN:
         return manifests.load(path)
     try:
-        return [document for document in yamls.load_all(sys.stdin.read()) if isinstance(document, dict)]
-    except yamls.YAMLError as error:
+        return [document for document in bounded_yaml.load_all(sys.stdin.read()) if isinstance(document, dict)]
+    except bounded_yaml.YAMLError as error:
         raise ValueError(f"standard input: not YAML: {' '.join(str(error).split())}") from error
 
 

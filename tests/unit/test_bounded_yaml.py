@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared import yamls
+from shared import bounded_yaml
 
 
 @pytest.mark.parametrize(
@@ -40,19 +40,19 @@ from shared import yamls
     ],
 )
 def test_scalars_and_keys(text: str, value: Any) -> None:
-    found = yamls.load(f"x: {text}")["x"]
+    found = bounded_yaml.load(f"x: {text}")["x"]
     assert found == value
     assert type(found) is type(value)
 
 
 def test_aliases_share_nothing() -> None:
-    document = yamls.load("a: &a {b: 1}\nc: *a")
+    document = bounded_yaml.load("a: &a {b: 1}\nc: *a")
     document["a"]["b"] = 2
     assert document["c"] == {"b": 1}
 
 
 def test_long_is_not_deep() -> None:
-    assert len(yamls.load("- [[1], {a: [2]}]\n" * 1000)) == 1000
+    assert len(bounded_yaml.load("- [[1], {a: [2]}]\n" * 1000)) == 1000
 
 
 def tenfold(first: str, line: str) -> str:
@@ -87,13 +87,13 @@ def merging(merged: list[str]) -> str:
     ],
 )
 def test_refused(text: str, words: str) -> None:
-    with pytest.raises(yamls.YAMLError, match=words):
-        yamls.load(text)
+    with pytest.raises(bounded_yaml.YAMLError, match=words):
+        bounded_yaml.load(text)
 
 
 def test_the_limit_is_of_all_documents() -> None:
     """Many small documents are no way around it."""
     document = tenfold("a0: &a0 [1]\n", "a{0}: &a{0} [{1}]\n").partition("a5:")[0]
-    assert yamls.load(document)
-    with pytest.raises(yamls.YAMLError, match="more than 1000000 values"):
-        list(yamls.load_all("---\n".join([document] * 50)))
+    assert bounded_yaml.load(document)
+    with pytest.raises(bounded_yaml.YAMLError, match="more than 1000000 values"):
+        list(bounded_yaml.load_all("---\n".join([document] * 50)))
