@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.triggers import Triggers
 
 if TYPE_CHECKING:
+    from shared.runtime import Function
     from shared.runtime.http import Handler
 
 NAMES = (
@@ -40,3 +41,9 @@ def handler(name: str) -> Handler:
     """The function `name`, to be called with clients and an event."""
     handle: Handler = import_module(f"functions.{name}.function").handle
     return handle
+
+
+def phase(name: str, *, resync: bool) -> Function[Any]:
+    """The steps of `name`, one of a provider's phases, for callers that run observe and decide but not act."""
+    function: Function[Any] = import_module(f"functions.{name}.function").function(resync=resync)
+    return function

@@ -14,19 +14,20 @@ from shared.clients import Clients
 from shared.components import contracts, metadata, versions
 from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError, IncompatibleVersion
-from shared.components.repositories import Files, Repository, config_maps
+from shared.components.repositories import Files, config_maps
 from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.effects import MANAGER, Effect, Patch, Results
 from shared.event import change_event
 from shared.kube import ApiError, Object, deleting, dig, key_of
 from shared.providers import phases
 from shared.providers.inputs import asked_hash
+from shared.providers.source_resolution import SOURCE_ANNOTATION, ResolvedSource, Source
 from shared.providers.status import CHECKED, INSTALLED, UPGRADED, ProviderStatusBuilder, checked
 from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.runtime.flights import Flights
 
-from .observe import KEPT_FROM, Observed
+from .observe import Observed
 
 KEEP = ("metadata", "annotations", "capi-functions.dev/keep-download")
 CONFIG_MAPS = "config-map"
@@ -48,32 +49,30 @@ class WrongAnnotation(ComponentsError):
 
 @dataclass(frozen=True)
 class Download:
-    """Puts one version into storage: of the source, or, where that does not answer, of what stands in for it.
+    """Effect: puts one version into storage, from its source, or from the fallback if the source does not answer.
 
     Raises `SourceError` or `ComponentsError`.
     """
 
-    repository: Repository
-    identity: str
-    version: str
-    standby: tuple[Repository, str] | None = None
+    resolved: ResolvedSource
 
     def execute(self, clients: Clients) -> Bundle:
         try:
-            return self._from(clients, self.repository, self.identity)
+            return self._from(clients, self.resolved.source)
         except SourceError:
-            if self.standby is None:
+            if self.resolved.fallback is None:
                 raise
-            return self._from(clients, *self.standby)
+            return self._from(clients, self.resolved.fallback)
 
-    def _from(self, clients: Clients, repository: Repository, identity: str) -> Bundle:
-        with _FLIGHTS.alone((identity, self.version)):
-            if bundle := clients.components.find(identity, self.version):
+    def _from(self, clients: Clients, source: Source) -> Bundle:
+        version, repository = self.resolved.version, source.repository
+        with _FLIGHTS.alone((source.identity, version)):
+            if bundle := clients.components.find(source.identity, version):
                 return bundle
-            files = repository.fetch(self.version)
+            files = repository.fetch(version)
             metadata.parse(files.metadata.encode(), repository.place)
-            bundle = Bundle(self.version, files.metadata, files.components, repository.place)
-            return clients.components.save(identity, bundle)
+            bundle = Bundle(version, files.metadata, files.components, repository.place)
+            return clients.components.save(source.identity, bundle)
 
 
 @dataclass(frozen=True)
@@ -105,15 +104,15 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     builder = ProviderStatusBuilder(provider, now)
     if (keep := dig(provider, KEEP)) not in (None, CONFIG_MAPS):
         return _broken(builder, WrongAnnotation(f"annotation {KEEP[-1]} is {keep!r}; it may be {CONFIG_MAPS}"))
-    if observed.problem is not None:
-        return _broken(builder, observed.problem)
+    resolved = observed.resolved
+    assert resolved is not None
+    if isinstance(resolved, Exception):
+        return _broken(builder, resolved)
     if not provider_api.version_of(provider):
-        return _resolved(builder, provider, observed.version)
-    if observed.bundle is None:
-        assert observed.repository is not None
-        download = Download(observed.repository, observed.identity, observed.version, observed.standby)
-        return Decision((download,), proceed=True)
-    return _judge(builder, observed, provider, observed.bundle, resync=resync)
+        return _resolved(builder, provider, resolved.version)
+    if resolved.bundle is None:
+        return Decision((Download(resolved),), proceed=True)
+    return _judge(builder, observed, provider, resolved, resolved.bundle, resync=resync)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -150,9 +149,15 @@ def _resolved(builder: ProviderStatusBuilder, provider: Object, version: str) ->
 
 
 def _judge(
-    builder: ProviderStatusBuilder, observed: Observed, provider: Object, bundle: Bundle, *, resync: bool
+    builder: ProviderStatusBuilder,
+    observed: Observed,
+    provider: Object,
+    resolved: ResolvedSource,
+    bundle: Bundle,
+    *,
+    resync: bool,
 ) -> Decision:
-    version = observed.version
+    version = resolved.version
     try:
         told = metadata.parse(bundle.metadata.encode(), bundle.source)
         kept, refusal = contracts.of_version(told, version)
@@ -176,7 +181,7 @@ def _judge(
     }
     effects: tuple[Effect, ...] = ()
     # What comes from ConfigMaps has one.
-    if dig(provider, KEEP) == CONFIG_MAPS and not isinstance(observed.repository, ConfigMapRepository):
+    if dig(provider, KEEP) == CONFIG_MAPS and not isinstance(resolved.source.repository, ConfigMapRepository):
         effects = (Keep(_config_map(provider, version, bundle)),)
     step = phases.next_step(phases.FETCHED, provider, resync=resync)
     message = f"{version} of {bundle.source} is in storage"
@@ -186,5 +191,5 @@ def _judge(
 def _config_map(provider: Object, version: str, bundle: Bundle) -> Object:
     files = Files(bundle.metadata, bundle.components)
     kept = config_maps.as_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))
-    kept["metadata"]["annotations"][KEPT_FROM] = bundle.source
+    kept["metadata"]["annotations"][SOURCE_ANNOTATION] = bundle.source
     return kept

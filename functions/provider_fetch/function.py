@@ -11,11 +11,15 @@ from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 
 from .decide import decide, report
-from .observe import observe
+from .observe import Observed, observe
 from .triggers import TRIGGERS
 
 
+def function(*, resync: bool) -> Function[Observed]:
+    """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
+    judge, refused = partial(decide, resync=resync), refusal(INSTALLED, "ComponentsFetchError")
+    return Function(TRIGGERS, observe, judge, report=report, refused=refused, withheld=secrets)
+
+
 def handle(clients: Clients, event: Event) -> Answer:
-    judge = partial(decide, resync=event.resync)
-    told = refusal(INSTALLED, "ComponentsFetchError")
-    return Function(TRIGGERS, observe, judge, report=report, refused=told, withheld=secrets).handle(clients, event)
+    return function(resync=event.resync).handle(clients, event)

@@ -18,11 +18,11 @@ from shared.kube import Object, deleting
 from shared.kube.crds import CRD
 from shared.providers import ownership, phases
 from shared.providers.status import INSTALLED, ProviderStatusBuilder, checked
+from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
 from . import objects, planning, serving
 from .observe import Observed
-from .storage import MigrateStorage, dropped
 
 # Seconds until the next look.
 INPUT_RETRY = 30.0
@@ -91,7 +91,7 @@ def _roll_out(
     effects += planning.begin(builder, observed, provider, plan, complete)
     for crd in wanted:
         live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None
-        if live is not None and dropped(live, crd):
+        if live is not None and removed_versions(live, crd):
             effects.append(MigrateStorage(live, crd))
     resources = {**management.served, **defined_by(wanted)}
     # A Deployment's selector, or what a role binding points to, can only be changed by making it anew.

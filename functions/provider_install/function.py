@@ -11,15 +11,18 @@ from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 
 from .decide import decide
-from .observe import observe
+from .observe import Observed, observe
 from .overtaken import overtaken
 from .report import report
 from .triggers import TRIGGERS
 
 
+def function(*, resync: bool) -> Function[Observed]:
+    """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
+    look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
+    tell, refused = partial(report, resync=resync), refusal(INSTALLED, "InstallFailed")
+    return Function(TRIGGERS, look, judge, report=tell, overtaken=overtaken, refused=refused, withheld=secrets)
+
+
 def handle(clients: Clients, event: Event) -> Answer:
-    again = event.resync
-    look, judge, tell = partial(observe, resync=again), partial(decide, resync=again), partial(report, resync=again)
-    refused = refusal(INSTALLED, "InstallFailed")
-    function = Function(TRIGGERS, look, judge, report=tell, overtaken=overtaken, refused=refused, withheld=secrets)
-    return function.handle(clients, event)
+    return function(resync=event.resync).handle(clients, event)

@@ -16,11 +16,11 @@ from shared.effects import Results
 from shared.kube import Object, dig
 from shared.providers import phases
 from shared.providers.status import INSTALLED, UPGRADED, ProviderStatusBuilder
+from shared.providers.storage_migration import NoCommonVersion
 from shared.runtime import Decision
 
 from .observe import Observed
 from .serving import renew_at
-from .storage import NoCommonVersion
 
 # Seconds until the next look.
 BACKEND_RETRY = 15.0

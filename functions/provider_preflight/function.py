@@ -11,11 +11,15 @@ from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 
 from .decide import decide
-from .observe import observe
+from .observe import Observed, observe
 from .triggers import TRIGGERS
 
 
+def function(*, resync: bool) -> Function[Observed]:
+    """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
+    look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
+    return Function(TRIGGERS, look, judge, refused=refusal(CHECKED, "RequestRefused"), withheld=secrets)
+
+
 def handle(clients: Clients, event: Event) -> Answer:
-    look, judge = partial(observe, resync=event.resync), partial(decide, resync=event.resync)
-    told = refusal(CHECKED, "RequestRefused")
-    return Function(TRIGGERS, look, judge, refused=told, withheld=secrets).handle(clients, event)
+    return function(resync=event.resync).handle(clients, event)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from functions.provider_install.storage import MigrateStorage, NoCommonVersion, dropped
 from shared.clients import Clients
 from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
+from shared.providers.storage_migration import MigrateStorage, NoCommonVersion, removed_versions
 from tests.support.until import until
 
 GROUP = f"t{uuid.uuid4().hex[:8]}.example.com"
@@ -58,13 +58,13 @@ def test_what_is_stored_in_a_version_that_goes_survives_it(
     management: Client, clients: Clients, namespace: str, old: Object
 ) -> None:
     wanted = crd("v1beta1", storage="v1beta1")
-    assert dropped(old, wanted) == ["v1alpha1"]
+    assert removed_versions(old, wanted) == ["v1alpha1"]
     with pytest.raises(ApiError, match="storedVersions"):
         management.apply(CRD, wanted, manager="test")
     assert MigrateStorage(old, wanted).execute(clients) == 3
     live = management.get(CRD, Key("", NAME))
     assert dig(live, "status.storedVersions") == ["v1beta1"]
-    assert dropped(live, wanted) == []
+    assert removed_versions(live, wanted) == []
     management.apply(CRD, wanted, manager="test")
     found = list(management.list(widget("v1beta1"), namespace))
     assert {(obj["metadata"]["name"], obj["size"]) for obj in found} == {("w0", 0), ("w1", 1), ("w2", 2)}

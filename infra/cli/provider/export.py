@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from functions.provider_fetch import observe as fetching
 from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
 from shared.components.repositories import Files, config_maps, oci
 from shared.components.repositories.folder import FolderRepository
-from shared.kube import Client, Object, key_of
+from shared.kube import Client, Object, deleting, key_of
+from shared.providers import inputs
 from shared.providers.inputs import Inputs
+from shared.providers.source_resolution import repository_of, resolve
 from shared.releases.registry import Layer, NotInRegistry, Registry
 from shared.releases.sources import SourceError
 from shared.releases.sources.access import Access
 
 from .. import manifests
 from ..failures import Failure
-from .phases import asking, passing, scratch
+from .dry_run import scratch_storage
 from .requests import Wanted, namespace_named
-from .versions import source_of
 
 _LIKE_REGISTRY = re.compile(
     r"([A-Za-z0-9.-]+:[0-9]+|localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\.[A-Za-z]{2,}|[0-9.]{7,})/"
@@ -66,32 +66,34 @@ class Exported:
 def asked_for(wanted: Wanted) -> Exported:
     """From the catalog. Raises `SourceError` or `ComponentsError`."""
     provider = wanted.dump()
-    source = source_of(provider, Inputs(), local=True)
+    source = repository_of(provider, Inputs(), local=True)
     version = wanted.version or source.default_version()
     return Exported(provider, version, source.fetch(version), source.place)
 
 
 def installed(client: Client, provider: Object) -> Exported:
     """As the functions have it, or would fetch it. Raises `Failure`, `SourceError` or `ComponentsError`."""
-    clients = Clients(client)
-    clients.components = BundleStore(scratch())
+    clients, who = Clients(client), f"{provider['kind']} {key_of(provider)}"
+    clients.components = BundleStore(scratch_storage())
+    if deleting(provider):
+        raise Failure(f"{who} is being deleted")
+    read = inputs.read(clients, provider)
+    if read.problem:
+        raise Failure(f"{who}: {read.problem}")
     version = provider_api.version_of(provider) or provider_api.installed_version(provider)
-    observed = fetching.observe(clients, key_of(provider), passing(asking(provider, version)))
-    if observed.inputs.problem:
-        raise Failure(f"{provider['kind']} {key_of(provider)}: {observed.inputs.problem}")
-    if observed.problem is not None:
-        return _of_folder(provider, observed.inputs, version, observed.problem)
-    if observed.bundle is not None:
-        files = Files(observed.bundle.metadata, observed.bundle.components)
-        return Exported(provider, observed.version, files, observed.bundle.source)
-    if observed.repository is None:
-        raise Failure(f"{provider['kind']} {key_of(provider)} is being deleted")
-    return Exported(provider, observed.version, observed.repository.fetch(observed.version), observed.repository.place)
+    try:
+        resolved = resolve(clients, {**provider, "spec": {**provider.get("spec", {}), "version": version}}, read)
+    except (ComponentsError, SourceError) as error:
+        return _of_folder(provider, read, version, error)
+    if bundle := resolved.bundle:
+        return Exported(provider, resolved.version, Files(bundle.metadata, bundle.components), bundle.source)
+    repository = resolved.source.repository
+    return Exported(provider, resolved.version, repository.fetch(resolved.version), repository.place)
 
 
 def _of_folder(provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError) -> Exported:
     """The functions read no folders; who exports may. Raises `problem` where the source is none."""
-    source = source_of(provider, read, local=True)
+    source = repository_of(provider, read, local=True)
     if not isinstance(source, FolderRepository):
         raise problem
     version = version or source.default_version()

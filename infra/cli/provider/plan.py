@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from functions.provider_install.observe import Observed
-from functions.provider_install.storage import MigrateStorage, dropped
 from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.applier.preview import Change, preview, totals
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
-from shared.components.errors import ComponentsError
 from shared.kube import Client, Key, Object, key_of
 from shared.providers import inputs
 from shared.providers.belongings import belongings
+from shared.providers.bundle import Fetched
+from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
 from ..failures import Failure
 from . import crds, rights
+from .dry_run import Obstacle, PhaseDryRun
 from .marks import only_marked
-from .phases import Obstacle, Supposed
 from .remarks import nothing_added, remarks
 from .versions import Next, brought, following
 
@@ -85,18 +84,22 @@ def plan(management: Client, provider: Object, version: str) -> Outlook:
     except Failure as error:
         return replace(outlook, obstacle=str(error))
     outlook = replace(outlook, version=goal.version, notes=tuple(_notes(provider, goal)))
-    supposed = Supposed(management, provider, outlook.version)
+    dry_run = PhaseDryRun(management, provider, outlook.version)
     try:
-        if waits := supposed.checked():
+        if waits := dry_run.preflight():
             outlook = _noted(outlook, waits)
         try:
-            fetched = supposed.fetched()
+            fetched = dry_run.fetch()
         except Obstacle:
             outlook = _noted(outlook, *_brought(management, provider))
             raise
         outlook = replace(outlook, source=fetched.bundle.source, contract=fetched.contract)
-        observed, decision = supposed.installed()
-        return _foreseen(management, outlook, observed, decision)
+        decision = dry_run.install()
+        rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
+        if rollout is None:
+            raise Obstacle(decision.message)
+        outlook = _noted(outlook, *_remarks(dry_run, fetched))
+        return _foreseen(management, outlook, dry_run.provider, decision, rollout)
     except Obstacle as error:
         return replace(outlook, obstacle=str(error))
 
@@ -127,14 +130,10 @@ def _notes(provider: Object, goal: Next) -> Iterable[str]:
         yield f"releases are tagged v{goal.version}, as a rule; a version is asked for as it is written"
 
 
-def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision: Decision) -> Outlook:
-    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
-    if rollout is None:
-        raise Obstacle(decision.message)
-    outlook = _noted(outlook, *_remarks(observed))
+def _foreseen(management: Client, outlook: Outlook, provider: Object, decision: Decision, rollout: Rollout) -> Outlook:
     changes = preview(rollout.workload, rollout.plan, rollout.resources, rollout.policy)
     there = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
-    if there and not belongings(observed.provider):
+    if there and not belongings(provider):
         note = f"{there} of its objects are there already, and are taken over: what only their installer set goes"
         outlook = _noted(outlook, note)
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
@@ -142,29 +141,27 @@ def _foreseen(management: Client, outlook: Outlook, observed: Observed, decision
         outlook,
         changes=tuple(changes.values()),
         dropped=(*crds.dropped(changes.values()), *map(_moved, migrations)),
-        widened=tuple(_widened(management, outlook, observed, rollout)),
+        widened=tuple(_widened(management, outlook, provider, rollout)),
     )
 
 
-def _remarks(observed: Observed) -> Iterable[str]:
-    provider, fetched, read = observed.provider, observed.fetched, observed.inputs
-    if provider is None or fetched is None or isinstance(observed.rendered, ComponentsError):
-        return ()
+def _remarks(dry_run: PhaseDryRun, fetched: Fetched) -> Iterable[str]:
+    provider, read = dry_run.provider, dry_run.inputs()
     components, added = fetched.bundle.components, read.additional
     return (*nothing_added(provider, added), *remarks(provider, components, read.variables, added))
 
 
 def _moved(migration: MigrateStorage) -> str:
-    gone = ", ".join(dropped(migration.live, migration.wanted))
+    gone = ", ".join(removed_versions(migration.live, migration.wanted))
     return f"{migration.live['metadata']['name']}: objects that are stored as {gone} are written anew before that"
 
 
-def _widened(management: Client, outlook: Outlook, observed: Observed, rollout: Rollout) -> list[str]:
+def _widened(management: Client, outlook: Outlook, provider: Object, rollout: Rollout) -> list[str]:
     """Nothing for a first installation, whose rights are all new."""
     if not outlook.installed:
         return []
     wanted = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]
-    known = {(entry.kind, entry.namespace, entry.name) for entry in observed.known if entry.kind in rights.KINDS}
+    known = {(entry.kind, entry.namespace, entry.name) for entry in belongings(provider) if entry.kind in rights.KINDS}
     places = sorted(known | {(obj["kind"], *key_of(obj)) for obj in wanted})
     live = [management.find(rights.KINDS[kind], Key(namespace, name)) for kind, namespace, name in places]
     return rights.widened([{"kind": place[0], **obj} for place, obj in zip(places, live, strict=True) if obj], wanted)

@@ -9,11 +9,11 @@ from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.components import versions
 from shared.components.errors import ComponentsError
-from shared.components.repositories import Repository, config_maps, oci, repository
+from shared.components.repositories import config_maps, oci
 from shared.components.repositories.oci import OciRepository
-from shared.kube import Object, dig, key_of
-from shared.kube.selectors import as_text
+from shared.kube import Object, key_of
 from shared.providers.inputs import Inputs
+from shared.providers.source_resolution import repository_of
 from shared.releases.registry import Registry
 from shared.releases.sources import SourceError
 
@@ -39,12 +39,6 @@ class _Newest(NamedTuple):
         return f"; its source gives no list: {self.failure}" if self.failure else ""
 
 
-def source_of(provider: Object, read: Inputs, *, local: bool = False) -> Repository:
-    """Raises `ComponentsError`."""
-    selector = as_text(dig(provider, "spec.fetchConfig.selector", {}))
-    return repository(provider, read.variables, read.config_maps, selector, local=local)
-
-
 def following(clients: Clients, provider: Object, read: Inputs) -> Next:
     """What is asked for and not installed yet, else the newest there is; never one before the present one.
 
@@ -65,7 +59,7 @@ def following(clients: Clients, provider: Object, read: Inputs) -> Next:
 
 def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
     try:
-        source = source_of(provider, read)
+        source = repository_of(provider, read)
         if isinstance(source, OciRepository) and not oci.parse(source.url).tag:
             return _Newest(_tagged(source))
         return _Newest(source.default_version())

@@ -1,6 +1,6 @@
-"""Moving custom resources to the version that a CRD goes on storing, before an upgrade takes the old one away.
+"""Migrates stored custom resources to another version of their CRD before an upgrade removes the version they have.
 
-As the API server's rule is: a version may leave `spec.versions` only once `status.storedVersions` does not name it.
+The API server's rule: a version may be removed from `spec.versions` only once `status.storedVersions` does not list it.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from shared.kube import ApiError, Conflict, NotFound, Object, Resource, dig, key
 from shared.kube.crds import CRD
 
 
-def dropped(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The versions that objects may be stored in and that `wanted` does not have any more."""
+def removed_versions(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Returns the versions that objects of the CRD `live` may be stored in and that the CRD `wanted` does not have."""
     kept = {version["name"] for version in dig(wanted, "spec.versions", [])}
     return [version for version in dig(live, "status.storedVersions", []) if version not in kept]
 
 
 def _versions_of(crd: Object) -> tuple[object, ...]:
-    """What changes with every change of the versions that a CRD has or stores."""
+    """Returns a value that changes whenever the CRD's versions or stored versions change."""
     return dig(crd, "metadata.uid"), dig(crd, "metadata.generation"), dig(crd, "status.storedVersions")
 
 
 class NoCommonVersion(ApiError):
-    """Objects cannot be stored in any version that both the present CRD and the new one have."""
+    """The present CRD and the new one have no version in common that objects can be stored in."""
 
 
 @dataclass(frozen=True)
 class MigrateStorage:
-    """Has every object of the CRD `live` written in a version that `wanted` keeps. Returns how many there are.
+    """Effect: rewrites every object of the CRD `live` in a version that the CRD `wanted` keeps.
 
-    Raises `NoCommonVersion`, and `Conflict` if the CRD's versions change meanwhile.
+    Its result is the number of objects. Raises `NoCommonVersion`, and `Conflict` if the versions change meanwhile.
     """
 
     live: Object
@@ -54,10 +54,10 @@ class MigrateStorage:
         return count
 
     def _forget_versions(self, clients: Clients, live: Object, stored: str) -> None:
-        """Records that all objects are stored in this version.
+        """Records in the CRD's status that all objects are stored in version `stored`.
 
-        What was written meanwhile is, too, as long as the CRD is as it was when they were listed: if it stored another
-        version in between, even for a moment, nobody knows of the objects of that moment.
+        Valid only while the CRD's versions are those of the listing: had the CRD stored another version in between,
+        objects written at that moment would be missed.
         """
         while True:
             metadata = {"uid": live["metadata"]["uid"], "resourceVersion": live["metadata"]["resourceVersion"]}
@@ -69,10 +69,10 @@ class MigrateStorage:
                 newer = clients.management.get(CRD, key_of(live))
                 if _versions_of(newer) != _versions_of(live):
                     raise
-                live = newer  # its conditions changed, or somebody annotated it
+                live = newer  # only conditions or metadata changed
 
     def _with_common_storage(self, clients: Clients) -> Object:
-        """The CRD as it is, unless it stores a version that goes: then first with one that stays as the storage."""
+        """Returns the CRD with a storage version that `wanted` keeps; changes the storage version first if need be."""
         versions = dig(self.live, "spec.versions", [])
         kept = {version["name"]: version for version in dig(self.wanted, "spec.versions", [])}
         if any(version.get("storage") and version["name"] in kept for version in versions):
@@ -81,8 +81,8 @@ class MigrateStorage:
         if not common:
             gone = ", ".join(version["name"] for version in versions)
             raise NoCommonVersion(
-                f"CRD {self.live['metadata']['name']}: the new one has none of the versions {gone}; "
-                "upgrade by way of a release that has one of them, too"
+                f"CRD {self.live['metadata']['name']}: the new CRD has none of the present versions ({gone}); "
+                "upgrade to a release that has one of them first"
             )
         target = next((name for name in common if kept[name].get("storage")), common[-1])
         changed = [{**version, "storage": version["name"] == target} for version in versions]
@@ -91,9 +91,9 @@ class MigrateStorage:
         return clients.management.patch(CRD, key_of(self.live), patch, manager=MANAGER)
 
     def _rewrite(self, clients: Clients, resource: Resource, obj: Object) -> None:
-        """A write that changes nothing is stored anew where the stored version is another one."""
+        """Sends a patch without changes: the API server then stores the object in the CRD's storage version."""
         try:
             metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
             clients.management.patch(resource, key_of(obj), {"metadata": metadata}, manager=MANAGER)
         except (Conflict, NotFound):
-            return  # written by somebody else meanwhile, which does it as well, or gone
+            return  # a concurrent write has the same result; a deleted object needs none

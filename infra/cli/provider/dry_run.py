@@ -1,0 +1,142 @@
+"""Runs a provider's phases without changing anything: each write is a dry run or stays in memory.
+
+Every phase observes and decides with the function's own code, so that no rule exists twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from functions import catalog
+from shared.api import cluster
+from shared.api import provider as provider_api
+from shared.api.conditions import get_condition
+from shared.applier.policy import PREFIX
+from shared.clients import Clients
+from shared.components.bundles import BundleStore
+from shared.components.errors import ComponentsError
+from shared.effects import Create, Patch, perform
+from shared.kube import Client, Object, dig, key_of
+from shared.kube.dry_run import DryRun
+from shared.providers import inputs, peers
+from shared.providers.bundle import Fetched, fetched
+from shared.providers.inputs import Inputs
+from shared.providers.status import CHECKED, ProviderStatusBuilder
+from shared.releases.sources import SourceError
+from shared.runtime import Decision
+from shared.storage import ObjectStore, StorageError
+
+from ..failures import Failure
+from ..scratch import Scratch
+
+_MAX_STEPS = 20
+
+
+class Obstacle(Exception):
+    """A phase that the provider would not pass; the message is that of the phase."""
+
+
+class PhaseDryRun:
+    """A provider as it would be with `version` in its spec, in a cluster where nothing else changes.
+
+    The phases are run in their order; each leaves its status on the provider for the next. All raise `Obstacle`.
+    """
+
+    def __init__(self, management: Client, provider: Object, version: str) -> None:
+        self._client = DryRun(management)
+        self.clients = Clients(self._client)
+        self.clients.components = BundleStore(scratch_storage())
+        self._resource, self._key = provider_api.kind_of(provider).resource, key_of(provider)
+        self._client.suppose(self._resource, _with_version(provider, version))
+
+    @property
+    def provider(self) -> Object:
+        """The provider with the status that the phases have given it so far."""
+        return self._client.get(self._resource, self._key)
+
+    def inputs(self) -> Inputs:
+        """Reads the objects that the provider references."""
+        return inputs.read(self.clients, self.provider)
+
+    def preflight(self) -> str:
+        """Runs the checks. Returns what the provider waits for: a core provider that is not ready, or nothing."""
+        decision = self._run("provider_preflight")
+        if decision.reply is not None:
+            return ""
+        condition = get_condition((decision.status or {}).get("conditions"), CHECKED) or {}
+        cores = peers.all_of(self.clients, provider_api.CORE)
+        if condition.get("reason") != "WaitingForCoreProviderReady" or not cores:
+            raise Obstacle(decision.message)
+        self._client.suppose(self._resource, _with_passed_checks(self.provider))
+        return f"it waits until CoreProvider {key_of(cores[0])} is ready"
+
+    def fetch(self) -> Fetched:
+        """Downloads the components, unless storage has them, and returns them."""
+        decision = self._run("provider_fetch")
+        with _expected_failures():
+            components = fetched(self.clients, self.provider, self.inputs())
+        if decision.reply is None or components is None:
+            raise Obstacle(decision.message)
+        return components
+
+    def install(self) -> Decision:
+        """Returns the decision on the whole rollout, with its effects, of which none is carried out."""
+        return self._run("provider_install")
+
+    def _run(self, phase: str) -> Decision:
+        """Observes and decides until the function's work on the provider ends; carries out the effects before that."""
+        function = catalog.phase(phase, resync=True)
+        with _expected_failures():
+            for _ in range(_MAX_STEPS):
+                observed = function.observe(self.clients, self._key, self.provider)
+                decision = function.decide(observed, datetime.now(UTC))
+                if not decision.proceed:
+                    self._write_status(decision)
+                    return decision
+                results = perform(decision.effects, self.clients)
+                if results.error is not None:
+                    raise results.error
+                for effect, value in zip(decision.effects, results.values, strict=True):
+                    if isinstance(effect, (Create, Patch)):
+                        self._client.suppose(effect.resource, value)
+        raise Obstacle(f"{phase} does not come to an end")
+
+    def _write_status(self, decision: Decision) -> None:
+        provider = self.provider
+        status = {**provider.get("status", {}), **(decision.status or {})}
+        self._client.suppose(self._resource, {**provider, "status": status})
+
+
+@contextmanager
+def _expected_failures() -> Iterator[None]:
+    try:
+        yield
+    except (ComponentsError, SourceError) as error:
+        raise Obstacle(str(error)) from error
+    except StorageError as error:
+        raise Failure(f"{error}; without S3_ENDPOINT_URL everything is downloaded again") from error
+
+
+def scratch_storage() -> Scratch:
+    """Returns storage that keeps writes in memory, over the functions' storage if the environment names that."""
+    store = ObjectStore.from_env()
+    return Scratch(store if store.endpoint else None)
+
+
+def _with_passed_checks(provider: Object) -> Object:
+    builder = ProviderStatusBuilder(provider, datetime.now(UTC))
+    builder.set_true(CHECKED, "PreflightChecksPassed")
+    return {**provider, "status": {**provider.get("status", {}), **builder.status()}}
+
+
+def _with_version(provider: Object, version: str) -> Object:
+    """Returns the provider with this version, not paused, and with all its objects in one rollout."""
+    annotations = {**dig(provider, "metadata.annotations", {}), PREFIX + "wait": "false"}
+    annotations.pop(cluster.PAUSED_ANNOTATION, None)
+    return {
+        **provider,
+        "metadata": {**provider["metadata"], "annotations": annotations},
+        "spec": {**provider.get("spec", {}), "version": version},
+    }

@@ -1,0 +1,91 @@
+"""Resolves the source of a provider's components, and the version that is wanted from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.api import provider as provider_api
+from shared.api.resources import CONFIG_MAP
+from shared.clients import Clients
+from shared.components import bundles, versions
+from shared.components.bundles import Bundle
+from shared.components.repositories import Repository, config_maps, repository
+from shared.kube import Object, dig, key_of, selectors
+from shared.kube.selectors import as_text
+
+from .inputs import Inputs
+
+SOURCE_ANNOTATION = "capi-functions.dev/source"
+"""On a ConfigMap with a download of ours: the place it was downloaded from."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A repository and its key in storage, which is private to a namespace where its credentials are."""
+
+    repository: Repository
+    identity: str
+
+
+@dataclass(frozen=True)
+class ResolvedSource:
+    """The source of one version of a provider. `fallback` is tried if `source` does not answer."""
+
+    source: Source
+    version: str
+    """`spec.version`, or the source's default."""
+    bundle: Bundle | None = None
+    """The components of this version; None if they are not in storage."""
+    fallback: Source | None = None
+
+
+def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> Repository:
+    """Returns the repository that the provider names, or that the catalog has for it; with `local` also a folder.
+
+    Raises `ComponentsError` if there is none.
+    """
+    selector = as_text(dig(provider, "spec.fetchConfig.selector", {}))
+    return repository(provider, inputs.variables, inputs.config_maps, selector, local=local)
+
+
+def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:
+    """Resolves source and version, preferring what is in storage, or in a ConfigMap of the provider's namespace.
+
+    A source that the provider names itself (`spec.fetchConfig`) comes before such a ConfigMap, which is its fallback.
+    Raises `ComponentsError`, `SourceError`, `StorageError` or `ApiError`.
+    """
+    source = _source(provider, repository_of(provider, inputs))
+    version = provider_api.version_of(provider) or source.repository.default_version()
+    if bundle := clients.components.find(source.identity, version):
+        return ResolvedSource(source, version, bundle)
+    config_map = _config_map(clients, provider, version, source.repository.place)
+    if config_map is None:
+        return ResolvedSource(source, version)
+    mirror = _source(provider, config_map)
+    bundle = clients.components.find(mirror.identity, version)
+    if bundle is None and _names_source(provider):
+        return ResolvedSource(source, version, fallback=mirror)
+    return ResolvedSource(mirror, version, bundle)
+
+
+def _source(provider: Object, repository: Repository) -> Source:
+    namespace, name = key_of(provider)
+    private_to = namespace if repository.private else ""
+    return Source(repository, bundles.identity(repository.identity, provider["kind"], name, private_to=private_to))
+
+
+def _names_source(provider: Object) -> bool:
+    return any(dig(provider, ("spec", "fetchConfig", name)) for name in ("url", "oci"))
+
+
+def _config_map(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
+    """Returns the one ConfigMap with the labels of a download of this version, unless it is from another place."""
+    if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
+        return None
+    labels = provider_api.download_labels(provider, version)
+    if not all(map(selectors.is_label_value, labels.values())):
+        return None  # such as a version with build metadata: no object can have these labels
+    selector = ",".join(f"{name}={value}" for name, value in labels.items())
+    listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
+    found = [each for each in listed if dig(each, ("metadata", "annotations", SOURCE_ANNOTATION)) in (None, place)]
+    return config_maps.ConfigMapRepository(found, selector) if len(found) == 1 else None
