@@ -32,7 +32,7 @@ NOT_ALLOWED = "ReferenceNotAllowed"
 
 
 @dataclass(frozen=True)
-class Found:
+class LookupResult:
     """What became of looking for a referenced object; each of the four outcomes is decided on differently.
 
     A `reason` tells a failed look that time alone does not mend from all others.
@@ -134,9 +134,9 @@ class Clients:
         with self._lock:
             self._workloads.pop(hashlib.sha256(kubeconfig).hexdigest(), None)
 
-    def look_up(
+    def get_reference(
         self, reference: Mapping[str, Any] | None, namespace: str, *, undefined_is_absent: bool = False
-    ) -> Found:
+    ) -> LookupResult:
         """The object behind a reference of either contract ({apiGroup or apiVersion, kind, name}).
 
         Only a 404 on the object is absence; a kind that is not served is a failed read. With `undefined_is_absent` an
@@ -144,28 +144,28 @@ class Clients:
         provider are namespaced and of a kind of its own, so a reference to any others is refused.
         """
         if not reference or not reference.get("kind") or not reference.get("name"):
-            return Found("unreferenced")
+            return LookupResult("unreferenced")
         kind, name = reference["kind"], reference["name"]
         group = reference.get("apiGroup") or split_api_version(reference.get("apiVersion") or "")[0]
         if group in BUILT_IN_GROUPS:
             refusal = f"a reference to a {kind} of {group or 'the core group'} is not allowed: it is no provider's kind"
-            return Found("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
+            return LookupResult("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
         try:
             resource = self.discovery.preferred(group, kind)
             if resource is not None and not resource.namespaced:
                 refusal = f"a reference to a {kind} is not allowed: the kind is cluster-scoped"
-                return Found("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
+                return LookupResult("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
             if resource is not None:
-                return self._look_at(resource, Key(namespace, name))
+                return self._get(resource, Key(namespace, name))
             defined = Resource(group, "", kind, conventional_plural(kind))
             if undefined_is_absent and definition(self.management, defined) is None:
-                return Found("absent", kind=kind)
+                return LookupResult("absent", kind=kind)
         except ApiError as error:
-            return Found("failed", kind=kind, error=str(error))
+            return LookupResult("failed", kind=kind, error=str(error))
         problem = f"{kind}.{group} is not served: is its CRD installed?"
-        return Found("failed", kind=kind, error=problem, reason=NOT_SERVED)
+        return LookupResult("failed", kind=kind, error=problem, reason=NOT_SERVED)
 
-    def _look_at(self, resource: Resource, key: Key) -> Found:
+    def _get(self, resource: Resource, key: Key) -> LookupResult:
         try:
             found = self.management.find(resource, key)
         except NotServed:
@@ -173,5 +173,5 @@ class Clients:
             self.discovery.forget()
             raise
         if found is None:
-            return Found("absent", kind=resource.kind, resource=resource)
-        return Found("present", kind=resource.kind, object=found, resource=resource)
+            return LookupResult("absent", kind=resource.kind, resource=resource)
+        return LookupResult("present", kind=resource.kind, object=found, resource=resource)

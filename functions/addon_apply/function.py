@@ -11,16 +11,16 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Unavailable
 from shared.runtime import Answer, Function
-from shared.runtime.flights import Flights
+from shared.runtime.keyed_lock import KeyedLock
 
+from .conflict import on_conflict
 from .decide import decide
 from .observe import Observed, observe
-from .overtaken import overtaken
 from .report import report
 from .settled import settled
 from .triggers import TRIGGERS
 
-_FLIGHTS = Flights("this addon")
+_LOCK = KeyedLock("this addon")
 """The second of two deliveries about one addon then finds the work done; across processes, each does it at worst."""
 
 
@@ -34,8 +34,8 @@ def handle(clients: Clients, event: Event) -> Answer:
     # Another kubeconfig may lead nowhere, or to another cluster.
     look = partial(observe, resync=event.resync, doubt=event.kind == SECRET.kind)
     try:
-        with _FLIGHTS.alone((id(clients), TRIGGERS.key(event))):
-            return Function(TRIGGERS, look, decide, settled, report, overtaken, withheld=_looked_up).handle(
+        with _LOCK.hold((id(clients), TRIGGERS.key(event))):
+            return Function(TRIGGERS, look, decide, settled, report, on_conflict, sensitive_values=_looked_up).handle(
                 clients, event
             )
     except Unavailable as error:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from shared.api import cluster as cluster_api
 from shared.api.cluster import TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
-from shared.clients import NOT_ALLOWED, Found
+from shared.clients import NOT_ALLOWED, LookupResult
 from shared.kube import Object, deleting, dig
 
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
@@ -17,7 +17,7 @@ TOPOLOGY_WITHIN = timedelta(minutes=1)
 """How long a topology controller may take to look at a new Cluster."""
 
 
-def mirror(scope: Scope, role: Role, found: Found) -> None:
+def mirror(scope: Scope, role: Role, found: LookupResult) -> None:
     """The condition about the object: what it says itself, or why it cannot be heard."""
     gone = deleting(scope.cluster)
     if found.state == "unreferenced":
@@ -86,7 +86,7 @@ def _mirror_condition(scope: Scope, role: Role, kind: str, obj: Object) -> None:
         scope.set(role.condition, "False", f"Not{role.mirrored}", message)
 
 
-def initialized(scope: Scope, found: Found) -> None:
+def initialized(scope: Scope, found: LookupResult) -> None:
     """`ControlPlaneInitialized`, which stays true once it is; left to others where no control-plane object is used."""
     if found.state == "unreferenced":
         return

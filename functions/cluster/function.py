@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTER
-from shared.clients import Found
+from shared.clients import LookupResult
 from shared.effects import Results, changes, latest
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
@@ -34,7 +34,7 @@ def settled(cluster: Object, event: Event) -> bool:
         resource = next(watch.resource for watch in TRIGGERS.watches if watch.resource.kind == event.kind)
     if resource is None or cluster_api.control_plane_ref(cluster):
         return False
-    found = Found("present", event.kind, event.object, resource)
+    found = LookupResult("present", event.kind, event.object, resource)
     decision = decide(Observed(cluster, infrastructure=found), datetime.now(UTC))
     return (
         not decision.effects

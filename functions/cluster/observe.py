@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, infrastructure_ref
 from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
-from shared.clients import Clients, Found
+from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Key, Object, Resource, deleting, owned_by
 from shared.kube.crds import list_defined
 
@@ -17,14 +17,14 @@ from .core import State, core
 DESCENDANTS = (CLUSTER_ADDON, MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 """In the order in which they are deleted."""
 
-_NOTHING = Found("unreferenced")
+_NOTHING = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
 class Observed:
     cluster: Object | None
-    infrastructure: Found = _NOTHING
-    control_plane: Found = _NOTHING
+    infrastructure: LookupResult = _NOTHING
+    control_plane: LookupResult = _NOTHING
     descendants: dict[Resource, tuple[Object, ...]] = field(default_factory=dict)
     """By kind; read only while the Cluster is being deleted."""
     secrets: tuple[Object, ...] = ()
@@ -42,8 +42,8 @@ def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager)
     gone = deleting(cluster)
-    infrastructure = clients.look_up(infrastructure_ref(cluster), key.namespace, undefined_is_absent=gone)
-    control_plane = clients.look_up(control_plane_ref(cluster), key.namespace, undefined_is_absent=gone)
+    infrastructure = clients.get_reference(infrastructure_ref(cluster), key.namespace, undefined_is_absent=gone)
+    control_plane = clients.get_reference(control_plane_ref(cluster), key.namespace, undefined_is_absent=gone)
     observed = Observed(cluster, infrastructure, control_plane, core=manager)
     if not gone:
         return observed

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.clients import NOT_ALLOWED, Found
+from shared.clients import NOT_ALLOWED, LookupResult
 from shared.effects import Patch
 from shared.kube import Object, deleting, dig, key_of, owner_reference, owners, with_owner
 from shared.kube.resources import split_api_version
@@ -48,7 +48,7 @@ CONTROL_PLANE = Role(
 )
 
 
-def allowed(cluster: Object, found: Found) -> Found:
+def allowed(cluster: Object, found: LookupResult) -> LookupResult:
     """What was found, or a refusal where the object can never be this Cluster's: nothing is done to such an object."""
     obj = found.object
     if obj is None:
@@ -62,10 +62,10 @@ def allowed(cluster: Object, found: Found) -> Found:
         problem = f"{what} belongs to Cluster {others[0]}; refer to an object of this Cluster's own"
     else:
         return found
-    return Found("failed", found.kind, resource=found.resource, error=problem, reason=NOT_ALLOWED)
+    return LookupResult("failed", found.kind, resource=found.resource, error=problem, reason=NOT_ALLOWED)
 
 
-def reconcile(scope: Scope, role: Role, found: Found) -> None:
+def reconcile(scope: Scope, role: Role, found: LookupResult) -> None:
     """Takes the object over, and what it has found out."""
     if found.state == "unreferenced":
         # With a topology the reference is still to come; without one there is nothing to wait for.
@@ -107,7 +107,7 @@ def _take_over(scope: Scope, role: Role, obj: Object) -> None:
         scope.add_event(reason, f"Cluster {key_of(scope.cluster).name} {fact} is now True")
 
 
-def adopt(scope: Scope, found: Found) -> None:
+def adopt(scope: Scope, found: LookupResult) -> None:
     """Owner reference and label, in one patch, only where they differ."""
     if found.object is None or found.resource is None:
         return

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
-from shared.clients import Clients, Found
+from shared.clients import Clients, LookupResult
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by
 from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
@@ -20,7 +20,7 @@ from shared.settings import SETTINGS
 from .selection import Selection, select, subscribes
 
 POLL = 300.0
-_NOTHING = Found("unreferenced")
+_NOTHING = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Observed:
     """Read only where something may have to go."""
     failure: str = ""
     """Why nobody can tell who uses the releases: none goes then."""
-    template: Found = _NOTHING
+    template: LookupResult = _NOTHING
     poll: float = POLL
     """Seconds until the source is asked again."""
     refusals: tuple[Refusal, ...] = ()
@@ -86,7 +86,7 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
         selection,
         using,
         failure,
-        clients.look_up(None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
+        clients.get_reference(None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
         _poll(),
     )
 

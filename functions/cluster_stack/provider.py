@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from shared.api.resources import CLUSTER_STACK_RELEASE
-from shared.clients import Clients, Found
+from shared.clients import Clients, LookupResult
 from shared.effects import MANAGER
 from shared.kube import ApiError, Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference
 
@@ -37,7 +37,7 @@ class Blueprint:
         return Clone(stack, release, body)
 
 
-def blueprint(template: Found, stack: Object) -> Blueprint | str:
+def blueprint(template: LookupResult, stack: Object) -> Blueprint | str:
     """Of the template, or why it cannot be one.
 
     Only kinds called `<Provider>ClusterStackReleaseTemplate` will do: whoever may write a ClusterStack is not to get

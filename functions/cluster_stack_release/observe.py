@@ -11,7 +11,7 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.reach import Reached, here
-from shared.clients import Clients, Found
+from shared.clients import Clients, LookupResult
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
 from shared.manifests import Identity
@@ -21,7 +21,7 @@ from shared.releases.origin import of_release
 from shared.releases.release import Release
 from shared.releases.usage import Users, users
 
-_NOTHING = Found("unreferenced")
+_NOTHING = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Observed:
     name: ReleaseName | None = None
     """What the object is called; None for what is no release's name."""
     assets: Assets | MissingAssets | None = None
-    provider: Found = _NOTHING
+    provider: LookupResult = _NOTHING
     management: Management | None = None
     claimed: frozenset[Identity] = frozenset()
     """Objects that other releases brought, too: not to be deleted with this one."""
@@ -68,7 +68,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
     assets = _assets(clients, name, key.namespace)
     if isinstance(assets, MissingAssets):
         return Observed(release, name, assets)
-    provider = clients.look_up(dig(release, "spec.providerRef"), key.namespace)
+    provider = clients.get_reference(dig(release, "spec.providerRef"), key.namespace)
     if not provided(provider):
         return Observed(release, name, assets, provider)
     version = clients.management.version()
@@ -77,13 +77,13 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
     return Observed(release, name, assets, provider, management, _claimed(clients, key))
 
 
-def provided(provider: Found) -> bool:
+def provided(provider: LookupResult) -> bool:
     """The provider has done what it has to do for the release, if anything."""
     return provider.state == "unreferenced" or dig(provider.object, "status.ready") is True
 
 
 def _leaving(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:
-    provider = clients.look_up(dig(release, "spec.providerRef"), key.namespace, undefined_is_absent=True)
+    provider = clients.get_reference(dig(release, "spec.providerRef"), key.namespace, undefined_is_absent=True)
     try:
         using = users(list_defined(clients.management, CLUSTER))
     except NotServed as error:

@@ -11,5 +11,5 @@ from .observe import observe
 from .triggers import TRIGGERS
 
 REFUSED = refusal(DELETING, "RequestRefused", status="True")
-FUNCTION = Function(TRIGGERS, observe, decide, report=report, refused=REFUSED)
+FUNCTION = Function(TRIGGERS, observe, decide, report=report, on_rejected=REFUSED)
 handle = FUNCTION.handle

@@ -25,7 +25,7 @@ from shared.providers.source_resolution import SOURCE_ANNOTATION, ResolvedSource
 from shared.providers.status import CHECKED, INSTALLED, UPGRADED, ProviderStatusBuilder, checked
 from shared.releases.sources import SourceError
 from shared.runtime import Decision
-from shared.runtime.flights import Flights
+from shared.runtime.keyed_lock import KeyedLock
 
 from .observe import Observed
 
@@ -39,7 +39,7 @@ SOURCE = "/provider_fetch"
 SOURCE_RETRY = 60.0
 BROKEN_RETRY = 600.0
 
-_FLIGHTS = Flights("the download of components", most=3)
+_LOCK = KeyedLock("the download of components", limit=3)
 """A slow source takes no more than some of a process's threads."""
 
 
@@ -66,7 +66,7 @@ class Download:
 
     def _from(self, clients: Clients, source: Source) -> Bundle:
         version, repository = self.resolved.version, source.repository
-        with _FLIGHTS.alone((source.identity, version)):
+        with _LOCK.hold((source.identity, version)):
             if bundle := clients.components.find(source.identity, version):
                 return bundle
             files = repository.fetch(version)

@@ -18,7 +18,7 @@ from .triggers import TRIGGERS
 def function(*, resync: bool) -> Function[Observed]:
     """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
     judge, refused = partial(decide, resync=resync), refusal(INSTALLED, "ComponentsFetchError")
-    return Function(TRIGGERS, observe, judge, report=report, refused=refused, withheld=secrets)
+    return Function(TRIGGERS, observe, judge, report=report, on_rejected=refused, sensitive_values=secrets)
 
 
 def handle(clients: Clients, event: Event) -> Answer:

@@ -10,9 +10,9 @@ from shared.providers.status import INSTALLED
 from shared.providers.telling import refusal, secrets
 from shared.runtime import Answer, Function
 
+from .conflict import on_conflict
 from .decide import decide
 from .observe import Observed, observe
-from .overtaken import overtaken
 from .report import report
 from .triggers import TRIGGERS
 
@@ -21,7 +21,9 @@ def function(*, resync: bool) -> Function[Observed]:
     """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
     look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
     tell, refused = partial(report, resync=resync), refusal(INSTALLED, "InstallFailed")
-    return Function(TRIGGERS, look, judge, report=tell, overtaken=overtaken, refused=refused, withheld=secrets)
+    return Function(
+        TRIGGERS, look, judge, report=tell, on_conflict=on_conflict, on_rejected=refused, sensitive_values=secrets
+    )
 
 
 def handle(clients: Clients, event: Event) -> Answer:

@@ -18,7 +18,7 @@ from .triggers import TRIGGERS
 def function(*, resync: bool) -> Function[Observed]:
     """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
     look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
-    return Function(TRIGGERS, look, judge, refused=refusal(CHECKED, "RequestRefused"), withheld=secrets)
+    return Function(TRIGGERS, look, judge, on_rejected=refusal(CHECKED, "RequestRefused"), sensitive_values=secrets)
 
 
 def handle(clients: Clients, event: Event) -> Answer:

@@ -19,4 +19,4 @@ from .triggers import TRIGGERS
 def handle(clients: Clients, event: Event) -> Answer:
     workload = event.object if event.kind in (DEPLOYMENT.kind, DAEMON_SET.kind) else None
     refused = refusal(AVAILABLE, "RequestRefused")
-    return Function(TRIGGERS, partial(observe, changed=workload), decide, refused=refused).handle(clients, event)
+    return Function(TRIGGERS, partial(observe, changed=workload), decide, on_rejected=refused).handle(clients, event)

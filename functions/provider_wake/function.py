@@ -32,17 +32,17 @@ _recent: tuple[float, Sequence[Object]] = (0.0, ())
 def handle(clients: Clients, event: Event) -> Answer:
     subject = TRIGGERS.subject(event)
     if subject is None:
-        return done("no concern of this function")
+        return done("the event is not for this function")
     began = time.time()
     try:
         # Who came a moment ago may wait for the core provider by now.
         read, providers = (began, peers.all_of(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
         again = None if read >= began or _came_before(event, read) else max(0.0, read + _FRESH - began)
         if not providers:
-            return done("there are no providers", again=again)
+            return done("there are no providers", retry_after=again)
         if event.kind == CONFIG_MAP.kind and not any(may_name(provider, event.key) for provider in providers):
             # As with nearly all of them, which need not be read for it.
-            return done("no provider is concerned", again=again)
+            return done("no provider is concerned", retry_after=again)
         changed = event.as_object
         if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):  # what decides is not in the event
             resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource
@@ -51,7 +51,7 @@ def handle(clients: Clients, event: Event) -> Answer:
         return Answer(503, str(error), retry_after=5.0)
     found = concerned(changed, providers)
     if not found:
-        return done("no provider is concerned", again=again)
+        return done("no provider is concerned", retry_after=again)
     events = [change_event(provider, "update", source=SOURCE, reference=True) for provider in found]
     return emit(TRIGGERS, events, f"providers told of {event.kind} {event.key}")
 

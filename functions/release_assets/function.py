@@ -18,12 +18,12 @@ from shared.releases.origin import Origin, of_release
 from shared.releases.release import InvalidRelease
 from shared.releases.sources import SourceError
 from shared.runtime import Answer, done
-from shared.runtime.flights import Flights
+from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable
 
 from .triggers import WANTED
 
-_FLIGHTS = Flights("the fetch of releases", most=3)
+_LOCK = KeyedLock("the fetch of releases", limit=3)
 """Within a process the second of two equal wishes finds the work done; across processes the store sees to that. And a
 slow source takes no more than some of a process's threads."""
 
@@ -40,7 +40,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     try:
         name = ReleaseName.parse(tag)
         origin = of_release(clients, namespace, name)
-        with _FLIGHTS.alone((origin.scope, name.tag)):
+        with _LOCK.hold((origin.scope, name.tag)):
             return _ensure(clients, origin, name, event, arrived)
     except InvalidName as error:
         return Answer(400, f"event {event.id}: {error}")
@@ -61,7 +61,7 @@ def _ensure(clients: Clients, origin: Origin, name: ReleaseName, event: Event, a
         # Who asked while it failed is told, too. Who asks later knows why, and would only ask again.
         failure = store.failure(name.tag)
         told = failure is not None and failure[1] >= arrived
-        return done(message, reply=_fetched(event, name) if told else None, again=seconds)
+        return done(message, reply=_fetched(event, name) if told else None, retry_after=seconds)
     if not _is_named(clients, name):
         _count("unwanted")
         return done(f"no object names {name}")
@@ -73,7 +73,7 @@ def _ensure(clients: Clients, origin: Origin, name: ReleaseName, event: Event, a
         if isinstance(error, SourceError):
             after = error.retry_after or (PAUSE if error.transient else None)
         store.note_failure(name.tag, str(error), after)
-        return done(str(error), reply=_fetched(event, name), again=after)
+        return done(str(error), reply=_fetched(event, name), retry_after=after)
     _count("fetched")
     store.note_failure(name.tag, "")
     return done(f"{name} fetched", reply=_fetched(event, name))

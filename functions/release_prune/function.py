@@ -14,23 +14,23 @@ from shared.kube import ApiError, Object
 from shared.kube.crds import list_defined
 from shared.releases.collect import NAMING, collect, needed
 from shared.runtime import Answer, done
-from shared.runtime.turns import Turns
+from shared.runtime.throttle import Throttle
 from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageError
 
 from .triggers import TRIGGERS
 
 KEEP = 24.0  # hours
-REST = 30.0
+MIN_INTERVAL = 30.0
 """Seconds between two runs: any pod may ask for one."""
 
-_TURNS = Turns("the clean-up of releases")
+_THROTTLE = Throttle("the clean-up of releases")
 
 
 def handle(clients: Clients, event: Event) -> Answer:
     if TRIGGERS.key(event) is None:
-        return done("no concern of this function")
-    return _TURNS.take(clients, "prune", REST, lambda: _prune(clients))
+        return done("the event is not for this function")
+    return _THROTTLE.run(clients, "prune", MIN_INTERVAL, lambda: _prune(clients))
 
 
 def _prune(clients: Clients) -> Answer:

@@ -21,7 +21,7 @@ from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
 from shared.runtime import Answer
 from shared.runtime.emit import emit
-from shared.runtime.turns import Turns
+from shared.runtime.throttle import Throttle
 
 from .triggers import PRIMARY_KINDS, TRIGGERS
 
@@ -31,10 +31,10 @@ SOURCE = "/sweep"
 _REFERENCES = ("InfrastructureReady", "ControlPlaneAvailable")
 """Conditions of a Cluster about objects that nothing tells of when they come back."""
 
-REST = 30.0
+MIN_INTERVAL = 30.0
 """Seconds between two sweeps that send objects which nothing is wrong with: any pod may ask for them."""
 
-_TURNS = Turns("the sweep")
+_THROTTLE = Throttle("the sweep")
 
 
 def handle(clients: Clients, event: Event) -> Answer:
@@ -43,8 +43,8 @@ def handle(clients: Clients, event: Event) -> Answer:
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
     if kind is not None and kind not in [resource.kind for resource in PRIMARY_KINDS]:
         return Answer(400, f"event {event.id}: data.kind is none of the kinds that are swept")
-    rest = REST if everything or kind else 0.0
-    return _TURNS.take(clients, (everything, kind), rest, lambda: _sweep(clients, kind, everything=everything))
+    rest = MIN_INTERVAL if everything or kind else 0.0
+    return _THROTTLE.run(clients, (everything, kind), rest, lambda: _sweep(clients, kind, everything=everything))
 
 
 def _sweep(clients: Clients, kind: str | None, *, everything: bool) -> Answer:

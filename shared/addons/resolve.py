@@ -14,7 +14,7 @@ from shared.applier.inventory import Entry
 from shared.applier.policy import Policy
 from shared.applier.reach import Reached, Unreachable
 from shared.charts import LiveCluster
-from shared.clients import Clients, Found
+from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Key, Object, dig, key_of
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
@@ -43,8 +43,8 @@ def resolve(
     goal = Target.of_release(addon, cluster, assets, facts)
     way = Progress.towards(goal, addon, assets)
     bound = _bound(reached, way.current)
-    control_plane = clients.look_up(cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
-    infrastructure = clients.look_up(cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
+    control_plane = clients.get_reference(cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
+    infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
     context = {"Cluster": cluster, "ControlPlane": control_plane.object, "InfraCluster": infrastructure.object}
     return Release(
         addon=addon,
@@ -123,7 +123,7 @@ def _bound(reached: Reached, at: Position | None) -> Mapping[str, Object | None]
     return found
 
 
-def _unreadable(found: Found) -> str:
+def _unreadable(found: LookupResult) -> str:
     if found.state in ("absent", "failed"):
         return found.error or f"{found.kind} that the Cluster refers to does not exist"
     return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..kube.resources import Object
-from ..redaction import without
+from ..redaction import redact
 from .archive import folder, inspect, pack
 from .engine import NAMESPACE, RELEASE_NAME, render
 from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
@@ -70,7 +70,7 @@ def render_addon(
     except ChartError as error:
         if live is None or not live.secrets:
             raise
-        raise type(error)(without(str(error), live.secrets)) from None
+        raise type(error)(redact(str(error), live.secrets)) from None
 
 
 def _render_addon(

@@ -17,10 +17,11 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from shared.network import origin
+from shared.redaction import redact_url
 
 from .sources.access import Access
 from .sources.port import SourceError
-from .sources.web import Reply, Web, resolved, shown
+from .sources.web import Reply, Web, resolved
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -127,14 +128,14 @@ class Registry:
         reply = self._authorized(lambda header: self._web.get(url, header, accept=_ACCEPT))
         if reply.status == 404:
             reply.close()
-            raise NotInRegistry(f"{shown(url)} does not exist", transient=False)
+            raise NotInRegistry(f"{redact_url(url)} does not exist", transient=False)
         media_type = self._ok(reply).headers.get("Content-Type", "").partition(";")[0].strip()
         data = reply.read()
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         promised = reference if ":" in reference else reply.headers.get("Docker-Content-Digest", digest)
         if promised != digest:
-            raise SourceError(f"{shown(url)} does not match its digest {promised}", transient=True)
-        return _manifest(data, digest, media_type, shown(url))
+            raise SourceError(f"{redact_url(url)} does not match its digest {promised}", transient=True)
+        return _manifest(data, digest, media_type, redact_url(url))
 
     def blob(self, layer: Descriptor) -> Iterator[bytes]:
         """The content of a layer as it comes; size and digest are the caller's to check."""
@@ -223,9 +224,13 @@ class Registry:
         try:
             scheme, *_ = origin(realm)
         except ValueError:
-            raise SourceError(f"{shown(self._base)} names a token server that is no URL", transient=False) from None
+            raise SourceError(
+                f"{redact_url(self._base)} names a token server that is no URL", transient=False
+            ) from None
         if scheme != "https" and not self.plain:
-            raise SourceError(f"the token server {shown(realm)} would get credentials in the clear", transient=False)
+            raise SourceError(
+                f"the token server {redact_url(realm)} would get credentials in the clear", transient=False
+            )
         wanted = "pull,push" if actions == "push" else "pull"
         query = {"scope": challenge.get("scope") or f"repository:{self.repository}:{wanted}"}
         if "service" in challenge:
@@ -236,7 +241,7 @@ class Registry:
         answer = _mapping(reply.json(), realm)
         token = answer.get("token") or answer.get("access_token")
         if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
-            raise SourceError(f"the token server {shown(realm)} gives no token", transient=True)
+            raise SourceError(f"the token server {redact_url(realm)} gives no token", transient=True)
         return token
 
     def _own(self, url: str) -> str:
@@ -246,7 +251,7 @@ class Registry:
         except ValueError:
             same = False
         if not same:
-            raise SourceError(f"{shown(self._base)} refers to another host, {shown(url)}", transient=False)
+            raise SourceError(f"{redact_url(self._base)} refers to another host, {redact_url(url)}", transient=False)
         return url
 
 

@@ -1,4 +1,4 @@
-"""What a function says back, and how that looks over HTTP to a broker, a forwarder or a replay."""
+"""The answer of a function to one event. `http.py` makes an HTTP response of it, `logs.py` a log line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from ..event import Event
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcome of one event.
+    """The answer to one event.
 
-    204 done; 200 done with `reply` as the next step; 202 waiting, come back after `retry_after` seconds; 503 the same
-    but held up by a failure; 400 not an event for this function, never to be repeated; 500 a bug. `message` is for
-    logs and for the sender of a 400, `context` (cluster, release, stage: names, nothing secret) for logs alone.
-    `settled`: done without a look at anything but the object itself.
+    Statuses:
+        204: done, or nothing to do.
+        200: done; `reply` is the CloudEvent that starts the next step.
+        202: waiting for something outside; to be delivered again after `retry_after` seconds.
+        503: transient error; to be delivered again after `retry_after` seconds.
+        400: not a valid event for this function; never to be delivered again.
+        500: a bug.
+
+    `message` is for logs, and for the sender of an event that is answered with 400 or above. `context` is for logs
+    alone: names such as cluster, release and stage, nothing secret. `reconciled` is set where the object already was
+    reconciled and nothing else was read.
     """
 
     status: int
@@ -23,26 +30,26 @@ class Answer:
     reply: Event | None = None
     retry_after: float | None = None
     context: Mapping[str, str] = field(default_factory=dict)
-    settled: bool = False
+    reconciled: bool = False
 
     @property
     def outcome(self) -> str:
-        """In one word, as deliveries are counted."""
-        if self.settled:
-            return "settled"
+        """The `outcome` label of `capi_functions_deliveries_total`."""
+        if self.reconciled:
+            return "reconciled"
         return _OUTCOMES.get(self.status) or ("refused" if 400 <= self.status < 500 else "failed")
 
 
-_OUTCOMES = {200: "next", 202: "waiting", 204: "done", 503: "held-up"}
+_OUTCOMES = {200: "next", 202: "waiting", 204: "done", 503: "transient"}
 
 
 def done(
     message: str = "",
     *,
     reply: Event | None = None,
-    again: float | None = None,
+    retry_after: float | None = None,
     context: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Success; `again` asks for another look after so many seconds."""
-    status = 200 if reply is not None else 202 if again is not None else 204
-    return Answer(status, message, reply, again, context or {})
+    """Returns an answer of success: 200 with a `reply`, 202 with `retry_after` (seconds), else 204."""
+    status = 200 if reply is not None else 202 if retry_after is not None else 204
+    return Answer(status, message, reply, retry_after, context or {})

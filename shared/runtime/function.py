@@ -1,11 +1,11 @@
-"""A function: four steps around one pure decision.
+"""Runs a function for one event: four steps around one pure decision.
 
     observe   reads what the decision needs
-    decide    pure: what to do, and what to say about it
-    act       carries out the effects, in order
-    report    one status patch, restricted to what this function owns
+    decide    pure: which effects, which status, which Kubernetes events
+    act       executes the effects, in order
+    report    writes one status patch, restricted to what this function owns
 
-The event is only a hint that names a key. Everything is read afresh, so that a doubled, late or reordered event
+The event is only a hint that names an object. Everything is read afresh, so that a duplicate, late or reordered event
 finds either work still to be done or nothing.
 """
 
@@ -23,30 +23,35 @@ from ..clients import Clients
 from ..effects import Effect, Patch, Results, changes, latest, perform
 from ..event import Event
 from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
-from ..redaction import without
+from ..redaction import redact, redact_status
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
-from . import waits, withheld
+from . import waits
 from .answer import Answer, done
 from .recorder import KubernetesEvent, record_event
 
 O = TypeVar("O")  # noqa: E741 - what a function observes
 
-_RACES = 4
-_STEPS = 100
-_SECONDS = 20.0
-"""After which a delivery begins no other round: the last one's requests to a workload cluster may take 90 s more, and a
+_MAX_CONFLICTS = 4
+_MAX_ROUNDS = 100
+_MAX_SECONDS = 20.0
+"""No round begins later than this after its event: a round's requests to a workload cluster may take 90 s more, and a
 forwarder waits for 120 s."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What follows from an observation.
+    """What to do about an object, and what to report about it.
 
-    `status` is a merge patch for the primary object's status (only the fields this function owns), `requeue_after` the
-    seconds after which to look again, `reply` the next step for another function. With `proceed` the next step is this
-    function's own: it looks again at once. `context` is what the log is to tell beside the message (names, nothing
-    secret).
+    Attributes:
+        effects: Writes, executed in order until one fails.
+        status: A merge patch for the status of the primary object, with only the fields that this function owns.
+        kubernetes_events: Kubernetes Events to record about the primary object.
+        requeue_after: Seconds until the object is to be reconciled again; None: at its next event.
+        reply: The CloudEvent that starts the next step, in another function.
+        message: For logs and answers.
+        proceed: Whether this function itself has the next step: another round follows at once.
+        context: More fields of the log line: names, nothing secret.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -63,78 +68,83 @@ class Decision:
 class Function(Generic[O]):
     """The parts of one function; `handle` runs them for one event.
 
-    `observe(clients, key, primary)`: primary is None where the object is not there.
-    `settled(primary, event)`: True where the event brings nothing new, so that nothing more need be read.
-    `report(observed, decision, results, now)`: what remains to be decided once the effects have happened or failed. It
-    may take a failure over, as a state of the object, by setting `results.error` to None; any other failure is told in
-    an event and left to the retry, and the status stays as it was.
-    `overtaken(clients, observed, decision, results)`: somebody else has written or removed the object while effects
-    happened; what these did to the world may be out of date, and nobody else knows of it.
-    `refused(primary, error, now)`: what the object says of a request that the API server does not take, whenever it is
-    sent; without it, it is told in an event.
-    `withheld(observed)`: values that nobody may read in what is told.
+    Attributes:
+        triggers: The declaration of what starts the function.
+        observe: `observe(clients, key, primary)` reads the inputs; `primary` is None if the object does not exist.
+        decide: `decide(observed, now)` is pure.
+        is_reconciled: `is_reconciled(primary, event)` tells from the object and the event alone that there is nothing
+            to do, so that nothing else is read. Not called for a resync.
+        report: `report(observed, decision, results, now)` returns the decision to report once the effects were
+            executed or one has failed. It sets `results.error` to None where the status reports the failure. Any other
+            failure leaves the status as it was and is retried.
+        on_conflict: `on_conflict(clients, observed, decision, results)` is called where another writer changed or
+            deleted the object while effects were executed: it undoes or marks for repair what these effects wrote.
+        on_rejected: `on_rejected(primary, error, now)` returns the decision to report where the API server rejects a
+            request and a retry cannot help. Without it, the error is recorded as a Kubernetes Event.
+        sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.
     """
 
     triggers: Triggers
     observe: Callable[[Clients, Key, Object | None], O]
     decide: Callable[[O, datetime], Decision]
-    settled: Callable[[Object, Event], bool] = field(default=lambda _primary, _event: False)
+    is_reconciled: Callable[[Object, Event], bool] = field(default=lambda _primary, _event: False)
     report: Callable[[O, Decision, Results, datetime], Decision] | None = None
-    overtaken: Callable[[Clients, O, Decision, Results], None] | None = None
-    refused: Callable[[Object, ApiError, datetime], Decision] | None = None
-    withheld: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
+    on_conflict: Callable[[Clients, O, Decision, Results], None] | None = None
+    on_rejected: Callable[[Object, ApiError, datetime], Decision] | None = None
+    sensitive_values: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
 
     @property
     def name(self) -> str:
+        """The name of the function's folder and target."""
         return self.triggers.name
 
     def handle(self, clients: Clients, event: Event) -> Answer:
-        """Brings the object that `event` is about one step nearer to what is wanted. Raises only on a bug."""
+        """Reconciles the object that `event` is about. Raises only on a bug: API errors become answers of 503."""
         subject = self.triggers.subject(event)
         if subject is None or subject.resource is None:
-            return done("no concern of this function")
-        races = steps = 0
-        end = time.monotonic() + _SECONDS
+            return done("the event is not for this function")
+        conflicts = rounds = 0
+        end = time.monotonic() + _MAX_SECONDS
         while True:
             try:
                 answer = self._reconcile(clients, subject.resource, subject.key, event)
-                steps += 1
+                rounds += 1
                 if answer is not None:
                     return answer
-                if steps >= _STEPS or time.monotonic() >= end:
-                    return done("many steps done, more to come", again=0.0)
+                if rounds >= _MAX_ROUNDS or time.monotonic() >= end:
+                    return done("more steps to do: they need another delivery", retry_after=0.0)
             except Conflict as error:
-                races += 1
-                if races >= _RACES or time.monotonic() >= end:
+                conflicts += 1
+                if conflicts >= _MAX_CONFLICTS or time.monotonic() >= end:
                     return Answer(503, str(error), retry_after=1.0)
-                time.sleep(random.uniform(0.005, 0.025) * 2**races)  # noqa: S311 - jitter
+                time.sleep(random.uniform(0.005, 0.025) * 2**conflicts)  # noqa: S311 - jitter
             except (Unavailable, StorageUnavailable) as error:
                 return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
             except NotFound as error:
-                # Something vanished between being read and being written: look again.
+                # An object was deleted between its read and its write.
                 return Answer(503, str(error), retry_after=1.0)
             except ApiError as error:
                 return Answer(503, str(error), retry_after=10.0)
 
     def _reconcile(self, clients: Clients, resource: Resource, key: Key, event: Event) -> Answer | None:
-        """One round of the four steps; None where another follows at once."""
+        """Runs one round of the four steps; returns None if another round follows at once."""
         primary = clients.management.find(resource, key)
-        if primary is not None and not event.resync and self.settled(primary, event):
-            return Answer(204, "settled", settled=True)
+        if primary is not None and not event.resync and self.is_reconciled(primary, event):
+            return Answer(204, "already reconciled", reconciled=True)
         try:
             observed = self.observe(clients, key, primary)
         except ApiError as error:
-            if primary is None or self.refused is None or not _is_refusal(error):
+            if primary is None or self.on_rejected is None or not _is_rejection(error):
                 raise
-            return self._told(clients, resource, primary, self.refused(primary, error, datetime.now(UTC)))
+            return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
         results = perform(decision.effects, clients)
         try:
             return self._conclude(clients, resource, primary, observed, decision, results, now)
         except (Conflict, NotFound):
-            if self.overtaken is not None:
-                self.overtaken(clients, observed, decision, results)
+            if self.on_conflict is not None:
+                self.on_conflict(clients, observed, decision, results)
             raise
 
     def _conclude(
@@ -147,78 +157,78 @@ class Function(Generic[O]):
         results: Results,
         now: datetime,
     ) -> Answer | None:
+        """Reports on the executed effects. Raises their error unless the decision reports it."""
         if self.report is not None:
             decision = self.report(observed, decision, results, now)
         error = results.error
-        if primary is not None and _is_refusal(error):
-            if self.refused is None:
-                # The decision did not come true, so its status would be a lie; but somebody should hear why.
+        if primary is not None and _is_rejection(error):
+            if self.on_rejected is None:
+                # The effects failed: skip the status and record an event.
                 record_event(clients, primary, KubernetesEvent("ReconcileFailed", str(error), "Warning"))
                 raise error
-            decision, results.error = self.refused(dict(latest(primary, results)), error, now), None
+            decision, results.error = self.on_rejected(dict(latest(primary, results)), error, now), None
         if results.error is not None:
             raise results.error
-        decision = _without(self.withheld(observed), decision)
-        if primary is None or _gone(primary, results):
+        decision = _redacted(decision, self.sensitive_values(observed))
+        if primary is None or _is_gone(primary, results):
             return self._answer(decision)
-        decision = replace(decision, kubernetes_events=news(decision, primary))
-        answer = self._told(clients, resource, latest(primary, results), decision)
+        decision = replace(decision, kubernetes_events=new_events(decision, primary))
+        answer = self._report(clients, resource, latest(primary, results), decision)
         waits.observe(self.name, primary, decision.status, now)
         return answer
 
-    def _told(
+    def _report(
         self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
     ) -> Answer | None:
-        self._write_status(clients, resource, primary, decision)
+        if decision.status and changes(primary.get("status") or {}, decision.status):
+            Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
+        for event in decision.kubernetes_events:
+            record_event(clients, primary, event)
         return self._answer(decision)
 
     def _answer(self, decision: Decision) -> Answer | None:
         if decision.proceed:
             return None
-        return done(decision.message, reply=decision.reply, again=decision.requeue_after, context=decision.context)
-
-    def _write_status(
-        self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
-    ) -> None:
-        if decision.status and changes(primary.get("status") or {}, decision.status):
-            Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
-        for event in decision.kubernetes_events:
-            record_event(clients, primary, event)
+        return done(
+            decision.message, reply=decision.reply, retry_after=decision.requeue_after, context=decision.context
+        )
 
 
-def news(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
-    """The decision's events without those whose condition stays, word for word, as `primary` says already.
+def new_events(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
+    """Returns the events of the decision, except those whose condition `primary` has already.
 
-    Compared as they are written: values may have been withheld since the decision was made.
+    Status, reason and message are compared as they are written, after redaction.
     """
     before, after = dig(primary, "status.conditions", []), dig(decision.status, "conditions", [])
 
-    def unchanged(event: KubernetesEvent) -> bool:
-        told = [get_condition(conditions, event.condition) for conditions in (before, after)]
-        old, new = ([(one or {}).get(name) for name in ("status", "reason", "message")] for one in told)
-        return bool(event.condition) and told[1] is not None and old == new
+    def is_unchanged(event: KubernetesEvent) -> bool:
+        pair = [get_condition(conditions, event.condition) for conditions in (before, after)]
+        old, new = ([(one or {}).get(name) for name in ("status", "reason", "message")] for one in pair)
+        return bool(event.condition) and pair[1] is not None and old == new
 
-    return tuple(event for event in decision.kubernetes_events if not unchanged(event))
-
-
-def _is_refusal(error: Exception | None) -> TypeGuard[ApiError]:
-    """Whether it is about what was asked for: neither the server, nor a race, nor who we are."""
-    passing = (Unavailable, Conflict, NotFound, Unauthorized, Gone)
-    return isinstance(error, ApiError) and not isinstance(error, passing)
+    return tuple(event for event in decision.kubernetes_events if not is_unchanged(event))
 
 
-def _without(values: Collection[str], decision: Decision) -> Decision:
+def _is_rejection(error: Exception | None) -> TypeGuard[ApiError]:
+    """Returns whether the API server rejects the content of a request, so that a retry cannot help."""
+    other = (Unavailable, Conflict, NotFound, Unauthorized, Gone)
+    return isinstance(error, ApiError) and not isinstance(error, other)
+
+
+def _redacted(decision: Decision, values: Collection[str]) -> Decision:
     if not values:
         return decision
     return replace(
         decision,
-        status=withheld.in_status(decision.status, values),
-        kubernetes_events=tuple(withheld.in_notice(event, values) for event in decision.kubernetes_events),
-        message=without(decision.message, values),
+        status=redact_status(decision.status, values),
+        kubernetes_events=tuple(
+            replace(event, message=redact(event.message, values)) for event in decision.kubernetes_events
+        ),
+        message=redact(decision.message, values),
     )
 
 
-def _gone(primary: Object, results: Results) -> bool:
-    """True once the last finalizer of a deleted object was taken away: there is no status to write any more."""
+def _is_gone(primary: Object, results: Results) -> bool:
+    """Returns whether the effects removed the last finalizer of a deleted object, so that it has no status any more."""
     newest = latest(primary, results)
     return dig(newest, "metadata.deletionTimestamp") is not None and not dig(newest, "metadata.finalizers")

@@ -262,9 +262,9 @@ def test_what_is_made_again_goes_again(going: World, cloud: Cloud) -> None:
 
 def test_only_a_hook_begins_a_clean_up(going: World, cloud: Cloud) -> None:
     cloud.service("public")
-    assert clean(going).message == "no concern of this function"
+    assert clean(going).message == "the event is not for this function"
     cluster = going.client.get(CLUSTER, Key(going.namespace, "demo"))
-    assert going.call("addon_cleanup", change_event(cluster, "update", source="/test")).outcome == "settled"
+    assert going.call("addon_cleanup", change_event(cluster, "update", source="/test")).outcome == "reconciled"
     assert cloud.names(SERVICE, going=True) == []
 
 

@@ -95,7 +95,7 @@ def test_what_is_at_rest_costs_no_write(stacks: Stacks) -> None:
     stacks.settle()
     before = stacks.versions()
     requests = stacks.client.requests
-    assert stacks.look_at(stacks.release("v1")).message == "settled"
+    assert stacks.look_at(stacks.release("v1")).message == "already reconciled"
     assert stacks.client.requests - requests == 2  # this test's own look among them
     requests = stacks.client.requests
     stacks.look_at_stack()
@@ -240,7 +240,7 @@ def test_a_wiped_store_costs_a_ready_release_nothing(stacks: Stacks) -> None:
     stacks.stack()
     stacks.settle()
     stacks.clients.releases.delete(tag)
-    assert stacks.look_at(stacks.release("v1")).message == "settled"
+    assert stacks.look_at(stacks.release("v1")).message == "already reconciled"
     answer = stacks.call(
         "cluster_stack_release", change_event(stacks.release("v1"), "update", source="/test", resync=True)
     )
@@ -529,7 +529,7 @@ def test_a_release_that_another_program_has_applied(stacks: Stacks) -> None:
     status = {"ready": True, "resources": resources, "conditions": [ready, ready | {"type": "HelmChartApplied"}]}
     key = Key(stacks.namespace, tag)
     stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"status": status}, subresource="status")
-    assert stacks.look_at(stacks.release("v1")).message == "settled"
+    assert stacks.look_at(stacks.release("v1")).message == "already reconciled"
     stacks.look_at(stacks.release("v1"), resync=True)
     assert stacks.names(TEMPLATE) == [f"{tag}-worker"]
     stacks.delete(CLUSTER_STACK_RELEASE, tag)

@@ -75,7 +75,7 @@ def test_an_event_that_brings_nothing_new_counts_as_settled(world: World) -> Non
     world.secret()
     world.settle()
     answer = world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
-    assert answer.outcome == "settled"
+    assert answer.outcome == "reconciled"
 
 
 COUNTED = (

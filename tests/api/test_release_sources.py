@@ -28,7 +28,7 @@ from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release, of_stack, scope_of
 from shared.releases.sources import SourceError
 from shared.releases.store import ReleaseStore
-from shared.runtime.flights import Flights
+from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore
 from tests.api.test_cluster_stacks import as_account
 from tests.support.releases import STACK, write_release
@@ -276,11 +276,11 @@ def test_equal_wishes_for_what_cannot_be_fetched_ask_once(
 ) -> None:
     """A server that is down may take a whole timeout, and each wish a thread for as long."""
     own = stack(site.url)
-    monkeypatch.setattr(release_assets, "_FLIGHTS", flights := Flights("the fetch of releases", seconds=60))
+    monkeypatch.setattr(release_assets, "_LOCK", lock := KeyedLock("the fetch of releases", timeout=60))
     wishes = 4
 
     def fail(_asked: Asked) -> Told:
-        until(lambda: [users for _, users in flights._locks.values()] == [wishes], "all wishes wait for the first")
+        until(lambda: [users for _, users in lock._locks.values()] == [wishes], "all wishes wait for the first")
         return Told(503)
 
     site.answer = fail
@@ -289,7 +289,7 @@ def test_equal_wishes_for_what_cannot_be_fetched_ask_once(
     assert len(site.asked) == 1
     assert all("answers with HTTP 503" in answer.message for answer in answers)
     assert all(answer.reply is not None for answer in answers)  # nobody knew before
-    monkeypatch.setattr(release_assets, "_FLIGHTS", Flights("the fetch of releases"))
+    monkeypatch.setattr(release_assets, "_LOCK", KeyedLock("the fetch of releases"))
     key = f"scopes/{scope_of(own)}/failures/{V1}.json"
     note = json.loads(object_store.get(key) or b"")
     pause = datetime.fromisoformat(note["until"]) - datetime.fromisoformat(note["at"])

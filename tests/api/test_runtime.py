@@ -72,7 +72,7 @@ def test_a_failed_effect_is_not_reported_as_done(
 def test_a_delivery_that_took_long_begins_no_other_round(
     clients: Clients, primary: Object, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int
 ) -> None:
-    monkeypatch.setattr("shared.runtime.function._SECONDS", seconds)
+    monkeypatch.setattr("shared.runtime.function._MAX_SECONDS", seconds)
     begun: list[datetime] = []
 
     def decide(_observed: None, now: datetime) -> Decision:
@@ -89,7 +89,7 @@ def test_a_delivery_that_took_long_begins_no_other_round(
 def test_a_delivery_that_took_long_enters_no_other_race(
     clients: Clients, primary: Object, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int
 ) -> None:
-    monkeypatch.setattr("shared.runtime.function._SECONDS", seconds)
+    monkeypatch.setattr("shared.runtime.function._MAX_SECONDS", seconds)
     begun: list[datetime] = []
 
     def decide(_observed: None, now: datetime) -> Decision:
@@ -204,7 +204,9 @@ def test_what_is_refused_can_be_told_in_the_status(
         event = KubernetesEvent("Refused", str(error))
         return Decision(status={"ready": False}, kubernetes_events=(event,), requeue_after=60.0, message=str(error))
 
-    tested = replace(function(Fails(error)), observe=observe, refused=refused, withheld=lambda _observed: ["hunter2"])
+    tested = replace(
+        function(Fails(error)), observe=observe, on_rejected=refused, sensitive_values=lambda _observed: ["hunter2"]
+    )
     answer = tested.handle(clients, change_event(primary, "update", source="/test"))
     status = management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p")).get("status")
     events = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]

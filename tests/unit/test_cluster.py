@@ -21,7 +21,7 @@ from shared.api.resources import (
     MACHINE_SET,
     SECRET,
 )
-from shared.clients import NOT_ALLOWED, NOT_SERVED, Found
+from shared.clients import NOT_ALLOWED, NOT_SERVED, LookupResult
 from shared.effects import Delete, Patch, RemoveFinalizer, changes
 from shared.kube import Object, Resource
 from shared.runtime import Decision
@@ -49,7 +49,7 @@ def cluster(spec: Object | None = None, status: Object | None = None, **metadata
     }
 
 
-def infra(spec: Object | None = None, status: Object | None = None, **metadata: Any) -> Found:
+def infra(spec: Object | None = None, status: Object | None = None, **metadata: Any) -> LookupResult:
     obj: Object = {
         "apiVersion": "g/v1",
         "kind": "FakeInfraCluster",
@@ -57,19 +57,19 @@ def infra(spec: Object | None = None, status: Object | None = None, **metadata: 
         "spec": spec or {},
         "status": status or {},
     }
-    return Found("present", "FakeInfraCluster", obj, KIND_CLUSTER)
+    return LookupResult("present", "FakeInfraCluster", obj, KIND_CLUSTER)
 
 
 OWNER: Object = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "u"}
 
 
-def owned(**metadata: Any) -> Found:
+def owned(**metadata: Any) -> LookupResult:
     return infra(ownerReferences=[OWNER], labels={"cluster.x-k8s.io/cluster-name": "demo"}, **metadata)
 
 
-ABSENT = Found("absent", "FakeInfraCluster")
-FAILED = Found("failed", "FakeInfraCluster", error="boom")
-UNUSED = Found("unreferenced")
+ABSENT = LookupResult("absent", "FakeInfraCluster")
+FAILED = LookupResult("failed", "FakeInfraCluster", error="boom")
+UNUSED = LookupResult("unreferenced")
 PROVISIONED: Object = {"initialization": {"infrastructureProvisioned": True}}
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
@@ -137,7 +137,7 @@ HOST = {"host": "example.com", "port": 6443}
     ],
 )
 def test_infrastructure(
-    obj: Object, found: Found, provisioned: bool | None, endpoint: Object | None, requeue_after: float | None
+    obj: Object, found: LookupResult, provisioned: bool | None, endpoint: Object | None, requeue_after: float | None
 ) -> None:
     decision = decide(Observed(obj, found), NOW)
     assert ((decision.status or {})["initialization"] or {}).get("infrastructureProvisioned") is provisioned
@@ -220,16 +220,16 @@ CONTROLLED: Object = {"controlPlaneRef": {"apiGroup": "g", "kind": "FakeControlP
 INITIALIZED: Object = {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": True}}
 
 
-def control_plane(status: Object | None = None) -> Found:
-    return Found("present", "FakeControlPlane", owned_by_demo(status), MACHINE)
+def control_plane(status: Object | None = None) -> LookupResult:
+    return LookupResult("present", "FakeControlPlane", owned_by_demo(status), MACHINE)
 
 
 def owned_by_demo(status: Object | None) -> Object:
     return {**(owned().object or {}), "kind": "FakeControlPlane", "status": status or {}}
 
 
-NO_CONTROL_PLANE = Found("absent", "FakeControlPlane")
-BROKEN = Found("failed", "FakeControlPlane", error="boom")
+NO_CONTROL_PLANE = LookupResult("absent", "FakeControlPlane")
+BROKEN = LookupResult("failed", "FakeControlPlane", error="boom")
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ BROKEN = Found("failed", "FakeControlPlane", error="boom")
     ],
 )
 def test_the_control_plane(
-    obj: Object, found: Found, available: tuple[str, str, str], initialized: tuple[str, str, str], waits: bool
+    obj: Object, found: LookupResult, available: tuple[str, str, str], initialized: tuple[str, str, str], waits: bool
 ) -> None:
     decision = decide(Observed(obj, control_plane=found), NOW)
     assert condition(decision, "ControlPlaneAvailable") == available
@@ -291,7 +291,7 @@ def test_a_cluster_without_a_control_plane_object_says_nothing_of_one() -> None:
 
 
 def test_a_kind_that_is_not_served_is_told_and_holds_the_deletion_with_a_reason() -> None:
-    found = Found("failed", "FakeInfraCluster", error="FakeInfraCluster.g is not served", reason=NOT_SERVED)
+    found = LookupResult("failed", "FakeInfraCluster", error="FakeInfraCluster.g is not served", reason=NOT_SERVED)
     alive = decide(Observed(cluster(), found), NOW)
     assert condition(alive, "InfrastructureReady") == ("Unknown", "KindNotServed", "FakeInfraCluster.g is not served")
     assert [event.reason for event in alive.kubernetes_events if event.type == "Warning"] == ["KindNotServed"]
@@ -369,7 +369,7 @@ def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, ove
         (cluster(), ABSENT, ("False", "ObjectDoesNotExist", "FakeInfraCluster does not exist")),
     ],
 )
-def test_infrastructure_ready(obj: Object, found: Found, expected: tuple[str, str, str]) -> None:
+def test_infrastructure_ready(obj: Object, found: LookupResult, expected: tuple[str, str, str]) -> None:
     assert condition(decide(Observed(obj, found), NOW), "InfrastructureReady") == expected
 
 
@@ -440,7 +440,7 @@ def test_descendants_go_first() -> None:
 
 
 def test_a_control_plane_object_looks_after_its_machines() -> None:
-    control_plane = Found("present", "FakeControlPlane", infra().object, KIND_CLUSTER)
+    control_plane = LookupResult("present", "FakeControlPlane", infra().object, KIND_CLUSTER)
     decision = decide(Observed(cluster(**DELETED), infra(), control_plane, descendants()), NOW)
     assert len([e for e in decision.effects if isinstance(e, Delete)]) == 14
     assert "Control plane Machines" not in condition(decision, "Deleting")[2]
@@ -453,7 +453,7 @@ def test_foreign_descendants_are_waited_for_but_not_deleted() -> None:
 
 
 def test_control_plane_goes_before_infrastructure() -> None:
-    control_plane = Found("present", "FakeControlPlane", owned().object, MACHINE)
+    control_plane = LookupResult("present", "FakeControlPlane", owned().object, MACHINE)
     both = decide(Observed(cluster(**DELETED), owned(), control_plane), NOW)
     assert [e.resource for e in both.effects if isinstance(e, Delete)] == [MACHINE]
     assert condition(both, "Deleting")[1:] == (
@@ -484,19 +484,19 @@ def test_only_what_the_cluster_owns_is_deleted_with_it() -> None:
             id="of another Cluster",
         ),
         pytest.param(
-            Found("failed", "ClusterRole", error="the kind is cluster-scoped", reason=NOT_ALLOWED),
+            LookupResult("failed", "ClusterRole", error="the kind is cluster-scoped", reason=NOT_ALLOWED),
             "cluster-scoped",
             id="cluster-scoped",
         ),
         pytest.param(
-            Found("present", "Cluster", {**cluster(), "metadata": {"name": "other", "uid": "x"}}, CLUSTER),
+            LookupResult("present", "Cluster", {**cluster(), "metadata": {"name": "other", "uid": "x"}}, CLUSTER),
             "is no provider's kind",
             id="a Cluster",
         ),
     ],
 )
 @pytest.mark.parametrize("role", ["infrastructure", "control_plane"])
-def test_a_foreign_object_is_refused_and_left_alone(found: Found, words: str, role: str) -> None:
+def test_a_foreign_object_is_refused_and_left_alone(found: LookupResult, words: str, role: str) -> None:
     def observed(obj: Object) -> Observed:
         return Observed(obj, found) if role == "infrastructure" else Observed(obj, control_plane=found)
 
@@ -524,7 +524,7 @@ def test_at_last_the_secrets_and_the_finalizer() -> None:
 @pytest.mark.parametrize(
     ("control_plane", "found", "failure"), [(UNUSED, FAILED, ""), (FAILED, infra(), ""), (UNUSED, infra(), "no list")]
 )
-def test_nothing_is_deleted_blindly(control_plane: Found, found: Found, failure: str) -> None:
+def test_nothing_is_deleted_blindly(control_plane: LookupResult, found: LookupResult, failure: str) -> None:
     decision = decide(Observed(cluster(**DELETED), found, control_plane, failure=failure), NOW)
     assert not decision.effects
     assert condition(decision, "Deleting")[1] == "InternalError"

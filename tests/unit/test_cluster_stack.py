@@ -17,7 +17,7 @@ from functions.cluster_stack.triggers import TRIGGERS, stack_of
 from functions.cluster_stack.writes import Attempt
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
-from shared.clients import Found
+from shared.clients import LookupResult
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event
 from shared.kube import Conflict, Key, Object
@@ -320,14 +320,14 @@ def test_paused_is_left_alone() -> None:
 # -- providers ---------------------------------------------------------------------------------------------------
 
 
-def template(content: Any = None, kind: str = "ToyClusterStackReleaseTemplate", **metadata: Any) -> Found:
+def template(content: Any = None, kind: str = "ToyClusterStackReleaseTemplate", **metadata: Any) -> LookupResult:
     obj = {
         "apiVersion": "toys/v1",
         "kind": kind,
         "metadata": {"namespace": "ns", "name": "toys"} | metadata,
         "spec": {"template": {"spec": {"a": 1}}} if content is None else content,
     }
-    return Found("present", kind, obj)
+    return LookupResult("present", kind, obj)
 
 
 def test_blueprint_and_clone() -> None:
@@ -354,9 +354,9 @@ def test_blueprint_and_clone() -> None:
 @pytest.mark.parametrize(
     ("found", "reason", "words"),
     [
-        (Found("unreferenced"), "ProviderTemplateNotFound", "spec.providerRef is needed"),
-        (Found("absent", "ToyTemplate"), "ProviderTemplateNotFound", "ToyTemplate toys that spec.providerRef"),
-        (Found("failed", "X", error="not served"), "FailedToCreateOrUpdate", "not served"),
+        (LookupResult("unreferenced"), "ProviderTemplateNotFound", "spec.providerRef is needed"),
+        (LookupResult("absent", "ToyTemplate"), "ProviderTemplateNotFound", "ToyTemplate toys that spec.providerRef"),
+        (LookupResult("failed", "X", error="not served"), "FailedToCreateOrUpdate", "not served"),
         (template(kind="PodTemplate"), "ProviderTemplateNotFound", "PodTemplate is no <Provider>"),
         (template(kind="ClusterStackReleaseTemplate"), "ProviderTemplateNotFound", "is no <Provider>"),
         (template(kind="ToyClusterStackRelease"), "ProviderTemplateNotFound", "is no <Provider>"),
@@ -364,7 +364,7 @@ def test_blueprint_and_clone() -> None:
         (template({"template": []}), "ProviderTemplateNotFound", "no spec.template"),
     ],
 )
-def test_without_a_template_nothing_is_made(found: Found, reason: str, words: str) -> None:
+def test_without_a_template_nothing_is_made(found: LookupResult, reason: str, words: str) -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "X", "name": "toys"}})
     present = release("v1", ready=True)
     decision = decide(observed(obj, present, offered=["v2"], template=found), NOW)

@@ -20,7 +20,7 @@ from shared.applier.inventory import Entry, content_hash
 from shared.applier.outcome import Incomplete, Outcome
 from shared.applier.reach import Reached
 from shared.applier.rollout import Rollout
-from shared.clients import ClusterClients, Found
+from shared.clients import ClusterClients, LookupResult
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
@@ -52,9 +52,9 @@ def assets(template: str = TEMPLATE) -> Assets:
     return Assets("class.tgz", chart("class", {"class.yaml": template}), "v1.27.3")
 
 
-def toy(ready: Any = None, **metadata: Any) -> Found:
+def toy(ready: Any = None, **metadata: Any) -> LookupResult:
     status = {} if ready is None else {"status": {"ready": ready}}
-    return Found(
+    return LookupResult(
         "present", "Toy", {"metadata": {"namespace": "ns", "name": TAG, "uid": "t"} | metadata} | status, CLASS
     )
 
@@ -103,14 +103,14 @@ def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks:
 @pytest.mark.parametrize(
     ("provider", "words"),
     [
-        (Found("absent", "Toy"), f"Toy {TAG} does not exist yet"),
-        (Found("failed", "Toy", error="not served"), f"Toy {TAG}: not served"),
+        (LookupResult("absent", "Toy"), f"Toy {TAG} does not exist yet"),
+        (LookupResult("failed", "Toy", error="not served"), f"Toy {TAG}: not served"),
         (toy(), f"Toy {TAG} is not ready yet"),
         (toy(False), f"Toy {TAG} is not ready yet"),
         (toy("true"), f"Toy {TAG} is not ready yet"),
     ],
 )
-def test_the_provider_is_waited_for(provider: Found, words: str) -> None:
+def test_the_provider_is_waited_for(provider: LookupResult, words: str) -> None:
     decision = decide(up(provider=provider, management=None), NOW)
     assert condition(decision.status, "ProviderClusterStackReleaseReady") == ("False", "ProcessOngoing", words)
     assert (decision.status or {})["kubernetesVersion"] == "v1.27.3"
@@ -119,8 +119,8 @@ def test_the_provider_is_waited_for(provider: Found, words: str) -> None:
     assert decision.effects == ()
 
 
-@pytest.mark.parametrize("provider", [toy(True), Found("unreferenced")])
-def test_the_intent_is_written_before_the_rollout(provider: Found) -> None:
+@pytest.mark.parametrize("provider", [toy(True), LookupResult("unreferenced")])
+def test_the_intent_is_written_before_the_rollout(provider: LookupResult) -> None:
     first, second, third = decide(up(release=release(finalizers=[]), provider=provider), NOW).effects
     assert isinstance(first, Patch)
     assert first.patch == {"metadata": {"finalizers": [FINALIZER]}}
@@ -224,7 +224,7 @@ ENTRY = Entry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", TAG, uid="c",
 
 def down(**more: Any) -> Observed:
     leaving = release(resources=[ENTRY.dump()], deletionTimestamp="x")
-    return replace(Observed(leaving, NAME, provider=Found("absent"), management=HERE), **more)
+    return replace(Observed(leaving, NAME, provider=LookupResult("absent"), management=HERE), **more)
 
 
 @pytest.mark.parametrize(
@@ -246,15 +246,15 @@ OWNED = {"ownerReferences": [{"uid": "u"}]}
 @pytest.mark.parametrize(
     ("provider", "effects", "waits"),
     [
-        (Found("unreferenced"), [Rollout, RemoveFinalizer], False),
-        (Found("absent", "Toy"), [Rollout, RemoveFinalizer], False),
+        (LookupResult("unreferenced"), [Rollout, RemoveFinalizer], False),
+        (LookupResult("absent", "Toy"), [Rollout, RemoveFinalizer], False),
         (toy(), [Rollout, RemoveFinalizer], False),
         (toy(**OWNED), [Rollout, Delete], True),
         (toy(**OWNED, deletionTimestamp="x"), [Rollout], True),
-        (Found("failed", "Toy", error="HTTP 500"), [Rollout], True),
+        (LookupResult("failed", "Toy", error="HTTP 500"), [Rollout], True),
     ],
 )
-def test_objects_then_the_provider_then_the_finalizer(provider: Found, effects: list[type], waits: bool) -> None:
+def test_objects_then_the_provider_then_the_finalizer(provider: LookupResult, effects: list[type], waits: bool) -> None:
     decision = decide(down(provider=provider), NOW)
     assert [type(effect) for effect in decision.effects] == effects
     rollout = decision.effects[0]

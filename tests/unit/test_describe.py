@@ -13,7 +13,7 @@ from infra.cli.describe.document import NO_RELEASE, document
 from infra.cli.describe.facts import Facts
 from infra.cli.describe.tree import show
 from shared.addons.manifest_history import ROLLED_BACK
-from shared.clients import Found
+from shared.clients import LookupResult
 from shared.kube import Object
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -31,7 +31,7 @@ def cluster(annotations: dict[str, str] | None = None, **status: Any) -> Object:
     }
 
 
-def addon(annotations: dict[str, str] | None = None, spec: Object | None = None, **status: Any) -> Found:
+def addon(annotations: dict[str, str] | None = None, spec: Object | None = None, **status: Any) -> LookupResult:
     found = {
         "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
         "kind": "ClusterAddon",
@@ -39,7 +39,7 @@ def addon(annotations: dict[str, str] | None = None, spec: Object | None = None,
         "spec": spec or {},
         "status": status,
     }
-    return Found("present", "ClusterAddon", found)
+    return LookupResult("present", "ClusterAddon", found)
 
 
 def condition(type_: str, status: str = "False", message: str = "", **more: str) -> Object:
@@ -131,9 +131,9 @@ def test_what_is_absent_has_a_name() -> None:
     referring["spec"] |= {"infrastructureRef": reference}
     facts = Facts(
         referring,
-        infrastructure=Found("absent", "KINDCluster"),
-        addon=Found("absent", "ClusterAddon"),
-        release=Found("absent", "ClusterStackRelease"),
+        infrastructure=LookupResult("absent", "KINDCluster"),
+        addon=LookupResult("absent", "ClusterAddon"),
+        release=LookupResult("absent", "ClusterStackRelease"),
     )
     found = document(facts, NOW)
     assert found["infrastructure"] == {"kind": "KINDCluster", "namespace": "ns", "name": "demo", "state": "absent"}
@@ -175,8 +175,8 @@ def test_everything_in_the_text() -> None:
     }
     facts = Facts(
         cluster(phase="Provisioned", conditions=[condition("Ready", "True")]),
-        Found("present", "KINDCluster", infrastructure),
-        Found("absent", "KubeadmControlPlane"),
+        LookupResult("present", "KINDCluster", infrastructure),
+        LookupResult("absent", "KubeadmControlPlane"),
         addon(
             spec={"clusterStack": "x-y-1-36-v1", "version": "v1", "hook": "AfterClusterUpgrade"},
             conditions=[
@@ -188,7 +188,7 @@ def test_everything_in_the_text() -> None:
             drift=["ConfigMap ns/a (data.k)"],
             kubernetesVersion="v1.36.3",
         ),
-        Found("failed", "ClusterStackRelease", error="forbidden"),
+        LookupResult("failed", "ClusterStackRelease", error="forbidden"),
         [event],
     )
     text = told(facts)
@@ -227,6 +227,6 @@ HOSTILE = [7, "text", {"type": "Ready"}, [7, None, {"type": 7, "status": ["x"]},
 @pytest.mark.parametrize("conditions", HOSTILE)
 def test_what_other_programs_wrote(conditions: Any) -> None:
     infrastructure: Object = {"kind": "X", "metadata": {"name": "[red]\x1b[2J"}, "status": {"conditions": conditions}}
-    text = told(Facts(cluster(), Found("present", "X", infrastructure)))
+    text = told(Facts(cluster(), LookupResult("present", "X", infrastructure)))
     assert "[red]\\x1b[2J" in text
     assert "\x1b" not in text

@@ -26,7 +26,7 @@ CHANGE = change_event(CLUSTER, "update", source="/test")
         pytest.param(CHANGE, done("all well"), "f Cluster team/demo update -> 204 1.5ms all well", id="message"),
         pytest.param(
             CHANGE,
-            done("not yet", again=10, context={"cluster": "team/demo", "stage": "cni"}),
+            done("not yet", retry_after=10, context={"cluster": "team/demo", "stage": "cni"}),
             "f Cluster team/demo update -> 202 again in 10s 1.5ms cluster=team/demo stage=cni not yet",
             id="context",
         ),
@@ -63,7 +63,9 @@ def record(event: Event | None, answer: Answer) -> dict[str, object]:
 
 
 def test_json() -> None:
-    answer = done("two\nlines", again=2.5, context={"cluster": "team/demo", "function": "forged", "level": "forged"})
+    answer = done(
+        "two\nlines", retry_after=2.5, context={"cluster": "team/demo", "function": "forged", "level": "forged"}
+    )
     assert record(CHANGE, answer) == {
         "level": "INFO",
         "function": "f",
@@ -100,10 +102,10 @@ def test_json_of_any_other_record() -> None:
     ("answer", "outcome"),
     [
         (Answer(204), "done"),
-        (Answer(204, settled=True), "settled"),
+        (Answer(204, reconciled=True), "reconciled"),
         (Answer(202, retry_after=1), "waiting"),
         (Answer(200, reply=CHANGE), "next"),
-        (Answer(503), "held-up"),
+        (Answer(503), "transient"),
         (Answer(400), "refused"),
         (Answer(404), "refused"),
         (Answer(500), "failed"),

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.redaction import redact_url
 from shared.releases.sources import SourceError
-from shared.releases.sources.web import DOCUMENT, Web, retry_after, shown
+from shared.releases.sources.web import DOCUMENT, Web, retry_after
 from tests.support.registry import certificate
 from tests.support.site import Asked, Site, Told, files
 
@@ -260,5 +261,5 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 
 
 def test_shown() -> None:
-    assert shown("http://[t0ken") == "(no URL)"
-    assert shown("https://user:t0ken@host:1/path?t0ken#t0ken") == "https://host:1/path"
+    assert redact_url("http://[t0ken") == "(no URL)"
+    assert redact_url("https://user:t0ken@host:1/path?t0ken#t0ken") == "https://host:1/path"

@@ -9,7 +9,7 @@ import pytest
 from shared.api.conditions import MOST, get_condition
 from shared.kube import Object
 from shared.runtime import Decision, KubernetesEvent
-from shared.runtime.function import news
+from shared.runtime.function import new_events
 from shared.runtime.status import StatusBuilder, V1Beta1StatusBuilder
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -58,4 +58,4 @@ def test_an_event_of_a_condition_is_compared_as_it_is_written(before: str, told:
         KubernetesEvent("Seen", "there"),
     )
     decision = Decision(status=after["status"], kubernetes_events=kubernetes_events)
-    assert news(decision, broken(before)) == (kubernetes_events if told else kubernetes_events[1:])
+    assert new_events(decision, broken(before)) == (kubernetes_events if told else kubernetes_events[1:])

@@ -14,7 +14,7 @@ from shared.applier import inventory
 from shared.applier.inventory import SYNCED, Entry
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.applier.prune import KEPT
-from shared.clients import Found
+from shared.clients import LookupResult
 from shared.kube import Key, Object, deleting, dig, key_of
 
 from ..text import age
@@ -75,7 +75,7 @@ def _referred(cluster: Object, reference: Callable[[Object], Object | None]) -> 
     return Key(key_of(cluster).namespace, found["name"]) if found else None
 
 
-def _found(found: Found, key: Key | None, now: datetime) -> Object:
+def _found(found: LookupResult, key: Key | None, now: datetime) -> Object:
     """`key` is what was looked for."""
     if found.object is not None:
         return _object(found.object, now)

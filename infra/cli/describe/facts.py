@@ -9,14 +9,14 @@ from typing import Any
 from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE
-from shared.clients import Clients, Found
+from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.releases.naming import ReleaseName
 
 EVENTS = 10
 """How many of the newest are told."""
 _EVENT = Resource("", "v1", "Event", "events")
-_NOTHING = Found("unreferenced")
+_NOTHING = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,18 @@ class Facts:
     """The objects around a Cluster; each is present, absent, unreadable or not referenced."""
 
     cluster: Object
-    infrastructure: Found = _NOTHING
-    control_plane: Found = _NOTHING
-    addon: Found = _NOTHING
-    release: Found = _NOTHING
+    infrastructure: LookupResult = _NOTHING
+    control_plane: LookupResult = _NOTHING
+    addon: LookupResult = _NOTHING
+    release: LookupResult = _NOTHING
     events: Sequence[Object] = ()
 
 
 def gather(management: Client, cluster: Object) -> Facts:
     clients, namespace = Clients(management), key_of(cluster).namespace
     wanted = release_of(cluster)
-    infrastructure = clients.look_up(cluster_api.infrastructure_ref(cluster), namespace)
-    control_plane = clients.look_up(cluster_api.control_plane_ref(cluster), namespace)
+    infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), namespace)
+    control_plane = clients.get_reference(cluster_api.control_plane_ref(cluster), namespace)
     addon = _look(management, CLUSTER_ADDON, addon_of(cluster))
     release = _look(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
     objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
@@ -48,12 +48,12 @@ def release_of(cluster: Object) -> Key | None:
     return Key(cluster_api.class_namespace(cluster), name.tag) if name else None
 
 
-def _look(management: Client, resource: Resource, key: Key) -> Found:
+def _look(management: Client, resource: Resource, key: Key) -> LookupResult:
     try:
         found = management.find(resource, key)
     except ApiError as error:
-        return Found("failed", resource.kind, resource=resource, error=str(error))
-    return Found("present" if found else "absent", resource.kind, found, resource)
+        return LookupResult("failed", resource.kind, resource=resource, error=str(error))
+    return LookupResult("present" if found else "absent", resource.kind, found, resource)
 
 
 def _events(management: Client, obj: Object) -> list[Object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import SplitResult, urlsplit
 
 from shared.network import origin
-from shared.releases.sources.web import shown
+from shared.redaction import redact_url
 
 from .. import versions
 from ..errors import ComponentsError
@@ -20,12 +20,14 @@ def split(url: str, *schemes: str) -> SplitResult:
         raise ComponentsError("spec.fetchConfig.url is no URL") from None
     if parts.scheme not in schemes:
         local = "; only `provider export` reads folders" if parts.scheme == "file" else ""
-        raise ComponentsError(f"URL {shown(url)[:200]}: only {' and '.join(schemes)} are supported{local}")
+        raise ComponentsError(f"URL {redact_url(url)[:200]}: only {' and '.join(schemes)} are supported{local}")
     if "@" in parts.netloc:
-        raise ComponentsError(f"URL {shown(url)} has credentials in it; they belong into the Secret of configSecret")
+        raise ComponentsError(
+            f"URL {redact_url(url)} has credentials in it; they belong into the Secret of configSecret"
+        )
     if parts.scheme != "file":
         if not parts.hostname:
-            raise ComponentsError(f"URL {shown(url)} names no host")
+            raise ComponentsError(f"URL {redact_url(url)} names no host")
         try:
             origin(url)
         except ValueError:
@@ -37,6 +39,6 @@ def version_in(url: str, version: str) -> str:
     """The version that a URL names. Raises `ComponentsError` for one that nobody could install."""
     if versions.try_parse(version) is None:
         raise ComponentsError(
-            f"URL {shown(url)} names {version!r}, which is no version such as v1.2.3: set spec.version"
+            f"URL {redact_url(url)} names {version!r}, which is no version such as v1.2.3: set spec.version"
         )
     return version

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote
 
+from shared.redaction import redact_url
 from shared.releases.sources import SourceError
-from shared.releases.sources.web import Web, shown
+from shared.releases.sources.web import Web
 
 from ..errors import ComponentsError
 from .addresses import split, version_in
@@ -29,7 +30,7 @@ class GitLabRepository:
         path = self._path
         if len(path) != 9 or path[:3] != ["api", "v4", "projects"] or path[4:6] != ["packages", "generic"]:
             form = "https://<host>/api/v4/projects/<project>/packages/generic/<package>/<version>/<file>"
-            raise ComponentsError(f"URL {shown(self.url)}: want {form}")
+            raise ComponentsError(f"URL {redact_url(self.url)}: want {form}")
 
     @property
     def place(self) -> str:
@@ -70,7 +71,7 @@ class GitLabRepository:
         reply = web.get(url, f"Bearer {self.token}" if self.token else "")
         if reply.status == 404:
             reply.close()
-            raise SourceError(f"{shown(url)} does not exist: no version {version} with {file}", transient=False)
+            raise SourceError(f"{redact_url(url)} does not exist: no version {version} with {file}", transient=False)
         if reply.status != 200:
             raise reply.error(_HINT)
         return reply.read(most)

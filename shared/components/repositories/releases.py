@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote
 
+from shared.redaction import redact_url
 from shared.releases.intake import Limits, receive
 from shared.releases.sources import ReleaseNotFound, SourceError
 from shared.releases.sources.access import Access
 from shared.releases.sources.github import GitHubSource
-from shared.releases.sources.web import Web, shown
+from shared.releases.sources.web import Web
 from shared.settings import SETTINGS
 
 from .. import catalog, metadata, versions
@@ -40,7 +41,7 @@ class ReleaseRepository:
         path = self._path
         if len(path) < 5 or path[2] != "releases" or not all(path) or ".." in path:
             form = "https://<host>/<owner>/<repository>/releases/<latest or version>/<file>"
-            raise ComponentsError(f"URL {shown(self.url)}: want {form}")
+            raise ComponentsError(f"URL {redact_url(self.url)}: want {form}")
 
     @property
     def place(self) -> str:

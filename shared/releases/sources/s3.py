@@ -111,8 +111,7 @@ class S3Source:
 
     def _endpoint(self) -> str:
         from shared.network import origin
-
-        from .web import shown
+        from shared.redaction import redact_url
 
         env = [SETTINGS.get(name, "") for name in _ENDPOINTS] if self.ambient else []
         endpoint = next(filter(None, (self.access.endpoint, *env)), f"https://s3.{self._region()}.amazonaws.com")
@@ -120,7 +119,7 @@ class S3Source:
             origin(endpoint)
         except ValueError:
             raise SourceError(f"the S3 endpoint of {self} is no http(s) URL", transient=False) from None
-        return shown(endpoint).rstrip("/")
+        return redact_url(endpoint).rstrip("/")
 
     def _region(self) -> str:
         env = [SETTINGS.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")] if self.ambient else []

@@ -17,11 +17,12 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import urllib3
 
 from shared.network import Forbidden, TlsSocket, check_host, deadline, manager, origin, proxy_for
+from shared.redaction import redact_url
 from shared.settings import SETTINGS
 
 from .port import CHUNK, SourceError
@@ -38,22 +39,12 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 _LONGEST_WAIT = 3600.0  # seconds
 
 
-def shown(url: str) -> str:
-    """The URL for messages: without user, query and fragment, where tokens may be."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # or it is a password with a slash in it
-    except ValueError:
-        return "(no URL)"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
 def resolved(url: str, reference: str) -> str:
     """What a server at `url` refers to. Raises `SourceError`."""
     try:
         return urljoin(url, reference)
     except ValueError:
-        raise SourceError(f"{shown(url)} refers to something that is no URL", transient=False) from None
+        raise SourceError(f"{redact_url(url)} refers to something that is no URL", transient=False) from None
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class Reply:
             data += chunk
             if len(data) > limit:
                 self.close()
-                raise SourceError(f"{shown(self.url)} answers with more than {limit} bytes", transient=False)
+                raise SourceError(f"{redact_url(self.url)} answers with more than {limit} bytes", transient=False)
         return bytes(data)
 
     def json(self) -> Any:
@@ -98,7 +89,7 @@ class Reply:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise SourceError(f"{shown(self.url)} does not answer with JSON", transient=True) from None
+            raise SourceError(f"{redact_url(self.url)} does not answer with JSON", transient=True) from None
 
     def close(self) -> None:
         self.response.close()
@@ -108,7 +99,7 @@ class Reply:
         self.close()
         after = retry_after(self.headers, datetime.now(UTC))
         limited = self.status == 429 or (self.status == 403 and after is not None)
-        place = shown(self.url)
+        place = redact_url(self.url)
         if limited:
             seconds = after if after is not None else 60.0
             return SourceError(
@@ -157,11 +148,13 @@ class Web:
             reply.close()
             target = resolved(url, reply.headers["location"])
             if not _same_or_safer(url, target):
-                raise SourceError(f"{shown(url)} redirects to {shown(target)}, which is refused", transient=False)
+                raise SourceError(
+                    f"{redact_url(url)} redirects to {redact_url(target)}, which is refused", transient=False
+                )
             if origin(target) != origin(url):
                 authorization = ""
             url = target
-        raise SourceError(f"{shown(url)}: more than {redirects} redirects", transient=False)
+        raise SourceError(f"{redact_url(url)}: more than {redirects} redirects", transient=False)
 
     def request(
         self,
@@ -204,20 +197,20 @@ class Web:
             return self._late(url)
         cause = _innermost(error)
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return SourceError(f"{shown(url)} is not trusted: {cause.verify_message}", transient=False)
+            return SourceError(f"{redact_url(url)} is not trusted: {cause.verify_message}", transient=False)
         if isinstance(cause, Forbidden):
-            return SourceError(f"{shown(url)} is refused: {cause.strerror}", transient=False)
+            return SourceError(f"{redact_url(url)} is refused: {cause.strerror}", transient=False)
         said = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
-        return SourceError(f"{shown(url)} does not answer: {said}", transient=True)
+        return SourceError(f"{redact_url(url)} does not answer: {said}", transient=True)
 
     def _late(self, url: str) -> SourceError:
-        return SourceError(f"{shown(url)} takes longer than {self._total:g} s in all", transient=True)
+        return SourceError(f"{redact_url(url)} takes longer than {self._total:g} s in all", transient=True)
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         try:
             scheme, host, _ = origin(url)
         except ValueError:
-            raise SourceError(f"{shown(url)} is no http(s) URL", transient=False) from None
+            raise SourceError(f"{redact_url(url)} is no http(s) URL", transient=False) from None
         check_host(host)  # a proxy would go there in our place
         proxy = proxy_for(scheme, host, SETTINGS, fallback="all")
         if proxy not in self._pools:

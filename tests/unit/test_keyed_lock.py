@@ -11,12 +11,12 @@ from functions.addon_apply import function as addon_apply
 from shared.clients import Clients
 from shared.event import change_event
 from shared.kube import Unavailable
-from shared.runtime.flights import Flights
+from shared.runtime.keyed_lock import KeyedLock
 
 
-def _within(flights: Flights, key: str, entered: Event, leave: Event) -> Thread:
+def _within(lock: KeyedLock, key: str, entered: Event, leave: Event) -> Thread:
     def work() -> None:
-        with flights.alone(key):
+        with lock.hold(key):
             entered.set()
             leave.wait(30)
 
@@ -27,41 +27,41 @@ def _within(flights: Flights, key: str, entered: Event, leave: Event) -> Thread:
 
 
 def test_the_second_of_a_key_waits_and_then_gives_up() -> None:
-    flights, leave = Flights("the work", seconds=0.1), Event()
-    thread = _within(flights, "a", Event(), leave)
+    lock, leave = KeyedLock("the work", timeout=0.1), Event()
+    thread = _within(lock, "a", Event(), leave)
     try:
-        with pytest.raises(Unavailable, match="the work is under way") as caught, flights.alone("a"):
+        with pytest.raises(Unavailable, match="the work is under way") as caught, lock.hold("a"):
             pass
         assert caught.value.retry_after == 0.1
-        with flights.alone("b"):  # nobody's business but its own
+        with lock.hold("b"):  # nobody's business but its own
             pass
     finally:
         leave.set()
         thread.join()
-    with flights.alone("a"):
+    with lock.hold("a"):
         pass
-    assert flights._locks == {}
+    assert lock._locks == {}
 
 
 def test_only_so_many_keys_at_a_time() -> None:
-    flights, leave = Flights("the work", most=2, seconds=0.1), Event()
-    threads = [_within(flights, key, Event(), leave) for key in "ab"]
+    lock, leave = KeyedLock("the work", limit=2, timeout=0.1), Event()
+    threads = [_within(lock, key, Event(), leave) for key in "ab"]
     try:
-        with pytest.raises(Unavailable), flights.alone("c"):
+        with pytest.raises(Unavailable), lock.hold("c"):
             pass
     finally:
         leave.set()
         for thread in threads:
             thread.join()
-    with flights.alone("c"):
+    with lock.hold("c"):
         pass
 
 
 def test_nobody_is_within_a_key_together_with_another() -> None:
-    flights, inside, most = Flights("the work", seconds=30), [0], [0]
+    lock, inside, most = KeyedLock("the work", timeout=30), [0], [0]
 
     def work(_: int) -> None:
-        with flights.alone("a"):
+        with lock.hold("a"):
             inside[0] += 1
             most[0] = max(most[0], inside[0])
             inside[0] -= 1
@@ -72,7 +72,7 @@ def test_nobody_is_within_a_key_together_with_another() -> None:
 
 
 def test_addon_apply_answers_503_where_another_delivery_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addon_apply, "_FLIGHTS", flights := Flights("this addon", seconds=0.1))
+    monkeypatch.setattr(addon_apply, "_LOCK", lock := KeyedLock("this addon", timeout=0.1))
     addon = {
         "apiVersion": "clusteraddon.cluster.x-k8s.io/v1alpha1",
         "kind": "ClusterAddon",
@@ -83,7 +83,7 @@ def test_addon_apply_answers_503_where_another_delivery_takes_long(monkeypatch: 
         addon_apply, "Function", None
     )  # nothing of it may run: it would have to ask the management cluster
     key = (id(clients), addon_apply.TRIGGERS.key(event))
-    thread = _within(flights, key, Event(), leave)  # type: ignore[arg-type]
+    thread = _within(lock, key, Event(), leave)  # type: ignore[arg-type]
     try:
         answer = addon_apply.handle(clients, event)
     finally:

@@ -7,8 +7,7 @@ import pytest
 from functions.provider_preflight.observe import Observed
 from shared.providers.inputs import Inputs
 from shared.providers.telling import secrets
-from shared.redaction import without
-from shared.runtime.withheld import in_status
+from shared.redaction import redact, redact_status
 
 
 @pytest.mark.parametrize(
@@ -31,13 +30,13 @@ from shared.runtime.withheld import in_status
     ],
 )
 def test_words(text: str, values: list[str], left: str) -> None:
-    assert without(text, values) == left
+    assert redact(text, values) == left
 
 
 def test_a_status_without_them_keeps_all_else() -> None:
     condition = {"type": "Ready", "status": "True", "reason": "docker", "message": "of docker"}
     status = {"conditions": [condition], "resources": [{"name": "docker", "error": "no docker"}], "version": 1}
-    found = in_status(status, ["docker"])
+    found = redact_status(status, ["docker"])
     assert found["conditions"] == [{**condition, "message": "of …"}]
     assert found["resources"] == [{"name": "docker", "error": "no …"}]
     assert found["version"] == 1

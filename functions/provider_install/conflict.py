@@ -26,7 +26,7 @@ from .observe import Observed
 _ATTEMPTS = 10
 
 
-def overtaken(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
+def on_conflict(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
     """Raises `ApiError` for what could not be removed again."""
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     written = _written(results)

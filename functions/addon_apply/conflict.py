@@ -14,7 +14,7 @@ from shared.runtime import Decision
 from .observe import Observed
 
 
-def overtaken(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
+def on_conflict(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
     """The addon forgets that it is done, so that everything is looked at and repaired once more. Of one that was let
     go meanwhile nothing is kept.
     """
