@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, LookupResult
+from shared.download import SourceError
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by
 from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_stack, scope_of
-from shared.releases.sources import Listing, SourceError
+from shared.releases.sources import Listing
 from shared.releases.usage import Users, users
 from shared.settings import SETTINGS
 

@@ -16,6 +16,7 @@ from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError, IncompatibleVersion
 from shared.components.repositories import Files, config_maps
 from shared.components.repositories.config_maps import ConfigMapRepository
+from shared.download import SourceError
 from shared.effects import MANAGER, Effect, Patch, Results
 from shared.event import change_event
 from shared.kube import ApiError, Object, deleting, dig, key_of
@@ -23,7 +24,6 @@ from shared.providers import phases
 from shared.providers.inputs import asked_hash
 from shared.providers.source_resolution import SOURCE_ANNOTATION, ResolvedSource, Source
 from shared.providers.status import CHECKED, INSTALLED, UPGRADED, ProviderStatusBuilder, checked
-from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.runtime.keyed_lock import KeyedLock
 

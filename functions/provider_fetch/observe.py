@@ -10,12 +10,12 @@ from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.clients import Clients
 from shared.components.errors import ComponentsError
+from shared.download import SourceError
 from shared.kube import Key, Object, deleting
 from shared.providers import inputs, peers
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import ResolvedSource, resolve
 from shared.providers.status import checked
-from shared.releases.sources import SourceError
 
 
 @dataclass(frozen=True)

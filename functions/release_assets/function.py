@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from shared import metrics
 from shared.clients import Clients
+from shared.download import SourceError
 from shared.event import Event, own_event
 from shared.kube import ApiError, Unavailable
 from shared.kube.crds import list_defined
@@ -16,7 +17,6 @@ from shared.releases.collect import NAMING, needed
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.origin import Origin, of_release
 from shared.releases.release import InvalidRelease
-from shared.releases.sources import SourceError
 from shared.runtime import Answer, done
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable

@@ -57,9 +57,9 @@ def render(
 ) -> None:
     """Print the addon manifests of a release for a cluster, as multi-document YAML. Needs no cluster."""
     from shared.charts import ChartError
+    from shared.download import SourceError
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
-    from shared.releases.sources import SourceError
 
     from .manifests import dump
     from .render import remarks

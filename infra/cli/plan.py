@@ -18,13 +18,13 @@ from shared.applier.policy import Policy, PolicyError
 from shared.applier.reach import Unreachable, reach
 from shared.charts import ChartError
 from shared.clients import Clients
+from shared.download import SourceError
 from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRun
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.origin import NotShared, Origin, of_release
 from shared.releases.release import InvalidRelease
-from shared.releases.sources import SourceError
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError

@@ -59,11 +59,11 @@ def build(
     from infra.release_tools import build as builder
     from infra.release_tools.push import PushError, publish
     from shared.charts import ChartError
+    from shared.download import SourceError
+    from shared.download.access import Access
     from shared.releases.metadata import MetadataError
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
-    from shared.releases.sources import SourceError
-    from shared.releases.sources.access import Access
     from shared.releases.sources.urls import from_url
 
     expected = (builder.BuildError, PushError, ChartError, MetadataError, InvalidName, InvalidRelease, SourceError)
@@ -153,10 +153,10 @@ def push(
     """Publish a release: complete or invisible, and never over a different one. S3 takes the usual AWS variables."""
     from infra.release_tools.push import PushError
     from infra.release_tools.push import push as publish
+    from shared.download import SourceError
+    from shared.download.access import Access
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
-    from shared.releases.sources import SourceError
-    from shared.releases.sources.access import Access
     from shared.storage import StorageError
 
     with failures(PushError, InvalidName, InvalidRelease, SourceError, StorageError, OSError):

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.releases.intake import Limits, receive
+from shared.download.ingest import Limits, receive
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import METADATA, Blob, Release, assemble
 from shared.releases.sources import Source

@@ -14,12 +14,12 @@ from shared import bounded_yaml, cel, charts
 from shared.addons import content, first_values
 from shared.addons.assets import Assets, of_files
 from shared.addons.content import OVERWRITE, Facts
+from shared.download import SourceError
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
 from shared.manifests import Identity, Manifest, identity
 from shared.releases.naming import InvalidName
 from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRelease, Release
-from shared.releases.sources import SourceError
 from shared.releases.stages import HOOKS, Stage, Stages
 
 from .chart_values import own_charts

@@ -8,10 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+from shared.download import ReleaseNotFound, SourceError
+from shared.download.access import Access
 from shared.releases.naming import ReleaseName
 from shared.releases.release import METADATA, Release
-from shared.releases.sources import ReleaseNotFound, Source, SourceError
-from shared.releases.sources.access import Access
+from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
 from shared.releases.sources.s3 import S3Source
@@ -135,7 +136,7 @@ def _to_bucket(target: S3Source, name: ReleaseName, files: Files) -> None:
 
 
 def _to_registry(target: OciSource, release: Release, files: Files) -> None:
-    from shared.releases.registry import Layer, Registry
+    from shared.download.registry import Layer, Registry
 
     layers = [Layer(file, files[file], media_type(file)) for file in sorted(files)]
     annotations = {"kubernetesVersion": release.metadata.kubernetes} | _hash(files)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.releases.intake import is_plain_name
+from shared.download.ingest import is_plain_name
 from shared.releases.release import Blob
 
 FORMAT = 1

@@ -15,13 +15,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from shared.api.resources import CLUSTER_STACK, SECRET
+from shared.download import File, SourceError
+from shared.download.access import Access, of_secret
 from shared.kube import ApiError, Client, Key, NotServed, Unavailable, dig, key_of
 from shared.kube.crds import definition
 from shared.kube.recent import RecentLists
 
 from .naming import STABLE, ReleaseName
-from .sources import File, Source, SourceError
-from .sources.access import Access, of_secret
+from .sources import Source
 from .sources.several import Several
 from .sources.urls import from_env, from_url
 

@@ -18,9 +18,9 @@ import re
 from copy import copy
 from datetime import UTC, datetime, timedelta
 
+from shared.download.ingest import MIB, Limits, Received, receive
 from shared.releases import manifest
 from shared.releases.cache import BlobCache
-from shared.releases.intake import MIB, Limits, Received, receive
 from shared.releases.naming import ReleaseName
 from shared.releases.release import METADATA, Blob, InvalidRelease, Release, Retagged, assemble
 from shared.releases.sources import Source

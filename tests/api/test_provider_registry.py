@@ -10,9 +10,9 @@ import pytest
 from shared.api.resources import SECRET
 from shared.components.repositories import Files
 from shared.components.repositories.oci import ARTIFACT_TYPE, layers_of
+from shared.download.access import Access
+from shared.download.registry import Registry
 from shared.kube import Key
-from shared.releases.registry import Registry
-from shared.releases.sources.access import Access
 from tests.support.api_proxy import Exchange, Fault, Proxy, answering, half_body, object_store_server
 from tests.support.made_up import MadeUp
 from tests.support.provider_releases import METADATA, config_map, text

@@ -12,9 +12,9 @@ from shared.api.provider import BOOTSTRAP, CORE, HASH_ANNOTATION, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.components.repositories import Files
 from shared.components.repositories.oci import ARTIFACT_TYPE, layers_of
+from shared.download.access import Access
+from shared.download.registry import Registry
 from shared.kube import Key, Object, dig
-from shared.releases.registry import Registry
-from shared.releases.sources.access import Access
 from tests.support.made_up import MANAGER, SPACE, MadeUp
 from tests.support.provider_releases import METADATA, config_map, deployment, publish, text
 from tests.support.provider_world import Providers

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from shared.api.resources import CONFIG_MAP
+from shared.download.access import Access
+from shared.download.registry import Layer, Registry
 from shared.kube import Object
 from shared.providers import phases
-from shared.releases.registry import Layer, Registry
-from shared.releases.sources.access import Access
 from tests.support.api_proxy import Exchange, Proxy, Response, object_store_server
 from tests.support.made_up import SPACE, MadeUp
 from tests.support.provider_releases import METADATA, config_map, text, whole

@@ -21,12 +21,12 @@ from functions.release_assets.function import handle as fetch
 from functions.release_prune.function import handle as prune
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.clients import Clients
+from shared.download import SourceError
 from shared.event import PING, Event, own_event
 from shared.kube import Client, Key, Object, Resource, Unavailable
 from shared.kube.credentials import Credentials
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import of_release, of_stack, scope_of
-from shared.releases.sources import SourceError
 from shared.releases.store import ReleaseStore
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore

@@ -6,8 +6,8 @@ import base64
 from pathlib import Path
 
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
-from shared.releases.registry import Layer, Registry
-from shared.releases.sources.access import Access
+from shared.download.access import Access
+from shared.download.registry import Layer, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, media_type
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
 from tests.support.releases import STACK, write_release

@@ -16,9 +16,9 @@ from shared.components.repositories.folder import FolderRepository
 from shared.components.repositories.gitlab import GitLabRepository
 from shared.components.repositories.oci import ARTIFACT_TYPE, OciRepository, layers_of
 from shared.components.repositories.releases import ReleaseRepository
-from shared.releases.registry import Layer, Registry
-from shared.releases.sources import SourceError
-from shared.releases.sources.access import Access
+from shared.download import SourceError
+from shared.download.access import Access
+from shared.download.registry import Layer, Registry
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
 from tests.support.site import Asked, Site, Told
 

@@ -11,11 +11,11 @@ import pytest
 
 from events.delivery import HttpDelivery
 from shared import storage
+from shared.download import SourceError
+from shared.download.web import Web
 from shared.event import Event
 from shared.kube import Client, Unavailable
 from shared.kube.credentials import Credentials
-from shared.releases.sources import SourceError
-from shared.releases.sources.web import Web
 from shared.storage import ObjectStore, StorageUnavailable
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from shared import network
+from shared.download import SourceError
+from shared.download.web import Web
 from shared.kube import Unavailable, connect
 from shared.kube.connect import KubeconfigError
 from shared.network import ALLOWED, Forbidden, check_host, origin
-from shared.releases.sources import SourceError
-from shared.releases.sources.web import Web
 from tests.support.hostile import HostileServer, answering, kubeconfig, redirecting
 
 METADATA = (

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from infra.cli.main import app
 from infra.release_tools.folder import read, received
 from infra.release_tools.push import PushError, push
-from shared.releases.registry import Registry
-from shared.releases.sources.access import Access
+from shared.download.access import Access
+from shared.download.registry import Registry
 from shared.releases.sources.urls import from_url
 from shared.storage import ObjectStore
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd

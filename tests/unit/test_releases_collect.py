@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from shared.download import File
 from shared.kube import Object
 from shared.releases.collect import Collected, Needed, collect, needed
 from shared.releases.origin import scope_of
-from shared.releases.sources import File
 from shared.releases.store import Corrupted, ReleaseStore
 from shared.storage import ObjectStore
 

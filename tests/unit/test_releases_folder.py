@@ -1,4 +1,4 @@
-"""`shared.releases.sources.folder`; `shared.releases.intake`: the guards."""
+"""`shared.releases.sources.folder`; `shared.download.ingest`: the guards."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.releases.intake import MIB, Limits, is_plain_name, receive
-from shared.releases.sources import File, ReleaseNotFound, SourceError
+from shared.download import File, ReleaseNotFound, SourceError
+from shared.download.ingest import MIB, Limits, is_plain_name, receive
 from shared.releases.sources.folder import FolderSource
 
 TAG = "docker-ferrol-1-27-v1"

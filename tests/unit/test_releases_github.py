@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.releases.intake import Limits, receive
-from shared.releases.sources import ReleaseNotFound, SourceError
-from shared.releases.sources.access import Access
-from shared.releases.sources.github import GitHubSource
+from shared.download import ReleaseNotFound, SourceError
+from shared.download.access import Access
+from shared.download.github import GitHubSource
+from shared.download.ingest import Limits, receive
 from shared.releases.sources.urls import from_url
 from tests.support.site import Asked, Site, Told, files
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from shared.releases.intake import Limits, receive
-from shared.releases.sources import ReleaseNotFound, Source, SourceError
-from shared.releases.sources.access import Access
+from shared.download import ReleaseNotFound, SourceError
+from shared.download.access import Access
+from shared.download.ingest import Limits, receive
+from shared.releases.sources import Source
 from shared.releases.sources.http import HttpSource
 from tests.support.site import Site, Told, files
 

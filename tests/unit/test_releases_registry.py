@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.releases.intake import Limits, receive
-from shared.releases.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, NotInRegistry, Registry
-from shared.releases.sources import ReleaseNotFound, SourceError
-from shared.releases.sources.access import Access
+from shared.download import ReleaseNotFound, SourceError
+from shared.download.access import Access
+from shared.download.ingest import Limits, receive
+from shared.download.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, NotInRegistry, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
 from shared.releases.sources.urls import from_url
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.releases.intake import Limits, receive
-from shared.releases.sources import ReleaseNotFound, SourceError
-from shared.releases.sources.access import Access
+from shared.download import ReleaseNotFound, SourceError
+from shared.download.access import Access
+from shared.download.ingest import Limits, receive
 from shared.releases.sources.s3 import S3Source
 from shared.releases.sources.urls import from_env, from_url
 from shared.storage import ObjectStore

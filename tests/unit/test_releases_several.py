@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.releases.sources import File, Listing, ReleaseNotFound, SourceError
+from shared.download import File, ReleaseNotFound, SourceError
+from shared.releases.sources import Listing
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource
 from shared.releases.sources.several import Several

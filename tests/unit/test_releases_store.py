@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from infra.object_store import start, wait_ready
+from shared.download import File, ReleaseNotFound, SourceError
+from shared.download.ingest import Limits
 from shared.releases import manifest
 from shared.releases.cache import BlobCache
-from shared.releases.intake import Limits
 from shared.releases.naming import InvalidName
 from shared.releases.release import Blob, InvalidRelease, Retagged
-from shared.releases.sources import File, ReleaseNotFound, SourceError
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import Corrupted, ReleaseStore
 from shared.storage import ObjectStore, StorageError, StorageUnavailable

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.releases.sources import Source, SourceError
-from shared.releases.sources.access import Access, of_secret
+from shared.download import SourceError
+from shared.download.access import Access, of_secret
+from shared.download.github import GitHubSource
+from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
-from shared.releases.sources.github import GitHubSource
 from shared.releases.sources.http import HttpSource
 from shared.releases.sources.oci import OciSource
 from shared.releases.sources.s3 import S3Source

@@ -1,4 +1,4 @@
-"""`shared.releases.sources.web` against real servers: redirects, limits, proxies, trust, and what messages hold."""
+"""`shared.download.web` against real servers: redirects, limits, proxies, trust, and what messages hold."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.download import SourceError
+from shared.download.web import DOCUMENT, Web, retry_after
 from shared.redaction import redact_url
-from shared.releases.sources import SourceError
-from shared.releases.sources.web import DOCUMENT, Web, retry_after
 from tests.support.registry import certificate
 from tests.support.site import Asked, Site, Told, files
 

@@ -17,6 +17,7 @@ from shared.applier.policy import PREFIX
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
+from shared.download import SourceError
 from shared.effects import Create, Patch, perform
 from shared.kube import Client, Object, dig, key_of
 from shared.kube.dry_run import DryRun
@@ -24,7 +25,6 @@ from shared.providers import inputs, peers
 from shared.providers.bundle import Fetched, fetched
 from shared.providers.inputs import Inputs
 from shared.providers.status import CHECKED, ProviderStatusBuilder
-from shared.releases.sources import SourceError
 from shared.runtime import Decision
 from shared.storage import ObjectStore, StorageError
 

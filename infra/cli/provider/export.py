@@ -15,13 +15,13 @@ from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
 from shared.components.repositories import Files, config_maps, oci
 from shared.components.repositories.folder import FolderRepository
+from shared.download import SourceError
+from shared.download.access import Access
+from shared.download.registry import Layer, NotInRegistry, Registry
 from shared.kube import Client, Object, deleting, key_of
 from shared.providers import inputs
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import repository_of, resolve
-from shared.releases.registry import Layer, NotInRegistry, Registry
-from shared.releases.sources import SourceError
-from shared.releases.sources.access import Access
 
 from .. import manifests
 from ..failures import Failure

@@ -129,8 +129,8 @@ def export(
     PLACE is a folder, oci://REGISTRY/NAME[:TAG], or oci+http://REGISTRY/NAME[:TAG] without TLS.
     """
     from shared.components.errors import ComponentsError
-    from shared.releases.sources import SourceError
-    from shared.releases.sources.access import Access
+    from shared.download import SourceError
+    from shared.download.access import Access
     from shared.storage import StorageError
 
     from . import export as exporting

@@ -11,11 +11,11 @@ from shared.components import versions
 from shared.components.errors import ComponentsError
 from shared.components.repositories import config_maps, oci
 from shared.components.repositories.oci import OciRepository
+from shared.download import SourceError
+from shared.download.registry import Registry
 from shared.kube import Object, key_of
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import repository_of
-from shared.releases.registry import Registry
-from shared.releases.sources import SourceError
 
 from ..failures import Failure
 

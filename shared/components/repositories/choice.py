@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.api import provider as provider_api
+from shared.download.access import Access
 from shared.kube.resources import Object, dig, key_of
 from shared.network import origin
-from shared.releases.sources.access import Access
 from shared.settings import SETTINGS
 
 from .. import catalog

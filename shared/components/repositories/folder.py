@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from shared.releases.sources import SourceError
+from shared.download import SourceError
 
 from .. import versions
 from ..errors import ComponentsError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote
 
+from shared.download import SourceError
+from shared.download.web import Web
 from shared.redaction import redact_url
-from shared.releases.sources import SourceError
-from shared.releases.sources.web import Web
 
 from ..errors import ComponentsError
 from .addresses import split, version_in

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared.releases.intake import Limits, receive
-from shared.releases.registry import Layer, Manifest, NotInRegistry, Registry
-from shared.releases.sources import File, SourceError
-from shared.releases.sources.access import Access
+from shared.download import File, SourceError
+from shared.download.access import Access
+from shared.download.ingest import Limits, receive
+from shared.download.registry import Layer, Manifest, NotInRegistry, Registry
 
 from ..errors import ComponentsError
 from .addresses import version_in

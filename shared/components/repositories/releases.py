@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote
 
+from shared.download import ReleaseNotFound, SourceError
+from shared.download.access import Access
+from shared.download.github import GitHubSource
+from shared.download.ingest import Limits, receive
+from shared.download.web import Web
 from shared.redaction import redact_url
-from shared.releases.intake import Limits, receive
-from shared.releases.sources import ReleaseNotFound, SourceError
-from shared.releases.sources.access import Access
-from shared.releases.sources.github import GitHubSource
-from shared.releases.sources.web import Web
 from shared.settings import SETTINGS
 
 from .. import catalog, metadata, versions

@@ -3,6 +3,6 @@
 Beside the port, everything is loaded when a URL asks for it.
 """
 
-from .port import CHUNK, File, Listing, ReleaseNotFound, Source, SourceError
+from .port import Listing, Source
 
-__all__ = ["CHUNK", "File", "Listing", "ReleaseNotFound", "Source", "SourceError"]
+__all__ = ["Listing", "Source"]

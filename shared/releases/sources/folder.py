@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from .port import CHUNK, File, ReleaseNotFound, SourceError
+from shared.download import CHUNK, File, ReleaseNotFound, SourceError
 
 
 @dataclass(frozen=True, slots=True)

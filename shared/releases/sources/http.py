@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from shared.download import File, ReleaseNotFound, SourceError
+from shared.download.access import Access
+
 from ..metadata import MAX_BYTES, MetadataError, parse
 from ..naming import InvalidName, ReleaseName
 from ..release import METADATA, STAGES, VALUES_TEMPLATE
-from .access import Access
-from .port import File, ReleaseNotFound, SourceError
 
 if TYPE_CHECKING:
-    from .web import Reply, Web
+    from shared.download.web import Reply, Web
 
 SUMS = "SHA256SUMS"
 INDEX = "index.json"
@@ -102,7 +103,7 @@ class HttpSource:
         return reply.error("the credentials are not accepted" if self.access.authorization else "it wants credentials")
 
     def _web(self) -> Web:
-        from .web import Web
+        from shared.download.web import Web
 
         return Web(self.access.authority)
 

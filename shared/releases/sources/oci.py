@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .access import Access
-from .port import File, ReleaseNotFound
+from shared.download import File, ReleaseNotFound
+from shared.download.access import Access
 
 _PREFIX = "application/vnd.scs."
 ARTIFACT_TYPE = _PREFIX + "cluster-stacks.v1"
@@ -23,7 +23,7 @@ class OciSource:
 
     def fetch(self, tag: str) -> Iterator[File]:
         """See `Source.fetch`. Whatever the media types: a file is what its title says."""
-        from ..registry import NotInRegistry, Registry
+        from shared.download.registry import NotInRegistry, Registry
 
         with Registry(self.host, self.repository, self.access, self.plain) as registry:
             try:
@@ -35,7 +35,7 @@ class OciSource:
 
     def list(self) -> Sequence[str]:
         """See `Source.list`."""
-        from ..registry import Registry
+        from shared.download.registry import Registry
 
         with Registry(self.host, self.repository, self.access, self.plain) as registry:
             return sorted(registry.tags())

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from shared.download import File, ReleaseNotFound, SourceError
+from shared.download.access import Access
 from shared.settings import SETTINGS
-
-from .access import Access
-from .port import File, ReleaseNotFound, SourceError
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from .web import Reply, Web
+    from shared.download.web import Reply, Web
 
 _PAGES = 100
 _ENDPOINTS = ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -126,7 +125,7 @@ class S3Source:
         return next(filter(None, (self.access.region, *env)), "us-east-1")
 
     def _web(self) -> Web:
-        from .web import Web
+        from shared.download.web import Web
 
         return Web(self.access.authority)
 

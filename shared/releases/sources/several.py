@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .port import File, Listing, ReleaseNotFound, Source, SourceError
+from shared.download import File, ReleaseNotFound, SourceError
+
+from .port import Listing, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from shared.download import SourceError
+from shared.download.access import Access
 from shared.settings import RELEASE_SOURCES, SETTINGS
 
-from .access import Access
-from .port import Source, SourceError
+from .port import Source
 
 _FILE_URL = re.compile(r"file:(?://(?:localhost)?)?(/[^/].*)")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -92,7 +93,7 @@ def _http(scheme: str, parts: SplitResult, access: Access) -> Source:
 
 
 def _github(scheme: str, parts: SplitResult, access: Access) -> Source:
-    from .github import GitHubSource
+    from shared.download.github import GitHubSource
 
     names = _REPOSITORY.fullmatch(parts.path)
     if not names or {".", ".."} & set(names.groups()):

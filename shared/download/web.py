@@ -25,7 +25,8 @@ from shared.network import Forbidden, TlsSocket, check_host, deadline, manager, 
 from shared.redaction import redact_url
 from shared.settings import SETTINGS
 
-from .port import CHUNK, SourceError
+from .errors import SourceError
+from .ingest import CHUNK
 
 CONNECT_TIMEOUT = 5.0  # seconds
 READ_TIMEOUT = 20.0  # seconds without a byte

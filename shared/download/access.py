@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.kube.resources import key_of
 
-from .port import SourceError
+from .errors import SourceError
 
 _TYPES = ("Opaque", "kubernetes.io/basic-auth")
 _FIELDS = {

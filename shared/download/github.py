@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .access import Access
-from .port import File, ReleaseNotFound, SourceError
+from .errors import ReleaseNotFound, SourceError
+from .ingest import File
 
 if TYPE_CHECKING:
     from .web import Reply, Web

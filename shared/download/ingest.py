@@ -6,9 +6,24 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from shared.releases.sources import File, SourceError
+from .errors import SourceError
 
+CHUNK = 256 * 1024  # bytes
 MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a release, to be read once.
+
+    `size` in bytes and `digest` (sha256, hexadecimal) are what the source promises, None if it does not say;
+    what arrives must match.
+    """
+
+    name: str
+    chunks: Iterable[bytes]
+    size: int | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from urllib.parse import urlencode, urlsplit
 from shared.network import origin
 from shared.redaction import redact_url
 
-from .sources.access import Access
-from .sources.port import SourceError
-from .sources.web import Reply, Web, resolved
+from .access import Access
+from .errors import SourceError
+from .web import Reply, Web, resolved
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"

@@ -1,0 +1,25 @@
+"""Why a download fails."""
+
+from __future__ import annotations
+
+_LONGEST = 1000  # characters of a message: it may quote a stranger, and becomes part of a status
+
+
+class SourceError(Exception):
+    """A source failed; `transient` says whether trying again may help.
+
+    `retry_after` is the source's own wish in seconds, where it made one.
+    """
+
+    def __init__(self, message: str, *, transient: bool, retry_after: float | None = None) -> None:
+        super().__init__(message if len(message) <= _LONGEST else message[:_LONGEST] + "...")
+        self.transient = transient
+        self.retry_after = retry_after
+
+
+class ReleaseNotFound(SourceError):
+    """The source is fine and has no such release, or not yet."""
+
+    def __init__(self, tag: str, where: str) -> None:
+        super().__init__(f"no release {tag!r} in {where}", transient=False)
+        self.tag = tag
