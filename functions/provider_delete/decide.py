@@ -18,7 +18,7 @@ from shared.applier.rollout import Rollout
 from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
 from shared.providers import ownership
-from shared.providers.status import DELETING, INSTALLED, ProviderStatusBuilder
+from shared.providers.status import DELETING, PROVIDER_INSTALLED, ProviderStatusBuilder
 from shared.runtime import Decision
 
 from .observe import FORCE, Observed, is_crd
@@ -99,7 +99,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
         message = "; ".join(f"{entry}: {entry.error}" for entry in left[:3])
     if not left:
         return Decision(status=builder.status(resources=None), proceed=True)
-    builder.set_false(INSTALLED, "OldComponentsDeletionError", message, event_type="Warning")
+    builder.set_false(PROVIDER_INSTALLED, "OldComponentsDeletionError", message, event_type="Warning")
     status = builder.status(resources=inventory.dump(left))
     return Decision(
         status=status, kubernetes_events=tuple(builder.kubernetes_events), requeue_after=PARTIAL_RETRY, message=message

@@ -17,7 +17,7 @@ from shared.kube import Key, NotServed, Object, deleting, dig, has_finalizer, ke
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, as_stored
 from shared.providers import peers
-from shared.providers.belongings import belongings
+from shared.providers.inventory import inventory_of
 
 FORCE = ("metadata", "annotations", "capi-functions.dev/force-delete")
 
@@ -40,9 +40,9 @@ class Observed:
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
     if provider is None or not deleting(provider) or not has_finalizer(provider, provider_api.FINALIZER):
         return Observed(provider)
-    entries = belongings(provider)
+    entries = inventory_of(provider)
     kind = provider_api.kind_of(provider)
-    others = peers.all_of(clients, *KINDS[1:]) if kind.is_core else []
+    others = peers.list_providers(clients, *KINDS[1:]) if kind.is_core else []
     kinds = _kinds(clients, provider, entries)
     custom = Counter[str]()
     for crd in kinds:

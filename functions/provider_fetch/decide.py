@@ -21,9 +21,15 @@ from shared.effects import MANAGER, Effect, Patch, Results
 from shared.event import change_event
 from shared.kube import ApiError, Object, deleting, dig, key_of
 from shared.providers import phases
-from shared.providers.inputs import asked_hash
+from shared.providers.inputs import source_hash
 from shared.providers.source_resolution import SOURCE_ANNOTATION, ResolvedSource, Source
-from shared.providers.status import CHECKED, INSTALLED, UPGRADED, ProviderStatusBuilder, checked
+from shared.providers.status import (
+    PREFLIGHT_CHECK_PASSED,
+    PROVIDER_INSTALLED,
+    PROVIDER_UPGRADED,
+    ProviderStatusBuilder,
+    passed_preflight,
+)
 from shared.runtime import Decision
 from shared.runtime.keyed_lock import KeyedLock
 
@@ -99,7 +105,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return Decision(message="paused")
     if observed.inputs.problem:
         return Decision(message=observed.inputs.problem)  # the preflight says so
-    if not checked(provider):
+    if not passed_preflight(provider):
         return Decision(message="not checked yet")
     builder = ProviderStatusBuilder(provider, now)
     if (keep := dig(provider, KEEP)) not in (None, CONFIG_MAPS):
@@ -129,7 +135,7 @@ def _broken(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
     else:
         reason = ComponentsError.reason
         again = error.retry_after or (SOURCE_RETRY if error.transient else BROKEN_RETRY)
-    builder.set_false(INSTALLED, reason, str(error), event_type="Warning")
+    builder.set_false(PROVIDER_INSTALLED, reason, str(error), event_type="Warning")
     return Decision(
         status=builder.status(),
         kubernetes_events=tuple(builder.kubernetes_events),
@@ -141,7 +147,7 @@ def _broken(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
 def _resolved(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
     """The newest version is written into the spec, and checked there: it stays until somebody clears it again."""
     if message := versions.downgrade(provider_api.installed_version(provider), version):
-        builder.set_false(CHECKED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
+        builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
     resource = provider_api.kind_of(provider).resource
     again = change_event(provider, "update", source=SOURCE, reference=True)
@@ -167,11 +173,11 @@ def _judge(
         return _broken(builder, error)
     upgrades = provider_api.installed_version(provider) not in ("", version)
     if upgrades and (message := contracts.refusal(provider, version, kept, observed.others)):
-        builder.set_false(UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
+        builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
         status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
         return Decision(status=status, kubernetes_events=kubernetes_events, requeue_after=SOURCE_RETRY, message=message)
     before = dig(provider, "status.target", {})
-    asked = asked_hash(provider, observed.inputs)
+    asked = source_hash(provider, observed.inputs)
     target = {
         "version": version,
         "source": bundle.source,

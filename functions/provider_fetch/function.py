@@ -6,8 +6,8 @@ from functools import partial
 
 from shared.clients import Clients
 from shared.event import Event
-from shared.providers.status import INSTALLED
-from shared.providers.telling import refusal, secrets
+from shared.providers.error_reporting import report_rejection, sensitive_values
+from shared.providers.status import PROVIDER_INSTALLED
 from shared.runtime import Answer, Function
 
 from .decide import decide, report
@@ -17,8 +17,8 @@ from .triggers import TRIGGERS
 
 def function(*, resync: bool) -> Function[Observed]:
     """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
-    judge, refused = partial(decide, resync=resync), refusal(INSTALLED, "ComponentsFetchError")
-    return Function(TRIGGERS, observe, judge, report=report, on_rejected=refused, sensitive_values=secrets)
+    judge, refused = partial(decide, resync=resync), report_rejection(PROVIDER_INSTALLED, "ComponentsFetchError")
+    return Function(TRIGGERS, observe, judge, report=report, on_rejected=refused, sensitive_values=sensitive_values)
 
 
 def handle(clients: Clients, event: Event) -> Answer:

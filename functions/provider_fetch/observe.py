@@ -15,7 +15,7 @@ from shared.kube import Key, Object, deleting
 from shared.providers import inputs, peers
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import ResolvedSource, resolve
-from shared.providers.status import checked
+from shared.providers.status import passed_preflight
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
-    if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not checked(provider):
+    if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
         return Observed(provider)
     observed = Observed(provider, inputs.read(clients, provider))
     if observed.inputs.problem:
@@ -43,5 +43,5 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
         return observed
     kinds = KINDS if provider_api.kind_of(provider).is_core else (provider_api.CORE,)
     uid = provider["metadata"]["uid"]
-    others = [other for other in peers.all_of(clients, *kinds) if other["metadata"]["uid"] != uid]
+    others = [other for other in peers.list_providers(clients, *kinds) if other["metadata"]["uid"] != uid]
     return replace(observed, others=others)

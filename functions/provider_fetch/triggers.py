@@ -13,7 +13,7 @@ _PROVIDERS = tuple(kind.resource for kind in KINDS)
 TRIGGERS = Triggers(
     name="provider_fetch",
     several=_PROVIDERS,
-    subscriptions=(Subscription(phases.type_of(phases.CHECKED), phases.about),),
+    subscriptions=(Subscription(phases.event_type(phases.CHECKED), phases.provider_key),),
     rules=(
         Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("get", "list", "patch")),  # spec.version
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret

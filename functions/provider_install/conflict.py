@@ -18,7 +18,7 @@ from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.effects import Patch, Results
 from shared.kube import ApiError, Conflict, NotFound, deleting, dig, key_of
-from shared.providers.belongings import belongings, in_doubt
+from shared.providers.inventory import inventory_of, with_unsynced
 from shared.runtime import Decision
 
 from .observe import Observed
@@ -65,7 +65,7 @@ def _hand_over(clients: Clients, observed: Observed, written: Sequence[Entry]) -
         return False
     if dig(now, "status.target.inputs") == observed.digest and not deleting(now):
         return True  # the same was wanted there
-    resources = inventory.dump(in_doubt(belongings(now), written))
+    resources = inventory.dump(with_unsynced(inventory_of(now), written))
     status = {"resources": resources, "observedGeneration": None}
     Patch(resource, now, {"status": status}, subresource="status").execute(clients)
     return True

@@ -17,7 +17,7 @@ from shared.effects import Effect, ensure_finalizer
 from shared.kube import Object, deleting
 from shared.kube.crds import CRD
 from shared.providers import ownership, phases
-from shared.providers.status import INSTALLED, ProviderStatusBuilder, checked
+from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder, passed_preflight
 from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
@@ -36,7 +36,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return Decision(message="the provider is gone, or going")
     if cluster_api.is_paused(provider):
         return Decision(message="paused")
-    if not checked(provider):
+    if not passed_preflight(provider):
         return Decision(message="not checked yet")
     if observed.unchanged:
         return Decision(message="installed as it stands")
@@ -60,7 +60,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
 
 
 def _broken(builder: ProviderStatusBuilder, reason: str, message: str, again: float) -> Decision:
-    builder.set_false(INSTALLED, reason, message, event_type="Warning")
+    builder.set_false(PROVIDER_INSTALLED, reason, message, event_type="Warning")
     return Decision(
         status=builder.status(),
         kubernetes_events=tuple(builder.kubernetes_events),

@@ -6,8 +6,8 @@ from functools import partial
 
 from shared.clients import Clients
 from shared.event import Event
-from shared.providers.status import INSTALLED
-from shared.providers.telling import refusal, secrets
+from shared.providers.error_reporting import report_rejection, sensitive_values
+from shared.providers.status import PROVIDER_INSTALLED
 from shared.runtime import Answer, Function
 
 from .conflict import on_conflict
@@ -20,9 +20,15 @@ from .triggers import TRIGGERS
 def function(*, resync: bool) -> Function[Observed]:
     """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
     look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
-    tell, refused = partial(report, resync=resync), refusal(INSTALLED, "InstallFailed")
+    tell, refused = partial(report, resync=resync), report_rejection(PROVIDER_INSTALLED, "InstallFailed")
     return Function(
-        TRIGGERS, look, judge, report=tell, on_conflict=on_conflict, on_rejected=refused, sensitive_values=secrets
+        TRIGGERS,
+        look,
+        judge,
+        report=tell,
+        on_conflict=on_conflict,
+        on_rejected=refused,
+        sensitive_values=sensitive_values,
     )
 
 

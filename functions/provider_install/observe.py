@@ -24,11 +24,11 @@ from shared.kube import Key, Object, deleting, dig
 from shared.kube.crds import CRD
 from shared.manifests import identity
 from shared.providers import inputs
-from shared.providers.annotations import certificates_by_us, leaves_out_webhooks
-from shared.providers.belongings import belongings
-from shared.providers.bundle import Fetched, fetched
+from shared.providers.annotations import issues_own_certificates, omits_webhooks
+from shared.providers.fetched_components import FetchedComponents, load_components
 from shared.providers.inputs import Inputs
-from shared.providers.status import INSTALLED, checked
+from shared.providers.inventory import inventory_of
+from shared.providers.status import PROVIDER_INSTALLED, passed_preflight
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Observed:
     """The hash of all inputs."""
     known: Sequence[Entry] = ()
     """What it has brought; of an installation that goes on, as ready as it is now."""
-    fetched: Fetched | None = None
+    fetched: FetchedComponents | None = None
     """The components of the version that is asked for; None while they are not in storage."""
     policy: Policy | PolicyError = field(default_factory=Policy)
     rendered: Sequence[Object] | ComponentsError = ()
@@ -60,7 +60,7 @@ class Observed:
         After one that was through, objects may have been changed by others.
         """
         begun = dig(self.provider, "status.target.inputs") == self.digest
-        return begun and not is_true(dig(self.provider, "status.conditions"), INSTALLED)
+        return begun and not is_true(dig(self.provider, "status.conditions"), PROVIDER_INSTALLED)
 
     @property
     def upgrades(self) -> bool:
@@ -69,27 +69,27 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
-    if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not checked(provider):
-        return Observed(provider, known=belongings(provider))
+    if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
+        return Observed(provider, known=inventory_of(provider))
     read = inputs.read(clients, provider)
-    digest = inputs.applied_hash(provider, read, catalog.overrides_text())
-    observed = Observed(provider, inputs=read, digest=digest, known=belongings(provider))
-    if not resync and inputs.is_installed(provider, digest):
+    digest = inputs.inputs_hash(provider, read, catalog.overrides_text())
+    observed = Observed(provider, inputs=read, digest=digest, known=inventory_of(provider))
+    if not resync and inputs.is_reconciled(provider, digest):
         return replace(observed, unchanged=True)
-    components = fetched(clients, provider, read)
+    components = load_components(clients, provider, read)
     observed = replace(observed, fetched=components)
     if read.problem or components is None:
         return observed
     try:
         observed = replace(observed, policy=Policy.of(provider))
-        by_us = certificates_by_us(provider)
+        by_us = issues_own_certificates(provider)
         objects = render(
             components.bundle.components,
             provider=provider,
             values=read.variables,
             additional=read.additional,
         ).objects
-        if leaves_out_webhooks(provider):
+        if omits_webhooks(provider):
             objects = without_webhooks(objects)
     except PolicyError as error:
         return replace(observed, policy=error)

@@ -16,7 +16,7 @@ from shared.applier.policy import Policy
 from shared.components.webhooks import ASKING
 from shared.effects import Effect, Patch, write_ahead
 from shared.kube import Object, dig
-from shared.providers.status import INSTALLED, ProviderStatusBuilder
+from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
 
 from .observe import Observed
 
@@ -54,7 +54,7 @@ def begin(
     if observed.upgrades:
         reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
     message = f"{reason.lower()} {what}: {len(due.steps)} objects"
-    builder.set_false(INSTALLED, reason, message, event_type="" if observed.resumed else "Normal")
+    builder.set_false(PROVIDER_INSTALLED, reason, message, event_type="" if observed.resumed else "Normal")
     resources = inventory.dump(inventory.intent(due))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     if not observed.resumed:

@@ -15,7 +15,7 @@ from shared.components.webhooks import ASKING
 from shared.effects import Results
 from shared.kube import Object, dig
 from shared.providers import phases
-from shared.providers.status import INSTALLED, UPGRADED, ProviderStatusBuilder
+from shared.providers.status import PROVIDER_INSTALLED, PROVIDER_UPGRADED, ProviderStatusBuilder
 from shared.providers.storage_migration import NoCommonVersion
 from shared.runtime import Decision
 
@@ -55,7 +55,7 @@ def report(
         status = {"resources": inventory.dump(outcome.entries)}
         return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True)
     message = f'its webhooks wait for {told_waiting(outcome.unready)}; annotation {PREFIX}wait: "false" ends that'
-    builder.set_false(INSTALLED, "WaitingForBackends", message)
+    builder.set_false(PROVIDER_INSTALLED, "WaitingForBackends", message)
     status = builder.status(resources=inventory.dump(outcome.entries))
     return replace(
         decision,
@@ -85,8 +85,8 @@ def _failed(
     if observed.upgrades:
         provider = observed.provider or {}
         message = f"from {provider_api.installed_version(provider)} to {provider_api.version_of(provider)}: {message}"
-        builder.set_false(UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
-    builder.set_false(INSTALLED, "InstallFailed", message, event_type="Warning")
+        builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
+    builder.set_false(PROVIDER_INSTALLED, "InstallFailed", message, event_type="Warning")
     status, kubernetes_events = builder.status(**fields), tuple(builder.kubernetes_events)
     return replace(
         decision, status=status, kubernetes_events=kubernetes_events, requeue_after=PARTIAL_RETRY, message=message
@@ -98,11 +98,11 @@ def _installed(
 ) -> Decision:
     version = provider_api.version_of(provider)
     message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
-    builder.set_true(INSTALLED, "ProviderInstalled", "Provider is installed", event_type="Normal")
+    builder.set_true(PROVIDER_INSTALLED, "ProviderInstalled", "Provider is installed", event_type="Normal")
     if observed.upgrades:
-        builder.set_true(UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")
-    elif not builder.is_true(UPGRADED):
-        builder.remove(UPGRADED)  # of an upgrade that is not asked for any more
+        builder.set_true(PROVIDER_UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")
+    elif not builder.is_true(PROVIDER_UPGRADED):
+        builder.remove(PROVIDER_UPGRADED)  # of an upgrade that is not asked for any more
     renewal = renew_at(observed)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target["renewAt"] = rfc3339(renewal) if renewal else None

@@ -12,8 +12,8 @@ from shared.components import versions
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import MAX_VALUE_LENGTH
 from shared.providers import phases
-from shared.providers.peers import works
-from shared.providers.status import CHECKED, INSTALLED, UPGRADED, ProviderStatusBuilder
+from shared.providers.peers import is_operational
+from shared.providers.status import PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED, PROVIDER_UPGRADED, ProviderStatusBuilder
 from shared.runtime import Decision
 
 from .observe import Observed
@@ -46,15 +46,17 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     if observed.unchanged:
         return Decision(message="installed as it stands")
     builder = ProviderStatusBuilder(provider, now)
-    builder.remove_outdated(INSTALLED, UPGRADED)  # of a version, or a source, that is not asked for any more
+    builder.remove_outdated(
+        PROVIDER_INSTALLED, PROVIDER_UPGRADED
+    )  # of a version, or a source, that is not asked for any more
     refusal = next(filter(None, (check(observed, provider) for check in CHECKS)), None)
     if refusal is not None:
-        builder.set_false(CHECKED, refusal.reason, refusal.message, event_type=refusal.event_type)
+        builder.set_false(PREFLIGHT_CHECK_PASSED, refusal.reason, refusal.message, event_type=refusal.event_type)
         status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
         return Decision(
             status=status, kubernetes_events=kubernetes_events, requeue_after=refusal.again, message=refusal.message
         )
-    builder.set_true(CHECKED, "PreflightChecksPassed", "All preflight checks passed")
+    builder.set_true(PREFLIGHT_CHECK_PASSED, "PreflightChecksPassed", "All preflight checks passed")
     step = phases.next_step(phases.CHECKED, provider, resync=resync)
     return Decision(status=builder.status(), reply=step, message="all preflight checks passed")
 
@@ -140,7 +142,7 @@ def _precedence(provider: Object) -> tuple[bool, bool, bool, str, Key]:
 
 
 def _core_first(observed: Observed, provider: Object) -> Refusal | None:
-    if provider_api.kind_of(provider).is_core or any(works(core) for core in observed.cores):
+    if provider_api.kind_of(provider).is_core or any(is_operational(core) for core in observed.cores):
         return None
     return Refusal("WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, "Normal")
 

@@ -6,8 +6,8 @@ from functools import partial
 
 from shared.clients import Clients
 from shared.event import Event
-from shared.providers.status import CHECKED
-from shared.providers.telling import refusal, secrets
+from shared.providers.error_reporting import report_rejection, sensitive_values
+from shared.providers.status import PREFLIGHT_CHECK_PASSED
 from shared.runtime import Answer, Function
 
 from .decide import decide
@@ -18,7 +18,13 @@ from .triggers import TRIGGERS
 def function(*, resync: bool) -> Function[Observed]:
     """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
     look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
-    return Function(TRIGGERS, look, judge, on_rejected=refusal(CHECKED, "RequestRefused"), sensitive_values=secrets)
+    return Function(
+        TRIGGERS,
+        look,
+        judge,
+        on_rejected=report_rejection(PREFLIGHT_CHECK_PASSED, "RequestRefused"),
+        sensitive_values=sensitive_values,
+    )
 
 
 def handle(clients: Clients, event: Event) -> Answer:

@@ -33,9 +33,13 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return Observed(provider)
     kind = provider_api.kind_of(provider)
     read = inputs.read(clients, provider)
-    if not resync and inputs.is_installed(provider, inputs.applied_hash(provider, read, catalog.overrides_text())):
+    if not resync and inputs.is_reconciled(provider, inputs.inputs_hash(provider, read, catalog.overrides_text())):
         return Observed(provider, read, unchanged=True)
     known = catalog.knows(kind, provider["metadata"]["name"])
-    others = [other for other in peers.all_of(clients, kind) if other["metadata"]["uid"] != provider["metadata"]["uid"]]
-    cores = () if kind.is_core else peers.all_of(clients, provider_api.CORE)
+    others = [
+        other
+        for other in peers.list_providers(clients, kind)
+        if other["metadata"]["uid"] != provider["metadata"]["uid"]
+    ]
+    cores = () if kind.is_core else peers.list_providers(clients, provider_api.CORE)
     return Observed(provider, read, known=known, peers=others, cores=cores)

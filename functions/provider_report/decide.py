@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared.kube import deleting
 from shared.providers import phases
-from shared.providers.status import AVAILABLE, ProviderStatusBuilder
+from shared.providers.status import COMPONENTS_AVAILABLE, ProviderStatusBuilder
 from shared.runtime import Decision
 
 from .observe import Observed
@@ -29,7 +29,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(message="not installed yet")
     builder = ProviderStatusBuilder(provider, now)
     if not observed.awaited:
-        builder.set_true(AVAILABLE, "NotAwaited", "its workloads are not looked at, as its annotation wants it")
+        builder.set_true(
+            COMPONENTS_AVAILABLE, "NotAwaited", "its workloads are not looked at, as its annotation wants it"
+        )
         return Decision(status=builder.status(), message="nothing is waited for")
     for reason, problems in (
         ("WorkloadsMissing", observed.missing),
@@ -39,7 +41,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     ):
         if problems:
             message = _told(problems)
-            builder.set_false(AVAILABLE, reason, message, event_type="Warning")
+            builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning")
             again = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
             return Decision(
                 status=builder.status(),
@@ -48,7 +50,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
                 reply=again,
                 message=message,
             )
-    builder.set_true(AVAILABLE, "ComponentsAvailable", event_type="Normal")
+    builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", event_type="Normal")
     return Decision(
         status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message="everything works"
     )

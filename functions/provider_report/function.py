@@ -7,8 +7,8 @@ from functools import partial
 from shared.api.resources import DAEMON_SET, DEPLOYMENT
 from shared.clients import Clients
 from shared.event import Event
-from shared.providers.status import AVAILABLE
-from shared.providers.telling import refusal
+from shared.providers.error_reporting import report_rejection
+from shared.providers.status import COMPONENTS_AVAILABLE
 from shared.runtime import Answer, Function
 
 from .decide import decide
@@ -18,5 +18,5 @@ from .triggers import TRIGGERS
 
 def handle(clients: Clients, event: Event) -> Answer:
     workload = event.object if event.kind in (DEPLOYMENT.kind, DAEMON_SET.kind) else None
-    refused = refusal(AVAILABLE, "RequestRefused")
+    refused = report_rejection(COMPONENTS_AVAILABLE, "RequestRefused")
     return Function(TRIGGERS, partial(observe, changed=workload), decide, on_rejected=refused).handle(clients, event)

@@ -14,7 +14,7 @@ from shared.applier.readiness import unready
 from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
-from shared.providers.status import under_way
+from shared.providers.status import in_progress
 
 WAIT = ("metadata", "annotations", f"{PREFIX}wait")
 WORKLOADS = (DEPLOYMENT, DAEMON_SET)
@@ -50,7 +50,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
     """`changed` is the workload that the event is about, if any."""
     if provider is None or deleting(provider):
         return Observed(provider)
-    if under_way(provider):
+    if in_progress(provider):
         return Observed(provider, continues=changed is not None and not unready(changed))
     entries = inventory.load(dig(provider, "status.resources"))
     if not provider_api.installed_version(provider):

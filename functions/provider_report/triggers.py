@@ -20,10 +20,10 @@ TRIGGERS = Triggers(
     name="provider_report",
     several=tuple(kind.resource for kind in KINDS),
     watches=(
-        Watch(DEPLOYMENT, key=phases.owner, fields=_OF_DEPLOYMENT, selector=PROVIDER_LABEL),
-        Watch(DAEMON_SET, key=phases.owner, fields=_OF_DAEMON_SET, selector=PROVIDER_LABEL),
+        Watch(DEPLOYMENT, key=phases.owning_provider, fields=_OF_DEPLOYMENT, selector=PROVIDER_LABEL),
+        Watch(DAEMON_SET, key=phases.owning_provider, fields=_OF_DAEMON_SET, selector=PROVIDER_LABEL),
     ),
-    subscriptions=(Subscription(phases.type_of(phases.INSTALLED), phases.about),),
+    subscriptions=(Subscription(phases.event_type(phases.INSTALLED), phases.provider_key),),
     rules=(
         Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get",)),
         *(Rule(kind.group, (kind.plural,), ("get", "list")) for kind in (DEPLOYMENT, DAEMON_SET)),

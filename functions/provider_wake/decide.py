@@ -11,8 +11,8 @@ from shared.api.provider import CORE
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import selects
-from shared.providers.peers import works
-from shared.providers.status import CHECKED
+from shared.providers.peers import is_operational
+from shared.providers.status import PREFLIGHT_CHECK_PASSED
 
 
 def concerned(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[Object]:
@@ -23,7 +23,7 @@ def concerned(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[O
             return [provider for provider in alive if provider_api.config_secret(provider) == key_of(changed)]
         case CONFIG_MAP.kind:
             return [provider for provider in alive if _names(provider, changed)]
-        case CORE.kind if works(changed):
+        case CORE.kind if is_operational(changed):
             return [provider for provider in alive if provider["kind"] != CORE.kind and not _checked(provider)]
     return []
 
@@ -43,4 +43,4 @@ def _names(provider: Object, config_map: Mapping[str, Any]) -> bool:
 
 
 def _checked(provider: Object) -> bool:
-    return is_true(dig(provider, "status.conditions"), CHECKED)
+    return is_true(dig(provider, "status.conditions"), PREFLIGHT_CHECK_PASSED)

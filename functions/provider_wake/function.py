@@ -36,7 +36,9 @@ def handle(clients: Clients, event: Event) -> Answer:
     began = time.time()
     try:
         # Who came a moment ago may wait for the core provider by now.
-        read, providers = (began, peers.all_of(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
+        read, providers = (
+            (began, peers.list_providers(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
+        )
         again = None if read >= began or _came_before(event, read) else max(0.0, read + _FRESH - began)
         if not providers:
             return done("there are no providers", retry_after=again)
@@ -60,7 +62,7 @@ def _providers(clients: Clients) -> tuple[float, Sequence[Object]]:
     global _recent
     if time.time() - _recent[0] > _FRESH:
         began = time.time()
-        _recent = (began, peers.all_of(clients, *KINDS))
+        _recent = (began, peers.list_providers(clients, *KINDS))
     return _recent
 
 

@@ -10,13 +10,13 @@ from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL, additional_m
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import REFERENCE
 from shared.kube import Key, dig, key_of
-from shared.providers.peers import works
+from shared.providers.peers import is_operational
 from shared.triggers import READ_CRDS, Naming, Rule, Triggers, Watch
 
 
 def working(core: Mapping[str, Any]) -> Key | None:
     """A core provider that others need not wait for any more, or may be one: a bare reference does not tell."""
-    return key_of(core) if "spec" not in core or works(core) else None
+    return key_of(core) if "spec" not in core or is_operational(core) else None
 
 
 def secrets(provider: Mapping[str, Any]) -> Iterable[Key]:
@@ -39,7 +39,9 @@ _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
 TRIGGERS = Triggers(
     name="provider_wake",
     watches=(
-        Watch(CORE.resource, key=working, fields=("status.conditions",), digest=works, changes=("add", "update")),
+        Watch(
+            CORE.resource, key=working, fields=("status.conditions",), digest=is_operational, changes=("add", "update")
+        ),
         Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS, named_by=_NAMES_SECRETS),
         Watch(
             CONFIG_MAP,

@@ -1,1 +1,1 @@
-"""What the phases of a provider's life share: what they read, what they say, and how one starts the next."""
+"""What the functions of one provider's phases share: reading inputs, building the status, starting the next phase."""

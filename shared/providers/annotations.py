@@ -1,9 +1,9 @@
-"""What annotations of ours say about one provider, besides those of every rollout (`shared.applier.policy`).
+"""This project's annotations on a provider, besides those of every rollout (`shared.applier.policy`).
 
-capi-functions.dev/certificates  own or cert-manager: who issues the serving certificates of its webhooks; without it
-                                 cert-manager, where its kinds are served
-capi-functions.dev/webhooks      install (default) or none: without webhooks nothing is refused because nothing runs
-                                 that would answer them
+capi-functions.dev/certificates  own or cert-manager: the issuer of the provider's serving certificates; by default
+                                 cert-manager if the cluster serves its kinds, else own
+capi-functions.dev/webhooks      install (default) or none: none is for clusters that do not run the provider's pods,
+                                 where no webhook would be answered
 """
 
 from __future__ import annotations
@@ -18,23 +18,31 @@ CERTIFICATES = f"{PREFIX}certificates"
 WEBHOOKS = f"{PREFIX}webhooks"
 
 
-def updated_types(provider: Mapping[str, Any]) -> dict[str, str]:
-    """All annotations under our prefix."""
+def own_annotations(provider: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the provider's annotations with this project's prefix."""
     annotations = dig(provider, "metadata.annotations", {})
     return {name: value for name, value in annotations.items() if name.startswith(PREFIX)}
 
 
-def certificates_by_us(provider: Mapping[str, Any]) -> bool | None:
-    """Whether they are to be ours; None where the provider does not say. Raises `PolicyError`."""
-    said = updated_types(provider).get(CERTIFICATES)
-    if said not in (None, "own", "cert-manager"):
-        raise PolicyError(f"annotation {CERTIFICATES} is {said!r}; it may be own, cert-manager")
-    return None if said is None else said == "own"
+def issues_own_certificates(provider: Mapping[str, Any]) -> bool | None:
+    """Returns whether this project issues the provider's serving certificates; None without the annotation.
+
+    Raises:
+        PolicyError: The annotation has an unknown value.
+    """
+    issuer = own_annotations(provider).get(CERTIFICATES)
+    if issuer not in (None, "own", "cert-manager"):
+        raise PolicyError(f"annotation {CERTIFICATES} is {issuer!r}; it may be own, cert-manager")
+    return None if issuer is None else issuer == "own"
 
 
-def leaves_out_webhooks(provider: Mapping[str, Any]) -> bool:
-    """Whether it is to be installed without its webhooks. Raises `PolicyError`."""
-    said = updated_types(provider).get(WEBHOOKS, "install")
-    if said not in ("install", "none"):
-        raise PolicyError(f"annotation {WEBHOOKS} is {said!r}; it may be install, none")
-    return said == "none"
+def omits_webhooks(provider: Mapping[str, Any]) -> bool:
+    """Returns whether the provider is installed without its webhooks.
+
+    Raises:
+        PolicyError: The annotation has an unknown value.
+    """
+    choice = own_annotations(provider).get(WEBHOOKS, "install")
+    if choice not in ("install", "none"):
+        raise PolicyError(f"annotation {WEBHOOKS} is {choice!r}; it may be install, none")
+    return choice == "none"

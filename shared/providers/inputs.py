@@ -1,4 +1,4 @@
-"""Everything that a provider's objects are made from besides its components, and the hash that tells a change of it."""
+"""The inputs of a provider's objects besides its components, and the hashes that detect their changes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,39 @@ from shared.clients import Clients
 from shared.kube import Object, dig, has_finalizer, key_of
 from shared.kube.selectors import as_text
 
-from .annotations import updated_types
+from .annotations import own_annotations
 
 _FORMAT = "1"
-"""Goes up when the same inputs lead to other objects, so that a new version of ours rolls out by itself."""
+"""Increased when the same inputs give other objects, so that a new version of this code rolls them out."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """`problem` names a referenced object that is not there; nothing can be made then."""
+    """The content of the objects that a provider references."""
 
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The config Secret's, decoded."""
+    """The decoded data of the Secret in `spec.configSecret`."""
     additional: str = ""
-    """YAML that is appended to the components."""
+    """YAML from `spec.additionalManifests`, appended to the components."""
     config_maps: Sequence[Object] = ()
-    """What `spec.fetchConfig.selector` finds, by name."""
+    """The ConfigMaps that `spec.fetchConfig.selector` selects, sorted by name."""
     problem: str = ""
+    """Names a referenced object that does not exist; the other fields are then empty."""
 
 
 def read(clients: Clients, provider: Object) -> Inputs:
-    """One read for each reference that the provider has. Raises `ApiError`."""
+    """Reads the objects that the provider references, with one request for each.
+
+    Raises:
+        ApiError: The API server does not answer, or rejects a request.
+    """
     variables: Mapping[str, str] = {}
     additional = ""
     if key := provider_api.config_secret(provider):
         secret = clients.management.find(SECRET, key)
         if secret is None:
             return Inputs(problem=f"Secret {key} (spec.configSecret) does not exist")
-        variables = decoded(secret)
+        variables = decode_secret(secret)
     if key := provider_api.additional_manifests(provider):
         config_map = clients.management.find(CONFIG_MAP, key)
         if config_map is None:
@@ -54,8 +59,8 @@ def read(clients: Clients, provider: Object) -> Inputs:
     return Inputs(variables, additional, _selected(clients, provider))
 
 
-def decoded(secret: Mapping[str, Any]) -> dict[str, str]:
-    """The Secret's values as text; what is no base64 or no UTF-8 is left out."""
+def decode_secret(secret: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the Secret's data as text, without values that are not base64 or not UTF-8."""
     values = {}
     for name, text in (dig(secret, "data") or {}).items():
         try:
@@ -73,16 +78,22 @@ def _selected(clients: Clients, provider: Object) -> Sequence[Object]:
     return sorted(found, key=key_of)
 
 
-def applied_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
-    """SHA-256 of all inputs; `extra` is what else decides, such as the catalog's overrides.
+def inputs_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
+    """Returns the SHA-256 of all inputs, in hex.
 
-    Salted with the object's uid: the same values elsewhere give another hash, and one made anew trusts no old one.
+    The provider's uid salts the hash: equal values of another provider give another hash, and a recreated provider is
+    never taken for its predecessor.
+
+    Args:
+        provider: The provider object; its spec and this project's annotations are inputs.
+        inputs: What the provider references.
+        extra: Anything else that changes the objects, such as the image overrides of the configuration.
     """
     parts = [
         _FORMAT,
         dig(provider, "metadata.uid", ""),
         dig(provider, "spec", {}),
-        updated_types(provider),
+        own_annotations(provider),
         dict(inputs.variables),
         inputs.additional,
         _content(inputs),
@@ -91,8 +102,8 @@ def applied_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def asked_hash(provider: Object, inputs: Inputs) -> str:
-    """SHA-256 of what decides which components are fetched, credentials apart."""
+def source_hash(provider: Object, inputs: Inputs) -> str:
+    """Returns the SHA-256, in hex, of all that decides which components are fetched, without credentials."""
     parts = [provider_api.version_of(provider), dig(provider, "spec.fetchConfig"), _content(inputs)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -101,10 +112,14 @@ def _content(inputs: Inputs) -> list[Any]:
     return [[key_of(found), found.get("data"), found.get("binaryData")] for found in inputs.config_maps]
 
 
-def is_installed(provider: Object, digest: str) -> bool:
-    """The gate: what was made from inputs of this hash is in the cluster, as far as the provider object tells.
+def is_reconciled(provider: Object, digest: str) -> bool:
+    """Returns whether the objects of these inputs are installed, as far as the provider object shows.
 
-    Where the certificates are ours, it opens once they are to be renewed.
+    False once a certificate that this project issued is due for renewal.
+
+    Args:
+        provider: The provider object.
+        digest: The `inputs_hash` of its present inputs.
     """
     renewal = dig(provider, "status.target.renewAt", "")
     return (

@@ -1,4 +1,4 @@
-"""By what a provider's objects are known as its own, and whether another provider needs one of them."""
+"""Ownership of installed objects: the label of their provider, and whether another provider needs one of them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from shared.manifests import Identity
 
 
 def owner(provider: Mapping[str, Any]) -> Owner:
+    """Returns the provider as the owner that the applier compares objects with."""
     return Owner(provider["kind"], PROVIDER_LABEL, provider_api.label_of(provider), needed_by)
 
 
 def needed_by(client: Client, label: str, who: Identity) -> str:
-    """The provider with this label, if it is there and the object is among what it wants. Raises `ApiError`."""
+    """Returns kind and key of the provider with this label if the object is in its inventory, else an empty string.
+
+    Args:
+        client: The management cluster.
+        label: Value of the label `cluster.x-k8s.io/provider`.
+        who: The object.
+
+    Raises:
+        ApiError: Providers cannot be listed.
+    """
     for kind in KINDS:
         if not kind.is_core and not label.startswith(f"{kind.prefix}-"):
             continue
@@ -31,6 +41,6 @@ def needed_by(client: Client, label: str, who: Identity) -> str:
 
 
 def _needs(provider: Mapping[str, Any], who: Identity) -> bool:
-    """What another installer has brought is on no record yet, and everything with the label counts."""
+    """A provider without an inventory was installed by another program: it needs every object with its label."""
     entries = inventory.load(dig(provider, "status.resources"))
     return not entries or any(entry.identity == who and entry.status != KEPT for entry in entries)

@@ -1,4 +1,4 @@
-"""The other providers of the management cluster."""
+"""The other providers of the management cluster, above all the core provider."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from shared.clients import Clients
 from shared.kube import Object, dig
 from shared.kube.crds import list_defined
 
-from .status import AVAILABLE
+from .status import COMPONENTS_AVAILABLE
 
 
-def all_of(clients: Clients, *kinds: ProviderKind) -> list[Object]:
-    """All providers of these kinds, in all namespaces; none of a kind that is not defined. Raises `ApiError`."""
+def list_providers(clients: Clients, *kinds: ProviderKind) -> list[Object]:
+    """Lists the providers of these kinds in all namespaces; a kind without a CRD has none.
+
+    Raises:
+        ApiError: Providers cannot be listed.
+    """
     return [provider for kind in kinds for provider in list_defined(clients.management, kind.resource)]
 
 
-def works(core: Mapping[str, Any]) -> bool:
-    """What others wait for. A core provider that works keeps doing so while a change of it is refused."""
+def is_operational(core: Mapping[str, Any]) -> bool:
+    """Returns whether the core provider runs, so that other providers need not wait for it.
+
+    A core provider that runs goes on doing so while a change of it fails, so `Ready` alone does not decide.
+    """
     conditions = dig(core, "status.conditions")
-    return is_true(conditions, "Ready") or is_true(conditions, AVAILABLE)
+    return is_true(conditions, "Ready") or is_true(conditions, COMPONENTS_AVAILABLE)

@@ -1,4 +1,4 @@
-"""How the phases follow each other: each replies with the event that starts the next, and may be started alone."""
+"""The events that connect the phases: each phase replies with the event that starts the next one."""
 
 from __future__ import annotations
 
@@ -15,23 +15,31 @@ FETCHED = "provider.fetched"
 INSTALLED = "provider.installed"
 
 
-def type_of(step: str) -> str:
+def event_type(step: str) -> str:
+    """Returns the CloudEvent type of a step such as `CHECKED`."""
     return OWN + step
 
 
 def next_step(step: str, provider: Object, *, resync: bool) -> Event:
-    """The event that starts the next phase; with `resync` it looks at the objects in the cluster, too."""
+    """Returns the event that starts the next phase.
+
+    Args:
+        step: The step that is done, such as `CHECKED`.
+        provider: The provider object.
+        resync: Whether the next phase also compares the objects in the cluster, where nothing else has changed.
+    """
     about = {name: provider[name] for name in ("apiVersion", "kind", "metadata")}
     subject = f"{provider_api.kind_of(provider).word}-{key_of(provider).name}"
     return own_event(step, source="/providers", subject=subject, about=about, data={}, resync=resync)
 
 
-def about(event: Event) -> Key | None:
+def provider_key(event: Event) -> Key | None:
+    """Returns the key of the provider that the event is about; None for objects of other kinds."""
     return event.key if event.kind in provider_api.BY_KIND else None
 
 
-def owner(obj: Mapping[str, Any]) -> Subject | None:
-    """The provider that an installed object belongs to, by its owner reference."""
+def owning_provider(obj: Mapping[str, Any]) -> Subject | None:
+    """Returns the provider that an installed object's owner references name; None if there is none."""
     for reference in (obj.get("metadata") or {}).get("ownerReferences") or []:
         kind = provider_api.BY_KIND.get(reference.get("kind", ""))
         if kind is not None and reference.get("apiVersion", "").startswith(provider_api.GROUP + "/"):

@@ -1,6 +1,6 @@
-"""A provider's conditions while a phase decides: each phase has its own, and `Ready` follows from all of them.
+"""The conditions of a provider: each phase owns some of them, and `Ready` summarises all.
 
-`Ready` is True where what is asked for was checked, installed, and works; so that waiting for it tells the truth.
+`Ready` is True if the present spec has passed its checks, is installed, and its workloads run.
 """
 
 from __future__ import annotations
@@ -9,30 +9,33 @@ from shared.api.conditions import READY, get_condition, set_condition
 from shared.kube import Object, dig
 from shared.runtime.status import StatusBuilder
 
-CHECKED = "PreflightCheckPassed"
-INSTALLED = "ProviderInstalled"
-UPGRADED = "ProviderUpgraded"
-AVAILABLE = "ComponentsAvailable"
+PREFLIGHT_CHECK_PASSED = "PreflightCheckPassed"
+PROVIDER_INSTALLED = "ProviderInstalled"
+PROVIDER_UPGRADED = "ProviderUpgraded"
+COMPONENTS_AVAILABLE = "ComponentsAvailable"
 DELETING = "Deleting"
 
-_DECISIVE = (CHECKED, INSTALLED, AVAILABLE)
-"""What `Ready` depends on; besides, an upgrade that failed."""
+_DECISIVE = (PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED, COMPONENTS_AVAILABLE)
+"""The conditions that `Ready` depends on, besides a failed upgrade."""
 
-_UNDER_WAY = ("Installing", "Upgrading", "WaitingForBackends")
+_IN_PROGRESS = ("Installing", "Upgrading", "WaitingForBackends")
 
 
-def checked(provider: Object) -> bool:
-    """Whether the provider passed its checks as it stands. Events that come late are no way around them."""
-    condition = get_condition(dig(provider, "status.conditions"), CHECKED) or {}
+def passed_preflight(provider: Object) -> bool:
+    """Returns whether the provider's present generation has passed the checks of `provider_preflight`.
+
+    Every later phase asks for this, since a late event may start it for a spec that was not checked.
+    """
+    condition = get_condition(dig(provider, "status.conditions"), PREFLIGHT_CHECK_PASSED) or {}
     return condition.get("status") == "True" and condition.get("observedGeneration") == dig(
         provider, "metadata.generation"
     )
 
 
-def under_way(provider: Object) -> bool:
-    """Whether an installation has begun that is neither through nor refused."""
-    condition = get_condition(dig(provider, "status.conditions"), INSTALLED) or {}
-    return condition.get("status") == "False" and condition.get("reason") in _UNDER_WAY
+def in_progress(provider: Object) -> bool:
+    """Returns whether an installation has begun and has neither succeeded nor failed."""
+    condition = get_condition(dig(provider, "status.conditions"), PROVIDER_INSTALLED) or {}
+    return condition.get("status") == "False" and condition.get("reason") in _IN_PROGRESS
 
 
 class ProviderStatusBuilder(StatusBuilder):
@@ -46,6 +49,7 @@ class ProviderStatusBuilder(StatusBuilder):
                 self.remove(type_)
 
     def summarized(self) -> list[Object]:
+        """Returns the conditions with `Ready` set from the others."""
         status, reason, message = _ready(self.conditions)
         return set_condition(
             self.conditions, READY, status, reason, message, now=self.now, observed_generation=self.generation
@@ -53,14 +57,14 @@ class ProviderStatusBuilder(StatusBuilder):
 
 
 def _ready(conditions: list[Object]) -> tuple[str, str, str]:
-    """Status, reason and message of `Ready`: those of the first phase that is not through, or of the deletion."""
-    leaving = get_condition(conditions, DELETING)
-    if leaving is not None and leaving.get("status") == "True":
-        return "False", leaving.get("reason") or DELETING, leaving.get("message") or ""
-    upgraded = get_condition(conditions, UPGRADED)
+    """Returns status, reason and message of `Ready`: those of the deletion, or of the first phase that is not done."""
+    deletion = get_condition(conditions, DELETING)
+    if deletion is not None and deletion.get("status") == "True":
+        return "False", deletion.get("reason") or DELETING, deletion.get("message") or ""
+    upgraded = get_condition(conditions, PROVIDER_UPGRADED)
     decisive = [(name, get_condition(conditions, name)) for name in _DECISIVE]
     if upgraded is not None and upgraded.get("status") == "False":
-        decisive.insert(1, (UPGRADED, upgraded))
+        decisive.insert(1, (PROVIDER_UPGRADED, upgraded))
     for name, condition in decisive:
         if condition is None:
             return "Unknown", "InProgress", f"{name} is not known yet"

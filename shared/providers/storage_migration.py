@@ -41,6 +41,7 @@ class MigrateStorage:
     wanted: Object
 
     def execute(self, clients: Clients) -> int:
+        """Carries out the effect; see the class."""
         live = self._with_common_storage(clients)
         stored = next(version["name"] for version in dig(live, "spec.versions") if version.get("storage"))
         names = dig(live, "spec.names")
@@ -50,10 +51,10 @@ class MigrateStorage:
         for obj in clients.management.list(resource):
             self._rewrite(clients, resource, obj)
             count += 1
-        self._forget_versions(clients, live, stored)
+        self._set_stored_version(clients, live, stored)
         return count
 
-    def _forget_versions(self, clients: Clients, live: Object, stored: str) -> None:
+    def _set_stored_version(self, clients: Clients, live: Object, stored: str) -> None:
         """Records in the CRD's status that all objects are stored in version `stored`.
 
         Valid only while the CRD's versions are those of the listing: had the CRD stored another version in between,

@@ -43,7 +43,7 @@ from tests.support.site import Told
 from tests.support.until import until
 
 
-def applied_hash(core: MadeUp) -> str:
+def inputs_hash(core: MadeUp) -> str:
     return str(dig(core.object, ("metadata", "annotations", HASH_ANNOTATION)))
 
 
@@ -161,18 +161,18 @@ def test_more_manifests_and_patches(core: MadeUp, providers: Providers) -> None:
 def test_what_changes_the_hash(core: MadeUp) -> None:
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
-    first = applied_hash(core)
+    first = inputs_hash(core)
     core.want("v1.1.0")
     core.look(resync=True)
-    assert applied_hash(core) == first
+    assert inputs_hash(core) == first
     core.install("v1.1.0", deployment={"tolerations": []})  # HC8: to say none is not to say nothing
-    second = applied_hash(core)
+    second = inputs_hash(core)
     core.install("v1.1.0", deployment={"replicas": 2})
-    third = applied_hash(core)
+    third = inputs_hash(core)
     core.want("v1.1.77")
     core.look()
     assert core.told()[0] == "False"
-    assert applied_hash(core) == third
+    assert inputs_hash(core) == third
     assert len({first, second, third}) == 3
 
 

@@ -103,7 +103,7 @@ def test_what_the_api_server_refuses_is_told(core: MadeUp) -> None:
     core.look()
     status, reason, message = core.told("PreflightCheckPassed")
     assert (status, reason) == ("False", "RequestRefused")
-    assert message.startswith("the API server refuses it: GET ConfigMap list: ")
+    assert message.startswith("the API server rejects a request: GET ConfigMap list: ")
     assert core.told("Ready") == (status, reason, message)
     core.install("v1.1.0", fetchConfig={"url": core.url})
 

@@ -20,7 +20,7 @@ from tests.support.provider_releases import METADATA, config_map, deployment, pu
 from tests.support.provider_world import Providers
 
 
-def applied_hash(core: MadeUp) -> str:
+def inputs_hash(core: MadeUp) -> str:
     return str(dig(core.object, ("metadata", "annotations", HASH_ANNOTATION)))
 
 
@@ -105,14 +105,14 @@ def test_what_selectors_find_counts(core: MadeUp, providers: Providers) -> None:
     put(providers, selected("v1.1.0", "first", labels), selected("v1.2.0", "other", {"is": "not"}))
     source = {"selector": {"matchLabels": labels}}
     core.install(None, fetchConfig=source)
-    first = applied_hash(core)
+    first = inputs_hash(core)
     put(providers, selected("v1.2.0", "other still", {"is": "not"}))
     core.until_ready()
-    assert applied_hash(core) == first
+    assert inputs_hash(core) == first
     put(providers, selected("v1.1.0", "edited", labels))
     core.until_ready()
     assert core.value == "edited"
-    second = applied_hash(core)
+    second = inputs_hash(core)
     assert second != first
     # Several may match, unless they are of one version.
     put(providers, selected("v1.3.0", "newer", labels))

@@ -7,7 +7,7 @@ import pytest
 from shared.applier.policy import PolicyError
 from shared.components.webhooks import without_webhooks
 from shared.kube import Object
-from shared.providers.annotations import WEBHOOKS, leaves_out_webhooks
+from shared.providers.annotations import WEBHOOKS, omits_webhooks
 
 
 def of_kind(kind: str, **fields: object) -> Object:
@@ -29,9 +29,9 @@ def test_nothing_is_left_that_makes_the_api_server_ask() -> None:
 @pytest.mark.parametrize(("value", "left_out"), [(None, False), ("install", False), ("none", True)])
 def test_annotation(value: str | None, left_out: bool) -> None:
     annotations = {WEBHOOKS: value} if value else {}
-    assert leaves_out_webhooks({"metadata": {"annotations": annotations}}) is left_out
+    assert omits_webhooks({"metadata": {"annotations": annotations}}) is left_out
 
 
 def test_annotation_that_says_nothing_known() -> None:
     with pytest.raises(PolicyError, match="webhooks is 'false'; it may be install, none"):
-        leaves_out_webhooks({"metadata": {"annotations": {WEBHOOKS: "false"}}})
+        omits_webhooks({"metadata": {"annotations": {WEBHOOKS: "false"}}})

@@ -8,7 +8,7 @@ import pytest
 
 from shared.api.provider import INFRASTRUCTURE
 from shared.kube import Object
-from shared.providers.inputs import Inputs, applied_hash, asked_hash, decoded
+from shared.providers.inputs import Inputs, decode_secret, inputs_hash, source_hash
 from tests.support.provider_releases import config_map
 from tests.support.providers_made import provider
 
@@ -28,7 +28,7 @@ VALUES = {"a": "1", "b": "2", "c": "3"}
     ],
 )
 def test_decoded(data: dict[str, str] | None, values: dict[str, str]) -> None:
-    assert decoded({"data": data}) == values
+    assert decode_secret({"data": data}) == values
 
 
 def made(version: str = "v1.1.0", *, uid: str = "one", **spec: Any) -> Object:
@@ -36,7 +36,7 @@ def made(version: str = "v1.1.0", *, uid: str = "one", **spec: Any) -> Object:
 
 
 def hashed(obj: Object | None = None, *, extra: str = "", **inputs: Any) -> str:
-    return applied_hash(obj or made(), Inputs(**{"variables": VALUES, **inputs}), extra)
+    return inputs_hash(obj or made(), Inputs(**{"variables": VALUES, **inputs}), extra)
 
 
 def test_the_order_of_keys_is_nothing() -> None:
@@ -76,4 +76,4 @@ def test_every_input_counts() -> None:
     ],
 )
 def test_what_is_fetched_anew(obj: Object, inputs: Inputs, same: bool) -> None:
-    assert (asked_hash(obj, inputs) == asked_hash(made(), Inputs())) is same
+    assert (source_hash(obj, inputs) == source_hash(made(), Inputs())) is same

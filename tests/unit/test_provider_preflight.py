@@ -13,8 +13,8 @@ from shared.api.conditions import get_condition
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.kube import Object, dig
 from shared.providers.inputs import Inputs
-from shared.providers.phases import CHECKED, type_of
-from shared.providers.status import INSTALLED, UPGRADED
+from shared.providers.phases import CHECKED, event_type
+from shared.providers.status import PROVIDER_INSTALLED, PROVIDER_UPGRADED
 from shared.runtime import Decision
 from tests.support.providers_made import READY, provider
 
@@ -58,7 +58,7 @@ def test_passes(observed: Observed) -> None:
     decision = decide(observed, NOW)
     assert builder(decision) == ("True", "PreflightChecksPassed", "All preflight checks passed")
     assert decision.reply is not None
-    assert (decision.reply.type, decision.reply.kind) == (type_of(CHECKED), dig(observed.provider, "kind"))
+    assert (decision.reply.type, decision.reply.kind) == (event_type(CHECKED), dig(observed.provider, "kind"))
     types = [entry["type"] for entry in dig(decision.status, "conditions")]
     assert types == ["PreflightCheckPassed", "Ready"]
 
@@ -234,7 +234,9 @@ def test_what_failed_for_another_spec_is_not_said_of_this_one(
     version: str, status: str, generation: int, kept: bool
 ) -> None:
     said = {"status": status, "reason": "ComponentsFetchError", "message": "v9.9.9 is not there"}
-    before = [{"type": type_, "observedGeneration": generation, **said} for type_ in (INSTALLED, UPGRADED)]
+    before = [
+        {"type": type_, "observedGeneration": generation, **said} for type_ in (PROVIDER_INSTALLED, PROVIDER_UPGRADED)
+    ]
     decision = decide(Observed(provider(version=version, metadata={"generation": 2}, conditions=before)), NOW)
-    for type_ in (INSTALLED, UPGRADED):
+    for type_ in (PROVIDER_INSTALLED, PROVIDER_UPGRADED):
         assert (get_condition(dig(decision.status, "conditions"), type_) is not None) is kept

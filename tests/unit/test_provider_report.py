@@ -12,7 +12,7 @@ from functions.provider_report.triggers import TRIGGERS
 from shared.api.conditions import get_condition
 from shared.kube import Object, dig
 from shared.providers import phases
-from shared.providers.status import under_way
+from shared.providers.status import in_progress
 from tests.support.providers_made import provider
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,18 +31,19 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 )
 def test_under_way(status: str, reason: str, expected: bool) -> None:
     assert (
-        under_way(provider(conditions=[{"type": "ProviderInstalled", "status": status, "reason": reason}])) is expected
+        in_progress(provider(conditions=[{"type": "ProviderInstalled", "status": status, "reason": reason}]))
+        is expected
     )
 
 
 def test_not_begun_is_not_under_way() -> None:
-    assert not under_way(provider())
+    assert not in_progress(provider())
 
 
 def test_an_installation_goes_on_once_a_workload_runs() -> None:
     decision = decide(Observed(provider(), continues=True), NOW)
     assert decision.reply is not None
-    assert decision.reply.type == phases.type_of(phases.FETCHED)
+    assert decision.reply.type == phases.event_type(phases.FETCHED)
     assert decision.status is None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from functions.provider_preflight.observe import Observed
+from shared.providers.error_reporting import sensitive_values
 from shared.providers.inputs import Inputs
-from shared.providers.telling import secrets
 from shared.redaction import redact, redact_status
 
 
@@ -55,4 +55,4 @@ def test_a_status_without_them_keeps_all_else() -> None:
     ],
 )
 def test_forms_of_a_secret(name: str, value: str, known: set[str]) -> None:
-    assert secrets(Observed(None, Inputs({name: value}))) == known
+    assert sensitive_values(Observed(None, Inputs({name: value}))) == known

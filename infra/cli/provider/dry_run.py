@@ -22,9 +22,9 @@ from shared.effects import Create, Patch, perform
 from shared.kube import Client, Object, dig, key_of
 from shared.kube.dry_run import DryRun
 from shared.providers import inputs, peers
-from shared.providers.bundle import Fetched, fetched
+from shared.providers.fetched_components import FetchedComponents, load_components
 from shared.providers.inputs import Inputs
-from shared.providers.status import CHECKED, ProviderStatusBuilder
+from shared.providers.status import PREFLIGHT_CHECK_PASSED, ProviderStatusBuilder
 from shared.runtime import Decision
 from shared.storage import ObjectStore, StorageError
 
@@ -65,18 +65,18 @@ class PhaseDryRun:
         decision = self._run("provider_preflight")
         if decision.reply is not None:
             return ""
-        condition = get_condition((decision.status or {}).get("conditions"), CHECKED) or {}
-        cores = peers.all_of(self.clients, provider_api.CORE)
+        condition = get_condition((decision.status or {}).get("conditions"), PREFLIGHT_CHECK_PASSED) or {}
+        cores = peers.list_providers(self.clients, provider_api.CORE)
         if condition.get("reason") != "WaitingForCoreProviderReady" or not cores:
             raise Obstacle(decision.message)
         self._client.suppose(self._resource, _with_passed_checks(self.provider))
         return f"it waits until CoreProvider {key_of(cores[0])} is ready"
 
-    def fetch(self) -> Fetched:
+    def fetch(self) -> FetchedComponents:
         """Downloads the components, unless storage has them, and returns them."""
         decision = self._run("provider_fetch")
         with _expected_failures():
-            components = fetched(self.clients, self.provider, self.inputs())
+            components = load_components(self.clients, self.provider, self.inputs())
         if decision.reply is None or components is None:
             raise Obstacle(decision.message)
         return components
@@ -127,7 +127,7 @@ def scratch_storage() -> Scratch:
 
 def _with_passed_checks(provider: Object) -> Object:
     builder = ProviderStatusBuilder(provider, datetime.now(UTC))
-    builder.set_true(CHECKED, "PreflightChecksPassed")
+    builder.set_true(PREFLIGHT_CHECK_PASSED, "PreflightChecksPassed")
     return {**provider, "status": {**provider.get("status", {}), **builder.status()}}
 
 

@@ -12,8 +12,8 @@ from shared.applier.rollout import Rollout
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, key_of
 from shared.providers import inputs
-from shared.providers.belongings import belongings
-from shared.providers.bundle import Fetched
+from shared.providers.fetched_components import FetchedComponents
+from shared.providers.inventory import inventory_of
 from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
@@ -133,7 +133,7 @@ def _notes(provider: Object, goal: Next) -> Iterable[str]:
 def _foreseen(management: Client, outlook: Outlook, provider: Object, decision: Decision, rollout: Rollout) -> Outlook:
     changes = preview(rollout.workload, rollout.plan, rollout.resources, rollout.policy)
     there = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
-    if there and not belongings(provider):
+    if there and not inventory_of(provider):
         note = f"{there} of its objects are there already, and are taken over: what only their installer set goes"
         outlook = _noted(outlook, note)
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
@@ -145,7 +145,7 @@ def _foreseen(management: Client, outlook: Outlook, provider: Object, decision: 
     )
 
 
-def _remarks(dry_run: PhaseDryRun, fetched: Fetched) -> Iterable[str]:
+def _remarks(dry_run: PhaseDryRun, fetched: FetchedComponents) -> Iterable[str]:
     provider, read = dry_run.provider, dry_run.inputs()
     components, added = fetched.bundle.components, read.additional
     return (*nothing_added(provider, added), *remarks(provider, components, read.variables, added))
@@ -161,7 +161,9 @@ def _widened(management: Client, outlook: Outlook, provider: Object, rollout: Ro
     if not outlook.installed:
         return []
     wanted = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]
-    known = {(entry.kind, entry.namespace, entry.name) for entry in belongings(provider) if entry.kind in rights.KINDS}
+    known = {
+        (entry.kind, entry.namespace, entry.name) for entry in inventory_of(provider) if entry.kind in rights.KINDS
+    }
     places = sorted(known | {(obj["kind"], *key_of(obj)) for obj in wanted})
     live = [management.find(rights.KINDS[kind], Key(namespace, name)) for kind, namespace, name in places]
     return rights.widened([{"kind": place[0], **obj} for place, obj in zip(places, live, strict=True) if obj], wanted)

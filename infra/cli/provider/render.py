@@ -39,7 +39,7 @@ def render(
     from shared.api.provider import additional_manifests, config_secret
     from shared.components.render import render as rendered
     from shared.kube import dig
-    from shared.providers.inputs import decoded
+    from shared.providers.inputs import decode_secret
 
     from .. import manifests
     from .remarks import not_read, nothing_added, remarks
@@ -52,7 +52,7 @@ def render(
         _check_version(asked, metadata, report)
         variables = _referenced(config_secret(asked), "Secret", secret, "--secret", report)
         texts = {name: str(value) for name, value in dig(variables, "stringData", {}).items()}
-        values = {**decoded(variables), **texts}
+        values = {**decode_secret(variables), **texts}
         more = _referenced(additional_manifests(asked), "ConfigMap", additional, "--additional", report)
         added, text = str(dig(more, "data.manifests", "")), manifests.text(components)
         report.note(not_read(text, values))

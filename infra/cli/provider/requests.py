@@ -11,7 +11,7 @@ from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRA
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.components import versions
 from shared.kube import Key, Object, Resource
-from shared.providers.annotations import certificates_by_us, leaves_out_webhooks
+from shared.providers.annotations import issues_own_certificates, omits_webhooks
 
 from ..failures import Failure
 
@@ -135,8 +135,8 @@ def annotations_named(texts: Iterable[str]) -> dict[str, str]:
         alone: Object = {"metadata": {"annotations": {name: value}}}
         try:
             Policy.of(alone)
-            certificates_by_us(alone)
-            leaves_out_webhooks(alone)
+            issues_own_certificates(alone)
+            omits_webhooks(alone)
         except PolicyError as error:
             wrong.append(str(error))
     if wrong:
