@@ -327,7 +327,7 @@ class _Stream:
                 selector=self._feed.selector,
                 seconds=max(1, min(_WATCH_SECONDS, round(left))),
                 accept=METADATA if self._feed.metadata_only else "application/json",
-                opened=self._opened,
+                on_open=self._opened,
             ):
                 self._failures = 0
                 obj = line["object"]

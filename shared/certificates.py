@@ -1,4 +1,4 @@
-"""A certificate authority, and the serving and client certificates that it issues."""
+"""Certificate authorities, and the serving and client certificates that they issue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Authority:
 
     @classmethod
     def generate(cls, common_name: str, valid_for: datetime.timedelta = 10 * YEAR) -> Authority:
-        """A new self-signed authority. Raises ValueError for a name that X.509 does not allow."""
+        """Creates a self-signed authority. Raises `ValueError` for a name that X.509 does not allow."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         public = key.public_key()
@@ -51,10 +51,10 @@ class Authority:
 
     @classmethod
     def load(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
-        """The authority of existing PEM data.
+        """Loads an authority from PEM.
 
-        Raises ValueError if either does not parse, they do not belong together, the certificate is not one of
-        a CA, or the key is neither EC nor RSA.
+        Raises `ValueError` if either part does not parse, the two do not belong together, the certificate is not that
+        of a CA, or the key is neither EC nor RSA.
         """
         authority = cls(cert_pem, key_pem)
         if authority._key.public_key() != authority._certificate.public_key():
@@ -77,10 +77,10 @@ class Authority:
         server: bool = False,
         valid_for: datetime.timedelta = YEAR,
     ) -> KeyPair:
-        """A new EC P-256 key and certificate for a server or a client; it never outlives the authority.
+        """Issues an EC P-256 key and certificate for a server or a client.
 
-        `common_name` is the user and `organizations` are its groups when Kubernetes authenticates a client.
-        Raises ValueError for names or addresses that are not valid.
+        Kubernetes takes `common_name` for the user of a client and `organizations` for its groups. The certificate
+        expires with the authority at the latest. Raises `ValueError` for invalid names or addresses.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
@@ -124,7 +124,7 @@ class Authority:
 
 
 def service_account_keys() -> KeyPair:
-    """A key pair that signs service account tokens; `cert_pem` is the bare public key, not a certificate."""
+    """Creates a key pair that signs service account tokens; `cert_pem` is the bare public key, not a certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return KeyPair(public, _key_pem(key))

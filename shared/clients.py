@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from .kube import ApiError, Client, Key, NotServed, Object, Resource
-from .kube.crds import definition
+from .kube.crds import find_definition
 from .kube.discovery import Discovery
 from .kube.resources import BUILT_IN_GROUPS, conventional_plural, split_api_version
 
@@ -158,7 +158,7 @@ class Clients:
             if resource is not None:
                 return self._get(resource, Key(namespace, name))
             defined = Resource(group, "", kind, conventional_plural(kind))
-            if undefined_is_absent and definition(self.management, defined) is None:
+            if undefined_is_absent and find_definition(self.management, defined) is None:
                 return LookupResult("absent", kind=kind)
         except ApiError as error:
             return LookupResult("failed", kind=kind, error=str(error))
@@ -170,7 +170,7 @@ class Clients:
             found = self.management.find(resource, key)
         except NotServed:
             # Served before in this version, but not any more: the next look asks anew.
-            self.discovery.forget()
+            self.discovery.invalidate()
             raise
         if found is None:
             return LookupResult("absent", kind=resource.kind, resource=resource)

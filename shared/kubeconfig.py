@@ -1,6 +1,6 @@
-"""A kubeconfig with a freshly minted client certificate, from a cluster's CA.
+"""Creates an admin kubeconfig with a new client certificate, signed by a cluster's CA.
 
-Names, groups, key usage and validity follow what Cluster API writes, so that its tools read ours.
+Names, groups, key usage and validity are those of Cluster API's kubeconfigs, so that its tools can read this one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ VALIDITY = timedelta(days=365)
 
 
 def server_url(host: str, port: int) -> str:
-    """`https://host:port`, with brackets around an IPv6 address."""
+    """Returns `https://host:port`, with brackets around an IPv6 address."""
     host = host.strip("/")
     return f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
 
 
-def mint(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> bytes:
-    """An admin kubeconfig for `cluster` at `server`, valid for a year.
+def create(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> bytes:
+    """Returns an admin kubeconfig (YAML) for `cluster` at the URL `server`, valid for a year from `now`.
 
-    Raises `ValueError` naming what is wrong with the CA (never quoting it).
+    `ca_certificate` and `ca_key` are PEM. Raises `ValueError` that names the fault of the CA without quoting it.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -37,7 +37,7 @@ def mint(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
     authority, signing_key = _load(ca_certificate, ca_key)
-    # A client key is made per cluster; RSA 2048 is what every consumer of these files reads.
+    # RSA 2048, which every consumer of kubeconfigs can read.
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = [
         x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
@@ -113,15 +113,15 @@ def _load(certificate: bytes, key: bytes) -> tuple[Certificate, RSAPrivateKey | 
         raise ValueError("tls.key is missing or empty")
     try:
         with warnings.catch_warnings():
-            # Cluster API's own CAs carry serial number 0, which the library frowns on.
+            # Cluster API's own CAs have serial number 0, which the library warns about.
             warnings.simplefilter("ignore")
             authority = x509.load_pem_x509_certificates(certificate)[0]
     except (ValueError, IndexError) as error:
-        raise ValueError("tls.crt is no PEM certificate") from error
+        raise ValueError("tls.crt is not a PEM certificate") from error
     try:
         private = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError) as error:
-        raise ValueError("tls.key is no PEM private key") from error
+        raise ValueError("tls.key is not a PEM private key") from error
     if not isinstance(private, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
         raise ValueError("tls.key is neither an RSA nor an EC key")
     if private.public_key() != authority.public_key():

@@ -1,9 +1,9 @@
-"""Connections to servers that nobody here runs: each wait has a deadline, and no address leads to a cloud's metadata.
+"""Connections to untrusted servers: each wait has a deadline, and link-local and cloud metadata addresses are refused.
 
-A socket's own timeout starts anew with each byte, so a server that sends one byte at a time would hold a thread for
-ever. The sockets here also obey the deadline of the thread that uses them, over all reads and writes together. Only the
-lookup of a name cannot be interrupted: the resolver's own limits hold for it (`timeout` and `attempts` in resolv.conf),
-and a deadline that passes meanwhile ends the request right after.
+A socket's own timeout starts anew with each byte, so a server that sends one byte at a time would occupy a thread
+forever. The sockets of this module also obey a deadline per thread, over all reads and writes together. Only name
+resolution cannot be interrupted: the resolver has its own limits (`timeout` and `attempts` in resolv.conf), and a
+deadline that passes meanwhile ends the request right after it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from shared.settings import SETTINGS
 
 ALLOWED = "CAPI_FUNCTIONS_ALLOWED_NETWORKS"
-"""The setting with the networks (CIDR, separated by spaces or commas) that are reached all the same."""
+"""The setting with the networks (CIDR, separated by spaces or commas) that are exempt from the refusal."""
 
-_ADDRESSES = 4
-"""Of one name, how many are tried."""
+_MAX_ADDRESSES = 4
+"""The number of addresses of one name that are tried."""
 
 _REFUSED = tuple(
     ipaddress.ip_network(network)
@@ -48,7 +48,7 @@ _REFUSED = tuple(
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 _SLACK = 0.5
-"""Seconds by which a wait may miss the deadline: each setting of a timeout is a system call, and a turn of the GIL."""
+"""Seconds by which a wait may miss the deadline: setting a timeout costs a system call and a release of the GIL."""
 
 _thread = threading.local()
 
@@ -58,7 +58,7 @@ _thread = threading.local()
 
 @contextmanager
 def deadline(moment: float) -> Iterator[None]:
-    """Within, this thread's reads and writes raise `TimeoutError` from `moment` on (`time.monotonic()`)."""
+    """Inside this context the thread's reads and writes raise `TimeoutError` after `moment` (`time.monotonic()`)."""
     outer = getattr(_thread, "moment", None)
     _thread.moment = moment if outer is None else min(outer, moment)
     try:
@@ -67,8 +67,8 @@ def deadline(moment: float) -> Iterator[None]:
         _thread.moment = outer
 
 
-def _left() -> float | None:
-    """Seconds until the deadline of this thread, if it has one. Raises `TimeoutError` after it."""
+def _time_left() -> float | None:
+    """Returns the seconds until this thread's deadline, None without one. Raises `TimeoutError` once it has passed."""
     moment = getattr(_thread, "moment", None)
     if moment is None:
         return None
@@ -83,7 +83,7 @@ def _shorter(left: float | None, timeout: float | None) -> float | None:
 
 
 class _Timed:
-    """For a class of sockets: `settimeout` bounds each operation, the deadline their sum."""
+    """A mixin for sockets: `settimeout` limits each operation, the thread's deadline their sum."""
 
     _timeout: float | None = None
     _set: float | None = None
@@ -93,20 +93,21 @@ class _Timed:
         super().settimeout(value)  # type: ignore[misc]
 
     def recv_into(self, *args: Any) -> int:
-        return int(self._in_time().recv_into(*args))
+        return int(self._with_deadline().recv_into(*args))
 
     def recv(self, *args: Any) -> bytes:
-        return bytes(self._in_time().recv(*args))
+        return bytes(self._with_deadline().recv(*args))
 
     def send(self, *args: Any) -> int:
-        return int(self._in_time().send(*args))
+        return int(self._with_deadline().send(*args))
 
     def sendall(self, *args: Any) -> None:
-        self._in_time().sendall(*args)
+        self._with_deadline().sendall(*args)
 
-    def _in_time(self) -> Any:
+    def _with_deadline(self) -> Any:
+        """Returns the base class's socket with its timeout cut to the deadline."""
         base: Any = super()
-        wanted = _shorter(_left(), self._timeout)
+        wanted = _shorter(_time_left(), self._timeout)
         if wanted is None or self._set is None or abs(wanted - self._set) > _SLACK:
             base.settimeout(wanted)
             self._set = wanted
@@ -118,51 +119,51 @@ class _Socket(_Timed, socket.socket):
 
 
 def timed(sock: socket.socket) -> socket.socket:
-    """The same connection, which obeys deadlines from now on."""
+    """Returns the same connection as a socket that obeys deadlines; `sock` is detached."""
     return _Socket(fileno=sock.detach())
 
 
 class TlsSocket(_Timed, ssl.SSLSocket):
-    """What a TLS context has to make (`sslsocket_class`) for deadlines to hold."""
+    """The `sslsocket_class` of TLS contexts whose connections obey deadlines."""
 
 
 # -- addresses -------------------------------------------------------------------------------------------------
 
 
 class Forbidden(OSError):
-    """An address that no workload cluster and no source has."""
+    """The address is link-local or serves a cloud's metadata, which no workload cluster or release source does."""
 
     def __init__(self, address: str, hint: str) -> None:
         super().__init__(errno.EACCES, f"{address} is a link-local or metadata address, which is refused ({hint})")
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host (an IPv6 address without brackets) and port that a request for this http(s) URL goes to.
+    """Returns scheme, host (an IPv6 address without brackets) and port that a request for an http(s) URL goes to.
 
-    Raises ValueError for any other URL, and for one that programs read differently. The parser is the one that
-    connections are made with: what another parser takes for the host may be no more than a part of the path.
+    Raises `ValueError` for any other URL, and for an ambiguous one. The URL is parsed by the library that connects:
+    another parser may take a part of the path for the host.
     """
     if not url.isprintable() or " " in url or "\\" in url:
-        raise ValueError("the URL has characters that no URL has")
+        raise ValueError("the URL has invalid characters")
     parts = urllib3.util.parse_url(url)
     host = (parts.host or "").strip("[]")
     if parts.scheme not in ("http", "https") or not host or parts.port == 0:
-        raise ValueError("no http(s) URL")
+        raise ValueError("not an http(s) URL")
     if "%" in host and ":" not in host:  # a proxy may decode it
         raise ValueError("the URL has an escape in its host")
     return parts.scheme, host, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def check_host(host: str) -> None:
-    """Raises `Forbidden` for an IP address, in any notation, that must not be reached; names pass.
+    """Raises `Forbidden` for a refused IP address in any notation; host names pass.
 
-    For hosts that a proxy connects to in our place; what we connect to is judged by the addresses of its name.
+    This is for hosts that a proxy connects to. For direct connections the addresses of a name are checked as well.
     """
     literal = host.strip("[]").partition("%")[0].rstrip(".")
     try:
         address = str(ipaddress.ip_address(literal))
     except ValueError:
-        try:  # the C library also reads 2852039166, 0xa9fea9fe and 169.254.43518
+        try:  # the C library also accepts 2852039166, 0xa9fea9fe and 169.254.43518
             address = socket.inet_ntoa(socket.inet_aton(literal))
         except (OSError, UnicodeError):
             return
@@ -172,10 +173,10 @@ def check_host(host: str) -> None:
 def _check(text: str) -> None:
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
-        within = address.ipv4_mapped or address.sixtofour
+        embedded = address.ipv4_mapped or address.sixtofour
         if address in _NAT64:
-            within = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        address = within or address
+            embedded = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        address = embedded or address
     if not any(address in network for network in _REFUSED):
         return
     try:
@@ -183,19 +184,19 @@ def _check(text: str) -> None:
             return
         hint = f"{ALLOWED} allows networks"
     except ValueError as error:
-        hint = f"{ALLOWED} is not in force: {error}"
+        hint = f"{ALLOWED} is ignored: {error}"
     raise Forbidden(str(address), hint)
 
 
 @lru_cache(maxsize=4)
 def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """Raises ValueError with a clause about the first that is none."""
+    """Parses the networks. Raises `ValueError` that names the first invalid one."""
     networks = []
     for network in text.replace(",", " ").split():
         try:
             networks.append(ipaddress.ip_network(network, strict=False))
         except ValueError:
-            raise ValueError(f"{network!r} is no network") from None
+            raise ValueError(f"{network!r} is not a network") from None
     return tuple(networks)
 
 
@@ -203,9 +204,10 @@ def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network,
 
 
 def manager(proxy: str = "", *, anywhere: bool = False, **options: Any) -> urllib3.PoolManager:
-    """Makes connections as described above, through the proxy if there is one; with `anywhere` to every address.
+    """Returns a pool manager whose connections obey deadlines and, unless `anywhere` is true, refuse addresses.
 
-    TLS contexts among the options need `TlsSocket` as their `sslsocket_class`. Raises ValueError for no http(s) proxy.
+    `proxy` is a URL or empty. `options` are those of urllib3; TLS contexts among them need `TlsSocket` as their
+    `sslsocket_class`. Raises `ValueError` for a proxy that is not an http(s) URL.
     """
     if proxy:
         user, _, _ = urlsplit(proxy).netloc.rpartition("@")
@@ -219,12 +221,13 @@ def manager(proxy: str = "", *, anywhere: bool = False, **options: Any) -> urlli
 
 
 def proxy_for(scheme: str, host: str, settings: Mapping[str, str], *, fallback: str = "") -> str:
-    """The proxy that `<scheme>_proxy`, or else `<fallback>_proxy`, names, unless `no_proxy` excepts the host.
+    """Returns the proxy URL of `<scheme>_proxy`, or else `<fallback>_proxy`; empty for none.
 
-    Empty for none. Raises `OSError` for one that is no http(s) URL; the scheme may be missing.
+    `no_proxy` excludes hosts. The URL's scheme may be missing in the setting. Raises `OSError` for a setting that is
+    not an http(s) URL.
     """
-    excepted = {"no": _proxy_setting("no", settings)}
-    if urllib.request.proxy_bypass_environment(host, excepted):  # type: ignore[attr-defined] # not in the stubs
+    excluded = {"no": _proxy_setting("no", settings)}
+    if urllib.request.proxy_bypass_environment(host, excluded):  # type: ignore[attr-defined] # not in the stubs
         return ""
     for name in filter(None, (scheme, fallback)):
         if proxy := _proxy_setting(name, settings):
@@ -232,12 +235,12 @@ def proxy_for(scheme: str, host: str, settings: Mapping[str, str], *, fallback: 
             with suppress(ValueError):
                 origin(url)
                 return url
-            raise OSError(errno.EINVAL, f"the setting {name}_proxy is no http(s) URL")
+            raise OSError(errno.EINVAL, f"the setting {name}_proxy is not an http(s) URL")
     return ""
 
 
 def _proxy_setting(name: str, settings: Mapping[str, str]) -> str:
-    """As the standard library has it: the lower case counts, also if it is empty."""
+    """Returns a proxy setting as the standard library reads it: the lower-case name wins, even if it is empty."""
     lower = settings.get(f"{name}_proxy")
     return settings.get(f"{name.upper()}_PROXY", "") if lower is None else lower
 
@@ -247,19 +250,19 @@ def _connect(connection: HTTPConnection, *, anywhere: bool) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, connection.port, type=socket.SOCK_STREAM)
     except UnicodeError:
-        raise OSError(errno.EINVAL, "no usable host name") from None
+        raise OSError(errno.EINVAL, "the host name is not valid") from None
     if not anywhere:
         for *_, address in found:
             _check(str(address[0]))
     problem: OSError = OSError(errno.EADDRNOTAVAIL, "the name has no address")
     timeout = connection.timeout
-    for family, kind, protocol, _, address in found[:_ADDRESSES]:
+    for family, kind, protocol, _, address in found[:_MAX_ADDRESSES]:
         sock = _Socket(family, kind, protocol)
         try:
             for option in connection.socket_options or ():
                 sock.setsockopt(*option)
             seconds = timeout if isinstance(timeout, int | float) else None
-            sock.settimeout(_shorter(_left(), seconds))
+            sock.settimeout(_shorter(_time_left(), seconds))
             sock.connect(address)
             sock.settimeout(seconds)
             return sock

@@ -40,7 +40,7 @@ class Refresh:
     reached: Reached
 
     def execute(self, _clients: Clients) -> None:
-        self.reached.workload.discovery.forget()
+        self.reached.workload.discovery.invalidate()
 
 
 def decide(observed: Observed, now: datetime) -> Decision:

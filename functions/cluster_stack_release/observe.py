@@ -72,7 +72,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
     if not provided(provider):
         return Observed(release, name, assets, provider)
     version = clients.management.version()
-    clients.discovery.forget()  # the chart leaves out what it does not find: what was known before is not enough
+    clients.discovery.invalidate()  # the chart leaves out what it does not find: what was known before is not enough
     management = Management(here(clients), version)
     return Observed(release, name, assets, provider, management, _claimed(clients, key))
 

@@ -31,7 +31,7 @@ class Rediscover:
     """Has the kinds asked for again: one that was unknown may have come."""
 
     def execute(self, clients: Clients) -> None:
-        clients.discovery.forget()
+        clients.discovery.invalidate()
 
 
 def roll_out(

@@ -9,7 +9,7 @@ from shared.api.cluster import CLUSTER_NAME_LABEL, infrastructure_ref
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, dig, key_of, owned_by, owners
-from shared.kube.crds import definition
+from shared.kube.crds import find_definition
 
 from .runtime import Instance, Runtime, RuntimeProblem, from_env
 
@@ -55,7 +55,7 @@ def _cluster(clients: Clients, kind_cluster: Object) -> Object | None:
     try:
         cluster = clients.management.find(CLUSTER, Key(key.namespace, name))
     except NotServed:
-        if definition(clients.management, CLUSTER) is not None:
+        if find_definition(clients.management, CLUSTER) is not None:
             raise
         return None  # of use without Cluster API, too
     if cluster is None or owned_by(kind_cluster, cluster):

@@ -46,7 +46,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     try:
         data = observed.authority.get("data") or {}
         certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
-        document = kubeconfig.mint(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
+        document = kubeconfig.create(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
     except ValueError as error:
         message = f"Secret {authority_of(key).name} cannot be used: {error}"
         return _report(cluster, now, "False", "InvalidCA", message, requeue_after=CA_RETRY)

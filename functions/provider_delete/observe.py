@@ -15,7 +15,7 @@ from shared.applier.reach import Reached, here
 from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, has_finalizer, key_of
 from shared.kube.client import METADATA_LIST
-from shared.kube.crds import CRD, as_stored
+from shared.kube.crds import CRD, stored_resource
 from shared.providers import peers
 from shared.providers.inventory import inventory_of
 
@@ -75,7 +75,7 @@ def _kinds(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list
 
 
 def _count(clients: Clients, crd: Object, entries: Sequence[Entry]) -> int:
-    resource = as_stored(crd)
+    resource = stored_resource(crd)
     if resource is None:
         kind = dig(crd, "spec.names.kind")
         raise NotServed(f"CRD {key_of(crd).name} serves no version, so nobody can tell which {kind} objects there are")

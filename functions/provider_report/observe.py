@@ -118,5 +118,5 @@ def _unserved(clients: Clients, entries: Sequence[Entry]) -> list[str]:
         served = {f"{resource.plural}.{resource.group}" for resource in clients.discovery.served().values()}
         if wanted <= served:
             return []
-        clients.discovery.forget()
+        clients.discovery.invalidate()
     return sorted(wanted - served)

@@ -46,7 +46,7 @@ def management(directory: Path | None, kubeconfig: Path | None, context: str = "
     Raises `Failure`, `KubeconfigError`.
     """
     loaded = loading_rules.load(files(directory, kubeconfig, context), context)
-    client = connect.opened(loaded)
+    client = connect.from_loaded(loaded)
     asked = Management(client, loaded, run_of(loaded))
     try:
         yield asked

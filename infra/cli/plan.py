@@ -20,7 +20,7 @@ from shared.charts import ChartError
 from shared.clients import Clients
 from shared.download import SourceError
 from shared.kube import Client, Object, deleting, dig, key_of
-from shared.kube.dry_run import DryRun
+from shared.kube.dry_run import DryRunClient
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.origin import NotShared, Origin, of_release
@@ -36,7 +36,7 @@ from .scratch import Scratch
 
 def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     """What `release` (a tag, or a folder) would do; without one, that of the Cluster's class. Raises `Failure`."""
-    dry = DryRun(management)
+    dry = DryRunClient(management)
     clients = Clients(dry)
     if deleting(cluster):
         raise Failure(f"Cluster {key_of(cluster)} is being deleted")

@@ -83,7 +83,7 @@ def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
         return kubernetes
     try:
         # A chart leaves out what it does not find: what is known of a moment ago is not enough for that.
-        reached.workload.discovery.forget()
+        reached.workload.discovery.invalidate()
         kinds = reached.workload.discovery.served()
     except ApiError as error:
         return Unreachable(f"the workload API server does not tell what it serves: {error}")
@@ -104,7 +104,7 @@ def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:
     if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
         return entries
     try:
-        reached.workload.discovery.forget()  # what is of a kind that came since would stay for ever
+        reached.workload.discovery.invalidate()  # what is of a kind that came since would stay for ever
         return labelled(reached.workload, reached.workload.discovery.served().values())
     except ApiError as error:
         return Unreachable(f"the workload API server does not tell what it has of ours: {error}")

@@ -12,7 +12,7 @@ from shared.manifests import Identity
 from ..clients import ClusterClients
 from ..kube import ApiError, Key, Object, Resource, Unavailable, dig, key_of
 from ..kube.client import METADATA_LIST
-from ..kube.crds import CRD, as_stored
+from ..kube.crds import CRD, stored_resource
 from ..kube.resources import BUILT_IN_GROUPS
 from .inventory import OWNED, OWNED_LABEL, is_owned
 from .policy import PREFIX, Policy
@@ -43,7 +43,7 @@ def _of_crd(workload: ClusterClients, crd: Object, policy: Policy, known: Collec
 
     The label does not tell whose objects are: cluster stacks put it on theirs, too.
     """
-    resource = as_stored(crd)
+    resource = stored_resource(crd)
     if resource is None:
         kind = dig(crd, "spec.names.kind")
         return f"the CRD serves no version, so nobody can tell which {kind} objects would go with it; serve one"
@@ -64,7 +64,7 @@ def _of_crd(workload: ClusterClients, crd: Object, policy: Policy, known: Collec
 
 
 def _of_namespace(workload: ClusterClients, namespace: str) -> str:
-    workload.discovery.forget()  # a kind that came since may have objects that are to be kept
+    workload.discovery.invalidate()  # a kind that came since may have objects that are to be kept
     served = workload.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
     for resource in kinds.values():

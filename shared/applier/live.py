@@ -52,12 +52,12 @@ def find(workload: ClusterClients, entry: Entry) -> tuple[Resource, Object] | No
     try:
         return _find(workload, entry)
     except NotServed:  # a version that is not served any more, though it was
-        workload.discovery.forget()
+        workload.discovery.invalidate()
         return _find(workload, entry)
 
 
 def _find(workload: ClusterClients, entry: Entry) -> tuple[Resource, Object] | None:
-    resource = workload.discovery.serving(entry.api_version, entry.kind)
+    resource = workload.discovery.in_any_version(entry.api_version, entry.kind)
     if resource is None:
         return None  # the kind is gone, and its objects with it
     try:

@@ -14,7 +14,7 @@ from shared.manifests import Identity, identity, waves
 from ..clients import ClusterClients
 from ..kube import ApiError, Key, Object, Resource, dig
 from ..kube.crds import CRD
-from ..kube.dry_run import DryRun
+from ..kube.dry_run import DryRunClient
 from .apply import Applied, Held, apply, refuse_anothers
 from .containers import KEEP, is_kept
 from .diff import Field, compare
@@ -92,7 +92,7 @@ def preview(
 
 
 def _dry(workload: ClusterClients) -> ClusterClients:
-    dry = ClusterClients(DryRun(workload.client))
+    dry = ClusterClients(DryRunClient(workload.client))
     dry.discovery = workload.discovery
     return dry
 

@@ -116,7 +116,7 @@ def _there(
 ) -> list[Object]:
     """None where the kind is gone, and its objects with it."""
     for last in (False, True):
-        resource = workload.discovery.serving(api_version, kind)
+        resource = workload.discovery.in_any_version(api_version, kind)
         if resource is None:
             break
         try:
@@ -124,7 +124,7 @@ def _there(
         except NotServed:
             if last:
                 raise
-            workload.discovery.forget()  # not served any more, at least not in this version
+            workload.discovery.invalidate()  # not served any more, at least not in this version
     return []
 
 

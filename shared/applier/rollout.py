@@ -16,7 +16,7 @@ from shared.manifests import Identity, identity, waves
 
 from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Resource, Unavailable
-from ..kube.crds import await_all
+from ..kube.crds import await_all_established
 from .inventory import NOT_SYNCED, Entry, Plan, Step
 from .live import Live, look
 from .outcome import Done, Incomplete, Outcome, of_server, told
@@ -102,7 +102,7 @@ class _Run:
         if not crds:
             return done
         try:
-            problems = await_all(self.rollout.workload.client, crds.values())
+            problems = await_all_established(self.rollout.workload.client, crds.values())
         except ApiError as error:
             self._heed(error)
             problems = {who.name: error.detail for who in crds}

@@ -1,4 +1,4 @@
-"""Access to Kubernetes API servers: names, errors, a thin client, credentials, discovery."""
+"""Access to Kubernetes API servers: resources and keys, errors, a thin client, credentials, discovery."""
 
 from .client import Client
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable

@@ -1,4 +1,4 @@
-"""Why a request had no answer, in few words and none of the client library's: they end in conditions."""
+"""Plain texts for failed requests: conditions show them, so they avoid the wording of the client library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from collections.abc import Iterator
 
 
 def cause(error: BaseException) -> str:
-    """`connection refused`, `no answer in time`; what is not known here by the name of its class."""
+    """Returns the cause of a failed request as a short clause, such as `connection refused` or `no answer in time`.
+
+    An error of an unknown type is described by the name of its class.
+    """
     chain = list(_chain(error))
     for inner in chain:
         if isinstance(inner, ssl.SSLCertVerificationError):
@@ -25,29 +28,29 @@ def cause(error: BaseException) -> str:
         if isinstance(inner, TimeoutError):
             return "no answer in time"
         if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror[:1].lower() + inner.strerror[1:]  # names of settings stay as they are
+            return inner.strerror[:1].lower() + inner.strerror[1:]  # only the first letter: it may name a setting
     names = [type(inner).__name__ for inner in chain]
-    for name, words in _URLLIB3.items():
+    for name, text in _URLLIB3.items():
         if name in names:
-            return words
+            return text
     return names[-1]
 
 
-# By name, since the library is not loaded where nothing was sent.
+# Matched by class name, so that urllib3 need not be imported here.
 _URLLIB3 = {
-    "CertificateError": "certificate verify failed: it is for another host",
+    "CertificateError": "certificate verify failed: it was issued for another host",
     "ConnectTimeoutError": "no connection in time",
     "ReadTimeoutError": "no answer in time",
-    "LocationParseError": "no usable address",
+    "LocationParseError": "the address is not valid",
 }
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it comes from, the innermost last; urllib3 chains, and puts errors into arguments too."""
+    """Yields the error and its causes, the innermost last; urllib3 stores causes in arguments and `reason`, too."""
     seen: set[int] = set()
     inner: BaseException | None = error
     while inner is not None and id(inner) not in seen:
         seen.add(id(inner))
         yield inner
-        within = [arg for arg in (*inner.args, getattr(inner, "reason", None)) if isinstance(arg, BaseException)]
-        inner = next(iter(within), None) or inner.__cause__ or inner.__context__
+        nested = [arg for arg in (*inner.args, getattr(inner, "reason", None)) if isinstance(arg, BaseException)]
+        inner = next(iter(nested), None) or inner.__cause__ or inner.__context__

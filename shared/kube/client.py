@@ -1,6 +1,6 @@
 """A thin client for one API server: JSON in, JSON out, explicit limits in time and size, one retry policy.
 
-Requests and answers are plain dicts, since turning every answer into model objects costs more than the request itself.
+Requests and responses are plain dicts: deserialising each response into model objects costs more than the request.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 from .causes import cause
+from .circuit_breaker import CircuitBreaker, NotSent
 from .credentials import Credentials
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
-from .probation import LeftAlone, Probation
 from .resources import Key, Object, Resource
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Ask a watch or a list for what names and labels an object, and for nothing of its content."""
+"""Accept headers for a watch and a list that return the metadata of objects only."""
 
-_LONGEST = 600
+_MAX_MESSAGE = 600
 """Characters of a server's message that are passed on."""
-_PATIENCE = 60.0
-"""Seconds that a server may ask to be left alone for."""
-_VALUES = 1_000_000
-"""In one answer: two bytes of JSON can take a hundred in memory."""
+_MAX_RETRY_AFTER = 60.0
+"""Seconds: a longer `Retry-After` of a server is cut to this."""
+_MAX_VALUES = 1_000_000
+"""JSON values in one response: two bytes of JSON can take a hundred in memory."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may cost: seconds until it is over, and bytes of its answer, or of one line of a watch."""
+    """Limits of one request: seconds until it is complete, and bytes of its response, or of one line of a watch."""
 
     seconds: float
     bytes: int
@@ -45,16 +45,16 @@ class Limits:
 
 LIMITS: Mapping[str, Limits] = {"management": Limits(30.0, 64 << 20), "workload": Limits(10.0, 8 << 20)}
 _BUSY = (429, 500, 502, 503, 504)
-_REFUSALS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
+_ERRORS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 
 
 class Client:
-    """Talks to one API server; safe to share between threads.
+    """Sends requests to one API server; safe to share between threads.
 
-    `timeout` is (connect, read) in seconds for one attempt, where read bounds the silence and `LIMITS` the whole;
-    `attempts` bounds the tries of one call. `cluster` is what its requests are counted as; a workload cluster's server
-    is not trusted: it has narrower limits, and is on probation until it answers.
+    `timeout` is (connect, read) in seconds for one attempt: read limits the time without data, `LIMITS` the whole
+    request. `attempts` limits the tries of one call. `cluster` is the label of its requests in metrics; the server of
+    a workload cluster is not trusted: it has narrower limits and a circuit breaker.
     Every verb raises `ApiError` or one of its subclasses, with a message that names the object.
     """
 
@@ -75,18 +75,18 @@ class Client:
         self._user_agent = user_agent
         self._cluster = cluster
         self._limits = LIMITS[cluster]
-        self._probation = Probation() if cluster == "workload" else None
+        self._breaker = CircuitBreaker() if cluster == "workload" else None
         self._until = float("inf")
         self._sent = [0]
         self.host: str = credentials.host.rstrip("/")
 
     @property
     def requests(self) -> int:
-        """Requests sent so far, retries included: what the budgets in the benchmarks count."""
+        """The number of requests sent so far, retries included; benchmarks compare it with their budgets."""
         return self._sent[0]
 
     def within(self, seconds: float) -> Client:
-        """The same client, with all its requests over within so many seconds from now."""
+        """Returns a view of this client whose requests must all be complete within `seconds` from now."""
         view = copy.copy(self)
         view._until = min(self._until, time.monotonic() + seconds)
         return view
@@ -94,11 +94,12 @@ class Client:
     # -- verbs -------------------------------------------------------------------------------------------------
 
     def get(self, resource: Resource, key: Key) -> Object:
+        """Returns the object. Raises `NotFound`, or `NotServed` if its kind is not served."""
         path, subject = resource.path(key.namespace, key.name), f"{resource.kind} {key}"
         return self.request("GET", path, subject=subject, needs=resource.needs)
 
     def find(self, resource: Resource, key: Key) -> Object | None:
-        """Like `get`, but None where the object is not there. Raises `NotServed` where nobody can tell."""
+        """Returns the object, or None if it does not exist. Raises `NotServed` if its kind is not served."""
         try:
             return self.get(resource, key)
         except NotFound:
@@ -107,7 +108,10 @@ class Client:
     def list(
         self, resource: Resource, namespace: str = "", *, selector: str = "", limit: int = 500
     ) -> Iterator[Object]:
-        """All objects of a kind, page by page; each gets the apiVersion and kind that lists leave out."""
+        """Yields all objects of a kind, page by page, each with the apiVersion and kind that lists leave out.
+
+        `selector` is a label selector, `limit` the number of objects of one page.
+        """
         for page in self.pages(resource, namespace, selector=selector, limit=limit):
             yield from page["items"]
 
@@ -120,9 +124,9 @@ class Client:
         limit: int = 500,
         accept: str = "application/json",
     ) -> Iterator[Object]:
-        """The pages of a list as the server sent them, for callers that need its resourceVersion.
+        """Yields the pages of a list as the server sent them, for callers that need its resourceVersion.
 
-        A page that is too large is asked for again in smaller ones.
+        A page that exceeds the size limit is requested again as smaller pages.
         """
         query: dict[str, str] = {"limit": str(limit)}
         if selector:
@@ -140,7 +144,7 @@ class Client:
                 continue
             page["items"] = page.get("items") or []  # an empty list can come as null
             if not _are_objects(page["items"]):
-                raise Unavailable(f"{subject}: answered with something that is no list: is this an API server?")
+                raise Unavailable(f"{subject}: the response is not a list: is this an API server?")
             for item in page["items"]:
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
@@ -150,6 +154,7 @@ class Client:
                 return
 
     def create(self, resource: Resource, obj: Object) -> Object:
+        """Creates the object and returns it as stored. Raises `Conflict` if it exists already."""
         namespace = obj["metadata"].get("namespace", "")
         subject = f"{resource.kind} {Key(namespace, obj['metadata'].get('name', ''))}"
         return self.request("POST", resource.path(namespace), body=obj, subject=subject)
@@ -157,7 +162,10 @@ class Client:
     def apply(
         self, resource: Resource, obj: Object, *, manager: str, force: bool = True, dry_run: bool = False
     ) -> Object:
-        """Server-side apply of a whole object under `manager`."""
+        """Server-side apply of a whole object with the field manager `manager`; returns the object as stored.
+
+        Raises `Conflict` if another manager owns a field and `force` is false.
+        """
         key = Key(obj["metadata"].get("namespace", "") if resource.namespaced else "", obj["metadata"]["name"])
         query = {"fieldManager": manager, "force": str(force).lower()}
         if dry_run:
@@ -172,7 +180,10 @@ class Client:
         )
 
     def patch(self, resource: Resource, key: Key, patch: Object, *, subresource: str = "", manager: str = "") -> Object:
-        """JSON merge patch; with `metadata.resourceVersion` in the patch it is refused if the object moved on."""
+        """Sends a JSON merge patch and returns the object as stored.
+
+        Raises `Conflict` if the patch has a `metadata.resourceVersion` and the object has another one by now.
+        """
         return self.request(
             "PATCH",
             resource.path(key.namespace, key.name, subresource),
@@ -183,8 +194,10 @@ class Client:
         )
 
     def delete(self, resource: Resource, key: Key, *, uid: str = "", version: str = "") -> None:
-        """Deletes in the background; absent is fine. With `uid`, only that very object; with `version` (its
-        resourceVersion), only as it was then. Raises `Conflict` for another one, and `NotServed`.
+        """Deletes the object with background propagation; an object that does not exist is no error.
+
+        `uid` and `version` (a resourceVersion) are preconditions. Raises `Conflict` if the object has another uid or
+        version, and `NotServed`.
         """
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         preconditions = {"uid": uid, "resourceVersion": version}
@@ -209,12 +222,12 @@ class Client:
         selector: str = "",
         seconds: int = 300,
         accept: str = "application/json",
-        opened: Callable[[Callable[[], None]], None] | None = None,
+        on_open: Callable[[Callable[[], None]], None] | None = None,
     ) -> Iterator[Object]:
-        """The server's watch events (`type`, `object`) from `version` on, bookmarks included, until it closes.
+        """Yields watch events (`type`, `object`) from resource version `version` on, until the server closes the watch.
 
-        `opened` is handed the function that ends the watch from another thread. Raises `Gone` when the version is
-        too old to start from.
+        Bookmarks are included. `on_open` is called with a function that ends the watch from another thread. Raises
+        `Gone` when the version is too old to start from.
         """
         import urllib3
 
@@ -232,8 +245,8 @@ class Client:
         try:
             if response.status != 200:
                 raise _error(response.status, self._body(response, subject), response.headers, subject, path)
-            if opened is not None:
-                opened(response.shutdown)
+            if on_open is not None:
+                on_open(response.shutdown)
             buffer = b""
             for chunk in response.stream(65536, decode_content=False):
                 *lines, buffer = (buffer + chunk).split(b"\n")
@@ -264,19 +277,19 @@ class Client:
         subject: str = "",
         needs: str = "",
     ) -> Object:
-        """One call with its retries: connection failures and 429/5xx are tried again, with jitter.
+        """Sends one request and returns the response; retries connection failures, 429 and 5xx with jitter.
 
-        A create is not repeated after the server may have seen it: 500s and lost answers are the caller's decision.
-        `needs` says in the message of `NotServed` what would serve it.
+        A create is not retried once the server may have received it: after a 500 or a lost response the caller
+        decides. `subject` names the object in messages, `needs` what has to be installed to serve the kind.
         """
         data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None
-        what = f"{method} {subject or path}"
+        subject = f"{method} {subject or path}"
         attempt = 0
         while True:
             attempt += 1
             try:
-                status, headers, payload = self._answer(method, path, query, data, content_type, accept, what)
-            except (LeftAlone, TooLarge):
+                status, headers, payload = self._exchange(method, path, query, data, content_type, accept, subject)
+            except (NotSent, TooLarge):
                 raise
             except Unavailable:
                 if attempt >= self._attempts or method not in _IDEMPOTENT:
@@ -284,8 +297,8 @@ class Client:
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if status < 300:
-                return _object(payload, what, written=method in ("POST", "PUT", "PATCH"))
-            error = _error(status, payload, headers, what, path, needs)
+                return _object(payload, subject, written=method in ("POST", "PUT", "PATCH"))
+            error = _error(status, payload, headers, subject, path, needs)
             if (
                 not isinstance(error, Unavailable)
                 or attempt >= self._attempts
@@ -295,24 +308,25 @@ class Client:
             time.sleep(min(error.retry_after or 0.0, 2.0) or random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311
 
     def version(self) -> str:
-        """The server's own version, such as `v1.36.3`."""
-        answer = self.request("GET", "/version", subject="version").get("gitVersion")
-        if not isinstance(answer, str) or not answer:
-            raise Unavailable("GET version: answered without gitVersion: is this an API server?")
-        return answer
+        """Returns the server's version, such as `v1.36.3`."""
+        version = self.request("GET", "/version", subject="version").get("gitVersion")
+        if not isinstance(version, str) or not version:
+            raise Unavailable("GET version: the response has no gitVersion: is this an API server?")
+        return version
 
     def text(self, path: str, *, timeout: float = 5.0) -> str:
-        """One plain GET without retries, for probes such as `/readyz`."""
-        what = f"GET {path}"
-        status, headers, payload = self.within(timeout)._answer("GET", path, None, None, "", "application/json", what)
+        """Returns the body of one GET as text, without retries, for probes such as `/readyz`."""
+        subject, view = f"GET {path}", self.within(timeout)
+        status, headers, payload = view._exchange("GET", path, None, None, "", "application/json", subject)
         if status != 200:
-            raise _error(status, payload, headers, what, path)
+            raise _error(status, payload, headers, subject, path)
         return payload.decode(errors="replace")
 
     def close(self) -> None:
+        """Closes all connections."""
         self._pool.clear()
 
-    def _answer(
+    def _exchange(
         self,
         method: str,
         path: str,
@@ -322,27 +336,27 @@ class Client:
         accept: str,
         subject: str,
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and body of one attempt, all of it within the limits."""
+        """Sends one request and returns status, headers and body, within the limits."""
         from ..network import deadline
 
         now = time.monotonic()
         if now >= self._until:
-            if self._probation:
-                self._probation.overrun()
-            raise LeftAlone(f"{subject}: {self.host} took all the time that there was for it", retry_after=1.0)
-        with self._allowed(), deadline(min(self._until, now + self._limits.seconds)):
+            if self._breaker:
+                self._breaker.record_overrun()
+            raise NotSent(f"{subject}: earlier requests to {self.host} used up the time limit", retry_after=1.0)
+        with self._admitted(), deadline(min(self._until, now + self._limits.seconds)):
             response = self._send(method, path, query, data, content_type, accept=accept)
             return response.status, response.headers, self._body(response, subject)
 
-    def _allowed(self) -> AbstractContextManager[None]:
-        return self._probation.request(f"{self.host} is left alone") if self._probation else nullcontext()
+    def _admitted(self) -> AbstractContextManager[None]:
+        return self._breaker.request(f"{self.host} gets no requests") if self._breaker else nullcontext()
 
     def _body(self, response: Any, subject: str) -> bytes:
         import urllib3
 
         most, body = self._limits.bytes, b""
         try:
-            # Nobody asked for an encoding. Only the read that comes to the end tells whether all has come.
+            # No encoding was requested. Only a read up to the end shows whether the body is complete.
             while len(body) <= most and (part := response.read(most + 1 - len(body), decode_content=False)):
                 body = body + part if body else part
                 if response.length_remaining == 0:
@@ -350,10 +364,10 @@ class Client:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             response.close()
             raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error
-        if len(body) > most or (len(body) > _VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _VALUES):
+        if len(body) > most or (len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES):
             response.close()
             response.release_conn()
-            raise TooLarge(f"{subject}: the answer is larger than {most >> 20} MiB or {_VALUES} values")
+            raise TooLarge(f"{subject}: the response is larger than {most >> 20} MiB or {_MAX_VALUES} values")
         return body
 
     def _send(
@@ -367,7 +381,7 @@ class Client:
         accept: str,
         silence: float | None = None,
     ) -> Any:
-        """Sends the request; the answer's body is still to be read."""
+        """Sends the request and returns the response with its body unread; `silence` is the read timeout."""
         import urllib3
 
         from .. import metrics
@@ -397,17 +411,17 @@ class Client:
 
 
 def _object(payload: bytes, subject: str, *, written: bool) -> Object:
-    """The answer of a request that succeeded. Raises `Unavailable` where it is not an API server that answers."""
-    answer = _json(payload) if payload else {}
-    if not isinstance(answer, dict) or (written and not isinstance(answer.get("metadata"), dict)):
-        raise Unavailable(f"{subject}: answered with something that is no Kubernetes object: is this an API server?")
-    return answer
+    """Parses the body of a successful response. Raises `Unavailable` if it is not what an API server sends."""
+    obj = _json(payload) if payload else {}
+    if not isinstance(obj, dict) or (written and not isinstance(obj.get("metadata"), dict)):
+        raise Unavailable(f"{subject}: the response is not a Kubernetes object: is this an API server?")
+    return obj
 
 
 def _watch_event(line: bytes, subject: str) -> Object:
     event = _json(line)
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:
-        raise Unavailable(f"{subject}: answered with something that is no watch event: is this an API server?")
+        raise Unavailable(f"{subject}: the response is not a watch event: is this an API server?")
     return event
 
 
@@ -425,7 +439,7 @@ def _are_objects(items: Any) -> bool:
 def _error(
     status: int, payload: bytes, headers: Mapping[str, str], subject: str, path: str = "", needs: str = ""
 ) -> ApiError:
-    """Quotes a Status object only: what else answers may not be an API server, and not be meant for our readers."""
+    """Builds the error for a failed request. Quotes Status objects only: other bodies may not be an API server's."""
     body = _json(payload)
     body = body.get("object", body) if isinstance(body, dict) else {}
     if not isinstance(body, dict) or body.get("kind") != "Status":
@@ -434,17 +448,17 @@ def _error(
     message = f"{subject}: {detail}"
     if status in _BUSY:
         after = headers.get("Retry-After", "")
-        seconds = min(float(after), _PATIENCE) if after.isascii() and after.isdecimal() else None
+        seconds = min(float(after), _MAX_RETRY_AFTER) if after.isascii() and after.isdecimal() else None
         return Unavailable(message, status=status, retry_after=seconds, detail=detail)
     if status == 404 and not body.get("reason"):
-        # Of an object that is not there the server says more. This is its word on a path that it does not have.
+        # For a missing object the server sends a reason. Without one the path itself is unknown.
         served = "/".join(path.split("/")[2:4]) if path.startswith("/apis/") else path
         needed = f"; {needs} is needed" if needs else ""
-        detail = f"the API server does not serve {served} or this kind of it{needed}"
+        detail = f"the API server does not serve {served} or this kind in it{needed}"
         return NotServed(f"{subject}: {detail}", status=status, body=body, detail=detail)
-    return _REFUSALS.get(status, ApiError)(message, status=status, body=body, detail=detail)
+    return _ERRORS.get(status, ApiError)(message, status=status, body=body, detail=detail)
 
 
 def _bounded(text: str) -> str:
-    """Short enough for a status: what servers say can be of any length, and the reason is often at the end."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+    """Shortens a server's message for a status; keeps both ends, since the reason is often at the end."""
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE // 2]} ... {text[-_MAX_MESSAGE // 2 :]}"

@@ -1,8 +1,9 @@
-"""From credentials to clients: the management cluster from the surroundings, workload clusters from their Secret.
+"""Builds clients: for the management cluster from the environment, for workload clusters from their kubeconfig Secret.
 
-A workload kubeconfig is data from outside: it may only hold inline credentials, since a command to run or a file to
-read would be run and read with our rights. The user's own kubeconfig may do all that; what goes beyond inline
-credentials is left to the `kubernetes` package, which is loaded only then, since a cold start feels it (0.4 s, 30 MB).
+A workload kubeconfig is untrusted input: it may only hold inline credentials, since a command or a file that it names
+would be run or read with the rights of this process. The user's own kubeconfig may name both. Whatever goes beyond
+inline credentials is left to the `kubernetes` package, which is imported only then: it adds 0.4 s and 30 MB to a cold
+start.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from typing import Any, Literal
 from ..network import origin
 from .client import Client
 from .credentials import Credentials, is_token
-from .loading_rules import Kubeconfig, KubeconfigError, default_files, load, named, parse
+from .loading_rules import Kubeconfig, KubeconfigError, default_files, entry, load, parse
 
-__all__ = ["KubeconfigError", "from_kubeconfig", "inline", "management", "opened", "workload"]
+__all__ = ["KubeconfigError", "from_kubeconfig", "from_loaded", "inline_credentials", "management", "workload"]
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_TOKEN_LIVES = 60.0
-"""Seconds until a service account's token is read again; the kubelet rotates it."""
+_TOKEN_REREAD = 60.0
+"""Seconds after which a service account's token is read again; the kubelet rotates it."""
 
-_NOTHING = ("", "~", "null", "Null", "NULL")
-"""How YAML writes that there is no value."""
+_NULL = ("", "~", "null", "Null", "NULL")
+"""The spellings of null in YAML."""
 
 _FORBIDDEN_USER = {
     "exec": "runs a command (exec plugin)",
@@ -41,25 +42,25 @@ _FORBIDDEN_CLUSTER = {"certificate-authority": "reads a CA file"}
 
 
 def management() -> Client:
-    """The cluster this process belongs to: `KUBECONFIG`, else the pod's service account, else `~/.kube/config`.
+    """Returns a client for the management cluster: of `KUBECONFIG`, the pod's service account, or `~/.kube/config`.
 
-    Raises `KubeconfigError`.
+    The first of these that exists is used. Raises `KubeconfigError`.
     """
     if not os.environ.get("KUBECONFIG") and os.environ.get("KUBERNETES_SERVICE_HOST"):
         try:
             return Client(_in_cluster())
         except OSError as error:
             raise KubeconfigError(f"this pod's service account cannot be used: {error}") from error
-    return opened(load(default_files()))
+    return from_loaded(load(default_files()))
 
 
 def from_kubeconfig(path: str) -> Client:
-    """A client for a kubeconfig file of the user's own. Raises `KubeconfigError`."""
-    return opened(load([Path(path)]))
+    """Returns a client for a trusted kubeconfig file. Raises `KubeconfigError`."""
+    return from_loaded(load([Path(path)]))
 
 
-def opened(kubeconfig: Kubeconfig) -> Client:
-    """A client for the context in use of the user's own kubeconfig. Raises `KubeconfigError`."""
+def from_loaded(kubeconfig: Kubeconfig) -> Client:
+    """Returns a client for the selected context of a trusted kubeconfig. Raises `KubeconfigError`."""
     try:
         credentials = _inline(kubeconfig.document, kubeconfig.context)
     except KubeconfigError:
@@ -68,38 +69,39 @@ def opened(kubeconfig: Kubeconfig) -> Client:
 
 
 def workload(kubeconfig: bytes) -> Client:
-    """A client for the cluster that a kubeconfig from a Secret points at; fewer tries, since events come again.
+    """Returns a client for the workload cluster of a kubeconfig from a Secret.
 
-    Raises `KubeconfigError`.
+    It retries less often than the client of the management cluster, since events are delivered again. Raises
+    `KubeconfigError`.
     """
-    return _client(inline(kubeconfig), attempts=2, cluster="workload")
+    return _client(inline_credentials(kubeconfig), attempts=2, cluster="workload")
 
 
-def inline(kubeconfig: bytes) -> Credentials:
-    """The credentials in a kubeconfig's current context, if there is nothing but inline data.
+def inline_credentials(kubeconfig: bytes) -> Credentials:
+    """Returns the credentials in a kubeconfig's current context, which must consist of inline data.
 
-    Raises `KubeconfigError`.
+    Raises `KubeconfigError` if the kubeconfig names a command or a file, or cannot be used.
     """
     document = parse(kubeconfig, texts=True)
     return _inline(document, document.get("current-context"))
 
 
-def _inline(document: Mapping[str, Any], used: Any) -> Credentials:
-    context = named(document, "contexts", used, "context")
-    cluster = named(document, "clusters", context.get("cluster"), "cluster")
-    user = named(document, "users", context.get("user"), "user")
+def _inline(document: Mapping[str, Any], context_name: Any) -> Credentials:
+    context = entry(document, "contexts", context_name, "context")
+    cluster = entry(document, "clusters", context.get("cluster"), "cluster")
+    user = entry(document, "users", context.get("user"), "user")
     server = _url(cluster, "server")
     if not server:
         raise KubeconfigError("kubeconfig cluster has no server")
-    if "@" in server:  # also one after a slash that should have been escaped
-        raise KubeconfigError("kubeconfig server has credentials in it: they belong into the user")
+    if "@" in server:  # anywhere: credentials with an unescaped slash would otherwise pass as a path
+        raise KubeconfigError("kubeconfig server contains credentials: move them to the user")
     for fields, section in ((_FORBIDDEN_USER, user), (_FORBIDDEN_CLUSTER, cluster)):
         for field, why in fields.items():
             if field in section:
                 raise KubeconfigError(f"kubeconfig is refused: it {why}, only inline credentials are accepted")
     token = _text(user, "token").strip()
     if token and not is_token(token):
-        raise KubeconfigError("kubeconfig token has characters that no token has, such as a space or a line break")
+        raise KubeconfigError("kubeconfig token has invalid characters, such as a space or a line break")
     return Credentials(
         host=server,
         authority=_data(cluster, "certificate-authority-data"),
@@ -118,8 +120,8 @@ def _client(
     try:
         return Client(credentials, attempts=attempts, cluster=cluster)
     except ssl.SSLError as error:
-        words = (error.reason or "unreadable").replace("_", " ").lower()
-        raise KubeconfigError(f"kubeconfig holds certificates or keys that cannot be used: {words}") from None
+        reason = (error.reason or "unreadable").replace("_", " ").lower()
+        raise KubeconfigError(f"kubeconfig holds certificates or keys that cannot be used: {reason}") from None
     except OSError as error:
         raise KubeconfigError(f"kubeconfig is refused: {error.strerror}") from None
     except ValueError:
@@ -127,21 +129,21 @@ def _client(
 
 
 def _text(section: Mapping[str, Any], field: str) -> str:
-    """Empty where there is none. Messages do not quote it: it may be secret."""
+    """Returns a field as text, empty if it is absent. Messages do not quote the value: it may be secret."""
     value = section.get(field)
     if isinstance(value, dict | list):
         raise KubeconfigError(f"kubeconfig {field} is not a text")
-    return "" if value is None or value in _NOTHING else str(value)
+    return "" if value is None or value in _NULL else str(value)
 
 
 def _url(section: Mapping[str, Any], field: str) -> str:
-    """An http(s) URL, empty where there is none."""
+    """Returns a field as an http(s) URL, empty if it is absent."""
     url = _text(section, field)
     try:
         if url:
             origin(url)
     except ValueError:
-        raise KubeconfigError(f"kubeconfig {field} is no http(s) URL") from None
+        raise KubeconfigError(f"kubeconfig {field} is not an http(s) URL") from None
     return url
 
 
@@ -157,24 +159,25 @@ def _in_cluster() -> Credentials:
     return Credentials(
         host=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         authority=(_SERVICE_ACCOUNT / "ca.crt").read_bytes(),
-        token=_rotated(_SERVICE_ACCOUNT / "token"),
+        token=_token_reader(_SERVICE_ACCOUNT / "token"),
     )
 
 
-def _rotated(file: Path) -> Callable[[], str]:
+def _token_reader(file: Path) -> Callable[[], str]:
+    """Returns a function that returns the token in the file, at most `_TOKEN_REREAD` seconds old."""
     token, read_at = "", float("-inf")
 
-    def present() -> str:
+    def current() -> str:
         nonlocal token, read_at
-        if time.monotonic() - read_at > _TOKEN_LIVES:
+        if time.monotonic() - read_at > _TOKEN_REREAD:
             token, read_at = file.read_text().strip(), time.monotonic()
         return token
 
-    return present
+    return current
 
 
 def _by_library(kubeconfig: Kubeconfig) -> Credentials:
-    """Whatever else a kubeconfig of the user's may hold: files, exec plugins, auth providers."""
+    """Reads credentials that are not inline: files, exec plugins, auth providers."""
     from kubernetes.client import Configuration
     from kubernetes.config import ConfigException, load_kube_config_from_dict
 
@@ -185,7 +188,7 @@ def _by_library(kubeconfig: Kubeconfig) -> Credentials:
         raise KubeconfigError(f"{kubeconfig}: {error}") from error
 
     def token() -> str:
-        # Asking goes through the library's hook, which refreshes what has expired.
+        # This calls the library's hook, which refreshes an expired token.
         return str(configuration.get_api_key_with_prefix("BearerToken") or "").removeprefix("Bearer ")
 
     def read(file: str | None) -> bytes:

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: one is of use only once the server says so."""
+"""CustomResourceDefinitions: finding them, listing their objects, and waiting until they are established."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from .resources import Key, Object, Resource, deleting, dig
 
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
-_SOON = 0.03
+_FIRST_PAUSE = 0.03
+"""Seconds between the first polls; the pause doubles from poll to poll."""
 _LIST_FROM = 3
-"""CRDs from which on one list is cheaper than a look at each."""
+"""From this many CRDs on, one list is cheaper than a read of each."""
 
 
-def as_stored(crd: Object) -> Resource | None:
-    """Its kind in the version that objects are stored in, if that is served; None where none is.
+def stored_resource(crd: Object) -> Resource | None:
+    """Returns the resource of a CRD in the version that objects are stored in, or else in another served version.
 
-    Any other version takes a conversion, by a webhook that may not run (any more).
+    Reading any other version needs a conversion by a webhook, which may not run any more. Returns None if no version is
+    served.
     """
     served = [version for version in dig(crd, "spec.versions", []) if version.get("served")]
     if not served:
@@ -29,28 +31,28 @@ def as_stored(crd: Object) -> Resource | None:
     return Resource(dig(crd, "spec.group"), version["name"], names["kind"], names["plural"], namespaced)
 
 
-def definition(client: Client, resource: Resource) -> Object | None:
-    """The CRD that defines this kind, in whatever version; None where there is none, and so no object of the kind.
+def find_definition(client: Client, resource: Resource) -> Object | None:
+    """Returns the CRD that defines this kind, whatever its versions; None proves that no object of the kind exists.
 
-    This is the API server's own word, while its discovery can be late. Raises `ApiError`.
+    Discovery cannot prove that, since it lags behind. Raises `ApiError`.
     """
     return client.find(CRD, Key("", f"{resource.plural}.{resource.group}"))
 
 
 def list_defined(client: Client, resource: Resource, namespace: str = "", *, selector: str = "") -> Iterator[Object]:
-    """All objects of a custom kind; none only where no CRD defines the kind.
+    """Yields all objects of a custom kind; an empty result is reliable, since a CRD that defines the kind is looked up.
 
-    Raises `NotServed` where it is defined, but not served in this version: then nobody knows what there is.
+    Raises `NotServed` if the kind is defined but not served in this version: then its objects are unknown.
     """
     try:
         yield from client.list(resource, namespace, selector=selector)
     except NotServed as error:
-        crd = definition(client, resource)
+        crd = find_definition(client, resource)
         if crd is not None:
-            raise _only_elsewhere(resource, crd) from error
+            raise _version_not_served(resource, crd) from error
 
 
-def _only_elsewhere(resource: Resource, crd: Object) -> NotServed:
+def _version_not_served(resource: Resource, crd: Object) -> NotServed:
     served = [version["name"] for version in dig(crd, "spec.versions", []) if version.get("served")]
     found = f"serves it as {', '.join(served)} only" if served else "does not serve it in any version"
     needed = f"; {resource.needs} is needed" if resource.needs else ""
@@ -60,31 +62,30 @@ def _only_elsewhere(resource: Resource, crd: Object) -> NotServed:
 
 
 def await_established(client: Client, name: str) -> Object:
-    """The CRD `name`, once the server serves it. Raises `TimeoutError` with the reason where it comes to nothing."""
+    """Waits until the CRD `name` is established, and returns it. Raises `TimeoutError` with the reason if it is not."""
     crd = client.get(CRD, Key("", name))
-    if problem := await_all(client, [crd]).get(name):
+    if problem := await_all_established(client, [crd]).get(name):
         raise TimeoutError(problem)
     return crd
 
 
-def await_all(client: Client, crds: Iterable[Object], *, within: float = 30.0) -> dict[str, str]:
-    """Waits until these, just applied and as the server answered then, are served.
+def await_all_established(client: Client, crds: Iterable[Object], *, within: float = 30.0) -> dict[str, str]:
+    """Waits until CRDs that were just applied are established.
 
-    Returns the name of each that is not, with the reason: after `within` seconds, or as soon as somebody else has its
-    names or it is gone. Raises `ApiError`.
+    `crds` are the server's responses to the applies, `within` is in seconds. Returns a reason for each CRD, by name,
+    that did not become established: it timed out, its names belong to another CRD, or it was deleted.
+    Raises `ApiError`.
     """
-    waiting = [crd for crd in crds if not _says(crd, "Established", "True")]
-    deadline, pause = time.monotonic() + within, _SOON
+    waiting = [crd for crd in crds if not _is_established(crd)]
+    deadline, pause = time.monotonic() + within, _FIRST_PAUSE
     problems: dict[str, str] = {}
-    time.sleep(_SOON)  # in any case: one that was served before takes a moment to be what it is now
+    time.sleep(_FIRST_PAUSE)  # always: an established CRD serves its changes a moment after the apply
     while waiting:
-        found = _look(client, waiting)
+        found = _read(client, waiting)
         for name, crd in found.items():
-            if reason := _lost(crd):
+            if reason := _failure(crd):
                 problems[name] = f"CRD {name} {reason}"
-        waiting = [
-            crd for name, crd in found.items() if crd and name not in problems and not _says(crd, "Established", "True")
-        ]
+        waiting = [crd for name, crd in found.items() if crd and name not in problems and not _is_established(crd)]
         if waiting and time.monotonic() > deadline:
             names = [crd["metadata"]["name"] for crd in waiting]
             return problems | {name: f"CRD {name} was not established within {within:g} s" for name in names}
@@ -94,23 +95,28 @@ def await_all(client: Client, crds: Iterable[Object], *, within: float = 30.0) -
     return problems
 
 
-def _lost(crd: Object | None) -> str:
-    """Why it is of no use to wait for it."""
+def _failure(crd: Object | None) -> str:
+    """Returns why the CRD will not become established, empty if it still may."""
     if crd is None or deleting(crd):
         return "was deleted meanwhile"
-    if _says(crd, "Established", "True"):
+    if _is_established(crd):
         return ""
-    refused = _says(crd, "NamesAccepted", "False")
-    return f"is not accepted: {refused.get('message')}" if refused else ""
+    rejected = _condition(crd, "NamesAccepted", "False")
+    return f"is not accepted: {rejected.get('message')}" if rejected else ""
 
 
-def _says(crd: Object, type_: str, status: str) -> Object:
-    found = dig(crd, "status.conditions", [])
-    return next((entry for entry in found if (entry["type"], entry["status"]) == (type_, status)), {})
+def _is_established(crd: Object) -> bool:
+    return bool(_condition(crd, "Established", "True"))
 
 
-def _look(client: Client, crds: Sequence[Object]) -> dict[str, Object | None]:
-    """These as they are now, None for one that is gone: on one list by the labels that all of them have, or each."""
+def _condition(crd: Object, type_: str, status: str) -> Object:
+    """Returns the condition of this type and status, empty if there is none."""
+    conditions = dig(crd, "status.conditions", [])
+    return next((entry for entry in conditions if (entry["type"], entry["status"]) == (type_, status)), {})
+
+
+def _read(client: Client, crds: Sequence[Object]) -> dict[str, Object | None]:
+    """Reads the CRDs anew, None for one that is gone: by one list with their common labels, or one by one."""
     names = [crd["metadata"]["name"] for crd in crds]
     common = set.intersection(*(set(dig(crd, "metadata.labels", {}).items()) for crd in crds))
     listed: dict[str, Object] = {}

@@ -1,6 +1,6 @@
-"""How to reach an API server, as plain data, and the connection pool made of it.
+"""The address and credentials of an API server as plain data, and the connection pool built from them.
 
-Keys are handed to TLS through memory: nothing secret is written to a disk on the way.
+Private keys reach the TLS library through memory: nothing secret is written to a disk.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True)
 class Credentials:
-    """PEM texts are empty where there are none; `token` gives the present bearer token, which may change."""
+    """The URL of an API server and how to authenticate to it.
+
+    `authority`, `certificate` and `key` are PEM, empty if there is none. `token` returns the current bearer token,
+    which may change between calls.
+    """
 
     host: str
     authority: bytes = b""
@@ -36,18 +40,18 @@ class Credentials:
     proxy: str = field(default="", repr=False)
 
     def bearer(self) -> str:
-        """The present token, empty where there is none. Raises `ApiError`, which does not quote it."""
+        """Returns the current token, empty if there is none. Raises `ApiError`, which does not quote the token."""
         token = self.token().strip() if self.token else ""
         if token and not is_token(token):
-            raise ApiError("the bearer token holds characters that no token has, such as a line break")
+            raise ApiError("the bearer token has invalid characters, such as a line break")
         return token
 
     def pool(self, size: int, *, trusted: bool = True) -> PoolManager:
-        """Connections to the server, or through the proxy that is named here or in the environment.
+        """Returns a pool of `size` connections to the server, through the proxy of the kubeconfig or the environment.
 
-        The environment is that of the process, where it counts as it does for kubectl: settings for downloads are none
-        for API servers. Connections to a server that is not trusted are at most `size`, and go to no link-local or
-        metadata address. Raises `ValueError` or `ssl.SSLError` for PEM that cannot be used; `OSError` for a URL.
+        The proxy variables are those of the process, as for kubectl; the settings for downloads do not apply. For a
+        server that is not trusted, `size` also bounds the number of open connections, and link-local and metadata
+        addresses are refused. Raises `ValueError` or `ssl.SSLError` for PEM that cannot be used, `OSError` for a URL.
         """
         from .. import network
 
@@ -55,7 +59,7 @@ class Credentials:
         try:
             scheme, host, _ = network.origin(self.host)
         except ValueError:
-            raise OSError(errno.EINVAL, "the server is no http(s) URL") from None
+            raise OSError(errno.EINVAL, "the server is not an http(s) URL") from None
         if scheme == "https":
             options["ssl_context"] = self._tls()
             if self.server_name:
@@ -74,7 +78,7 @@ class Credentials:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.certificate and self.key:
-            # The TLS library reads files only, so it gets one that is nothing but memory.
+            # The TLS library only reads files, so the key is passed as a file in memory.
             descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
             try:
                 os.write(descriptor, self.certificate.rstrip() + b"\n" + self.key)
@@ -85,5 +89,5 @@ class Credentials:
 
 
 def is_token(text: str) -> bool:
-    """Whether it can be sent as a bearer token."""
+    """Returns whether the text has only characters that a bearer token may have."""
     return bool(_TOKEN.fullmatch(text))

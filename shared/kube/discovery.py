@@ -1,4 +1,4 @@
-"""Kinds to paths: what an API server serves, asked for once per server and again only for an unknown kind."""
+"""Discovery: maps kinds to the resources that an API server serves, cached until an unknown kind is requested."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
+from .acquire import acquired
 from .client import Client
 from .errors import NotServed, Unavailable
-from .places import held
 from .resources import Object, Resource, split_api_version
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 _SECONDS = 30.0
-"""For all requests of one discovery: an old server takes one for each group that it claims to have."""
+"""Time limit for all requests of one discovery: a server before 1.26 needs one request for each group version."""
 
 
 class Discovery:
-    """The served kinds of one server. Two requests learn everything, one more each kind that came later.
+    """The kinds that one server serves. Safe to share between threads.
 
-    What is known only saves requests: that a kind is not served is never answered from memory.
+    Two requests load all kinds, one more each kind that is added later. Only positive results come from the cache: that
+    a kind is not served is always verified with the server.
     """
 
     def __init__(self, client: Client) -> None:
@@ -29,12 +30,12 @@ class Discovery:
         self._loaded = False
         self._known: dict[tuple[str, str], dict[str, Resource]] = {}
         self._stale: set[str] = set()
-        """Groups of aggregated API servers that did not answer: what they serve is not known."""
+        """Groups of aggregated API servers that did not answer: their kinds are unknown."""
 
     def resource(self, api_version: str, kind: str) -> Resource | None:
-        """The resource that serves `kind` in `api_version`, or None if the server has no such kind (now)."""
+        """Returns the resource that serves `kind` in `api_version`, or None if the server does not serve it now."""
         group, version = split_api_version(api_version)
-        with self._alone():
+        with self._locked():
             self._load()
             found = self._known.get((group, kind), {}).get(version)
             if found is None:
@@ -43,31 +44,29 @@ class Discovery:
             return found
 
     def preferred(self, group: str, kind: str) -> Resource | None:
-        """The server's preferred version of `kind`, or None if it serves the kind in no version (now).
+        """Returns `kind` in the server's preferred version, or None if the server serves it in no version now.
 
-        Raises `ApiError`, also where the server cannot tell.
+        Raises `ApiError`, also if the aggregated API server of the group does not answer.
         """
-        with self._alone():
-            asked = not self._loaded
+        with self._locked():
+            fresh = not self._loaded
             self._load()
-            if not asked and (group, kind) not in self._known:
+            if not fresh and (group, kind) not in self._known:
                 self._loaded = False
                 self._load()
             served = self._known.get((group, kind), {})
             if not served and group in self._stale:
-                raise Unavailable(
-                    f"the API server of {group} does not answer: nobody can tell whether it serves {kind}"
-                )
+                raise Unavailable(f"the API server of {group} does not answer: whether it serves {kind} is unknown")
             return next(iter(served.values()), None)
 
-    def serving(self, api_version: str, kind: str) -> Resource | None:
-        """The resource for objects that were written in `api_version`: any other version serves them as well."""
+    def in_any_version(self, api_version: str, kind: str) -> Resource | None:
+        """Returns the resource of `kind` in `api_version`, or else in the preferred version of its group."""
         group, _ = split_api_version(api_version)
         return self.resource(api_version, kind) or self.preferred(group, kind)
 
     def served(self) -> Mapping[tuple[str, str], Resource]:
-        """Everything known to be served, by (apiVersion, kind), as plain data."""
-        with self._alone():
+        """Returns all known resources by (apiVersion, kind)."""
+        with self._locked():
             self._load()
             return {
                 (resource.api_version, resource.kind): resource
@@ -75,26 +74,26 @@ class Discovery:
                 for resource in versions.values()
             }
 
-    def forget(self) -> None:
-        """Makes the next question ask the server again."""
-        with self._alone():
+    def invalidate(self) -> None:
+        """Has the next call load the kinds from the server again."""
+        with self._locked():
             self._loaded = False
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Raises `Unavailable` where another thread takes long, or the server answers with something else."""
-        with held(self._lock, _SECONDS, Unavailable(f"discovery of {self._client.host} takes too long")):
+    def _locked(self) -> Iterator[None]:
+        """Raises `Unavailable` if another thread holds the lock for long, or a response has an unexpected shape."""
+        with acquired(self._lock, _SECONDS, Unavailable(f"discovery of {self._client.host} takes too long")):
             try:
                 yield
             except (AttributeError, TypeError, KeyError) as error:
-                raise Unavailable("discovery: answered with something else: is this an API server?") from error
+                raise Unavailable("discovery: the response cannot be parsed: is this an API server?") from error
 
     def _load(self) -> None:
         if self._loaded:
             return
         client = self._client.within(_SECONDS)
         core = {kind: versions for kind, versions in self._known.items() if not kind[0]}
-        self._known = core  # of the server's own version: it stays what it is
+        self._known = core  # the core group only changes with the server's version
         self._stale = set()
         for path in ("/apis",) if core else ("/api", "/apis"):
             answer = client.request("GET", path, accept=_AGGREGATED, subject="discovery")
@@ -114,7 +113,7 @@ class Discovery:
                     kind = entry.get("responseKind", {}).get("kind")
                     if kind:
                         namespaced = entry.get("scope") == "Namespaced"
-                        self._learn(Resource(name, version["version"], kind, entry["resource"], namespaced))
+                        self._add(Resource(name, version["version"], kind, entry["resource"], namespaced))
 
     def _read_groups(self, client: Client, answer: Object) -> None:
         for version in answer.get("versions", []):
@@ -131,7 +130,7 @@ class Discovery:
             return
         for entry in answer.get("resources", []):
             if "/" not in entry["name"]:
-                self._learn(Resource(group, version, entry["kind"], entry["name"], entry["namespaced"]))
+                self._add(Resource(group, version, entry["kind"], entry["name"], entry["namespaced"]))
 
-    def _learn(self, resource: Resource) -> None:
+    def _add(self, resource: Resource) -> None:
         self._known.setdefault((resource.group, resource.kind), {})[resource.version] = resource

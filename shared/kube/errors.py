@@ -1,6 +1,7 @@
-"""What an API server can answer, as exceptions that carry its own words.
+"""The errors of an API server as exceptions that carry the server's own message.
 
-The classes are the decisions that callers make: is it absent, is it a race, will waiting help, is the request wrong.
+The classes follow the decisions that callers make: the object is absent, the write lost a race, a retry may help, the
+request is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 class ApiError(Exception):
     """A request was refused. `status` is the HTTP code, `body` the server's Status object if it sent one.
 
-    `detail` is the message without the request, for those who name the object themselves.
+    `detail` is the message without the request, for callers that name the object themselves.
     """
 
     def __init__(
@@ -25,23 +26,24 @@ class ApiError(Exception):
 
     @property
     def reason(self) -> str:
+        """The reason of the server's Status object, such as `AlreadyExists`; empty if there is none."""
         return str(self.body.get("reason") or "")
 
 
 class NotFound(ApiError):
-    """The object is not there. That its kind is not served is `NotServed`, which says nothing about objects."""
+    """The object does not exist. A kind that is not served raises `NotServed` instead, which proves nothing."""
 
 
 class NotServed(ApiError):
-    """404 on the path: the server does not serve this kind in this version, now.
+    """404 for the path: the server does not serve this kind in this version now.
 
-    It is no answer about objects: the kind may be served in another version only, its CRD may just have been created,
-    an aggregated API server may be away. See `shared.kube.crds.list_defined` and `Discovery` for what can be concluded.
+    Objects may exist all the same: the kind may be served in another version only, its CRD may just have been created,
+    an aggregated API server may be down. `shared.kube.crds.list_defined` and `Discovery` tell these cases apart.
     """
 
 
-NO_OBJECT: Mapping[str, Any] = {"reason": "NotFound"}
-"""The `body` where it is known without asking the server."""
+NOT_FOUND_BODY: Mapping[str, Any] = {"reason": "NotFound"}
+"""The `body` of a `NotFound` that is raised without a request."""
 
 
 class Conflict(ApiError):
@@ -49,13 +51,14 @@ class Conflict(ApiError):
 
     @property
     def already_exists(self) -> bool:
+        """Whether a create failed because the object exists."""
         return self.reason == "AlreadyExists"
 
 
 class Unavailable(ApiError):
-    """The server is down, slow, throttling or failing inside: the same request may work later.
+    """The server is down, slow, throttling or has an internal error: the same request may succeed later.
 
-    `retry_after` is the server's own wish in seconds, where it sent one.
+    `retry_after` is the server's `Retry-After` in seconds, if it sent one.
     """
 
     def __init__(self, message: str, *, status: int = 0, retry_after: float | None = None, detail: str = "") -> None:
@@ -64,7 +67,7 @@ class Unavailable(ApiError):
 
 
 class TooLarge(Unavailable):
-    """The answer is larger than what is read."""
+    """The response exceeds the size limit."""
 
 
 class Unauthorized(ApiError):
@@ -72,4 +75,4 @@ class Unauthorized(ApiError):
 
 
 class Gone(ApiError):
-    """410: a list or watch must start afresh."""
+    """410: the resource version is too old, the list or watch must start anew."""

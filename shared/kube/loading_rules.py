@@ -1,7 +1,7 @@
-"""kubectl's loading rules: which kubeconfig files count, what they are together, and which context is used.
+"""kubectl's loading rules: which kubeconfig files are read, how they are merged, and which context is used.
 
-Of several files the first that names a context, cluster or user has it, whole; so does the first that sets a current
-context. A file of the list that is not there is passed over, and a relative path in a file starts at its folder.
+The first file that has a context, cluster or user of a name provides the whole entry; the first file that sets a
+current context provides that. Files that do not exist are skipped. A path is relative to the folder of its file.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _FILES = {"cluster": ("certificate-authority",), "user": ("client-certificate", 
 
 
 class KubeconfigError(Exception):
-    """A kubeconfig that cannot be used; the message says what is wrong with it and never quotes its content."""
+    """A kubeconfig cannot be used; the message names the fault and never quotes credentials."""
 
 
 @dataclass(frozen=True)
 class Kubeconfig:
-    """The files that count as one document, and what the context in use names."""
+    """The merged kubeconfig files, and the selected context with its namespace and server."""
 
     files: tuple[Path, ...]
     document: Object
     context: str
     namespace: str
-    """Empty where the context has none."""
+    """Empty if the context has none."""
     server: str
 
     def __str__(self) -> str:
@@ -41,13 +41,13 @@ class Kubeconfig:
 
 
 def default_files() -> list[Path]:
-    """Those that `$KUBECONFIG` lists, else `~/.kube/config`."""
+    """Returns the files that `$KUBECONFIG` lists, else `~/.kube/config`."""
     listed = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     return listed or [Path.home() / ".kube" / "config"]
 
 
 def load(files: Sequence[Path], context: str = "") -> Kubeconfig:
-    """The files together, with `context` in use, or their current one. Raises `KubeconfigError`."""
+    """Merges the files and selects `context`, or else their current context. Raises `KubeconfigError`."""
     read = {file: _read(file) for file in dict.fromkeys(files)}
     found = {file: document for file, document in read.items() if document is not None}
     if not found:
@@ -55,44 +55,44 @@ def load(files: Sequence[Path], context: str = "") -> Kubeconfig:
     document, present = _merged(list(found.values())), tuple(found)
     where = os.pathsep.join(map(str, present))
     names = [str(entry["name"]) for entry in document["contexts"]]
-    there = f"; there is {', '.join(names)}" if names else ""
-    used = context or document["current-context"]
-    if not used:
-        raise KubeconfigError(f"{where}: there is no current context{there}")
-    if used not in names:
-        raise KubeconfigError(f"{where}: there is no context {used!r}{there}")
-    chosen = named(document, "contexts", used, "context")
+    existing = f"; the contexts are {', '.join(names)}" if names else ""
+    selected = context or document["current-context"]
+    if not selected:
+        raise KubeconfigError(f"{where}: there is no current context{existing}")
+    if selected not in names:
+        raise KubeconfigError(f"{where}: there is no context {selected!r}{existing}")
+    fields = entry(document, "contexts", selected, "context")
     try:
-        server = named(document, "clusters", chosen.get("cluster"), "cluster").get("server", "")
+        server = entry(document, "clusters", fields.get("cluster"), "cluster").get("server", "")
     except KubeconfigError as error:
         raise KubeconfigError(f"{where}: {error}") from error
-    return Kubeconfig(present, document, str(used), str(chosen.get("namespace") or ""), str(server))
+    return Kubeconfig(present, document, str(selected), str(fields.get("namespace") or ""), str(server))
 
 
 def parse(content: bytes, *, texts: bool = False) -> Object:
-    """A kubeconfig's document, with `texts` without numbers and the like. Raises `KubeconfigError`."""
+    """Parses a kubeconfig; with `texts` every scalar stays a string. Raises `KubeconfigError`."""
     try:
         document = bounded_yaml.load(content, texts=texts)
-    except bounded_yaml.YAMLError:  # whose words would quote it
+    except bounded_yaml.YAMLError:  # its message would quote the content
         raise KubeconfigError("kubeconfig is not valid YAML") from None
     if not isinstance(document, dict):
         raise KubeconfigError("kubeconfig is not a mapping")
     return document
 
 
-def named(document: Mapping[str, Any], section: str, name: Any, field: str) -> Mapping[str, Any]:
-    """What an entry of a section holds. Raises `KubeconfigError` if there is none of this name."""
+def entry(document: Mapping[str, Any], section: str, name: Any, field: str) -> Mapping[str, Any]:
+    """Returns `field` of the entry `name` in a section of a kubeconfig. Raises `KubeconfigError` if there is none."""
     entries = document.get(section) or []
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and entry.get("name") == name:
-            value = entry.get(field)
+    for candidate in entries if isinstance(entries, list) else ():
+        if isinstance(candidate, dict) and candidate.get("name") == name:
+            value = candidate.get(field)
             if isinstance(value, dict):
                 return value
     raise KubeconfigError(f"kubeconfig has no {field} named {str(name)[:100]!r}")
 
 
 def _read(file: Path) -> Object | None:
-    """One file, its paths made absolute; an empty one is a kubeconfig with nothing in it. None if it is not there."""
+    """Reads one file and makes its paths absolute; returns None if it does not exist. An empty file is valid."""
     try:
         content = file.read_bytes()
         document = parse(content) if content.strip() else {}
@@ -107,7 +107,7 @@ def _read(file: Path) -> Object | None:
     for section, field in _SECTIONS:
         entries = document.get(section) or []
         if not isinstance(entries, list) or not all(_is_entry(entry, field) for entry in entries):
-            raise KubeconfigError(f"{file}: {section} is no list of entries that each have a name and a {field}")
+            raise KubeconfigError(f"{file}: {section} is not a list of entries with a name and a {field}")
         found[section] = [
             {"name": one["name"], field: _absolute(one.get(field) or {}, field, folder)} for one in entries
         ]
@@ -127,7 +127,7 @@ def _absolute(value: Object, field: str, folder: Path) -> Object:
     }
     found: Object = {**value, **paths}
     command = str(dig(value, "exec.command", ""))
-    if os.sep in command:  # any other is looked for in the PATH
+    if os.sep in command:  # a bare name is looked up in the PATH
         found["exec"] = {**value["exec"], "command": str(folder / command)}
     return found
 

@@ -1,7 +1,4 @@
-"""What the API server calls things: kinds, their paths, and the keys of their objects.
-
-Plain data and string rules, no I/O; every layer above speaks in these terms.
-"""
+"""Resources and their URL paths, the keys of objects, and helpers for metadata. Plain data, no I/O."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .errors import NO_OBJECT, NotFound
+from .errors import NOT_FOUND_BODY, NotFound
 
-# No slash and no percent sign (Kubernetes' rule for path segments), nor what else has a meaning in URLs.
+# Neither slash nor percent sign (Kubernetes' rule for path segments), nor other characters with a meaning in URLs.
 _PATH_SEGMENT = re.compile(r"[A-Za-z0-9._:@-]*")
 
 BUILT_IN_GROUPS = frozenset(
@@ -29,15 +26,15 @@ BUILT_IN_GROUPS = frozenset(
         ),
     )
 )
-"""Those that an API server of any release of Kubernetes serves itself; `.k8s.io` alone does not tell: CRDs have it, too
-(gateway.networking.k8s.io)."""
+"""The API groups that some release of Kubernetes serves itself. The suffix `.k8s.io` does not identify them: groups of
+CRDs have it, too (gateway.networking.k8s.io)."""
 
 Object = dict[str, Any]
 """One Kubernetes object, decoded from JSON and otherwise untouched."""
 
 
 class Key(NamedTuple):
-    """Names one object of a kind that is known from elsewhere; `namespace` is empty for cluster-scoped kinds."""
+    """The namespace and name of an object; `namespace` is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
@@ -56,21 +53,22 @@ class Resource:
     plural: str
     namespaced: bool = True
     needs: str = field(default="", compare=False)
-    """What serves it, for messages."""
+    """What has to be installed to serve this kind, for messages."""
 
     @property
     def api_version(self) -> str:
+        """`group/version`, or `version` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, or of one object when `name` is given.
+        """Returns the URL path of the collection, or of one object if `name` is given.
 
-        Raises `NotFound` for what no object can be called: names come from events and from other people's objects, and
-        must not lead to another path.
+        Raises `NotFound` for an invalid name: names come from events and from untrusted objects, and must not lead to
+        another path.
         """
         for segment in (namespace, name):
             if segment in (".", "..") or not _PATH_SEGMENT.fullmatch(segment):
-                raise NotFound(f"{segment!r} is no name that a {self.kind} can have", status=404, body=NO_OBJECT)
+                raise NotFound(f"{segment!r} is not a valid name of a {self.kind}", status=404, body=NOT_FOUND_BODY)
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -83,13 +81,13 @@ class Resource:
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:
-    """`apps/v1` -> (`apps`, `v1`); `v1` -> (``, `v1`)."""
+    """Splits an apiVersion into group and version: `apps/v1` -> (`apps`, `v1`); `v1` -> (``, `v1`)."""
     group, _, version = api_version.rpartition("/")
     return group, version
 
 
 def conventional_plural(kind: str) -> str:
-    """The plural that Cluster API and Knative derive from a kind by English rules, without discovery."""
+    """Returns the plural that Cluster API and Knative derive from a kind by English rules, without discovery."""
     word = kind.lower()
     if word.endswith(("s", "x", "z", "ch", "sh")):
         return word + "es"
@@ -99,12 +97,16 @@ def conventional_plural(kind: str) -> str:
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
+    """Returns the key of an object; missing fields become empty."""
     metadata = obj.get("metadata") or {}
     return Key(metadata.get("namespace") or "", metadata.get("name") or "")
 
 
 def dig(obj: Any, path: str | Iterable[str], default: Any = None) -> Any:
-    """The value at a dotted path, or `default` where any step is missing, null or not a mapping."""
+    """Returns the value at a path, or `default` if a step is missing, null or not a mapping.
+
+    `path` is dotted, or a sequence of steps for keys that contain dots.
+    """
     for step in path.split(".") if isinstance(path, str) else path:
         if not isinstance(obj, Mapping) or obj.get(step) is None:
             return default
@@ -113,19 +115,20 @@ def dig(obj: Any, path: str | Iterable[str], default: Any = None) -> Any:
 
 
 def owners(obj: Mapping[str, Any], kind: str, group: str) -> Iterable[Mapping[str, Any]]:
-    """The owner references of `obj` that name a `kind` of `group`, whatever its version."""
+    """Yields the owner references of `obj` to a `kind` of `group`, in any version."""
     for reference in dig(obj, "metadata.ownerReferences", []):
         if reference.get("kind") == kind and split_api_version(reference.get("apiVersion", ""))[0] == group:
             yield reference
 
 
 def owned_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """True if an owner reference of `obj` carries the uid of `owner`."""
+    """Returns whether an owner reference of `obj` has the uid of `owner`."""
     uid = dig(owner, "metadata.uid")
     return any(reference.get("uid") == uid for reference in dig(obj, "metadata.ownerReferences", []))
 
 
 def owner_reference(owner: Mapping[str, Any], *, controller: bool | None = None) -> Object:
+    """Returns an owner reference to `owner`; None leaves the field `controller` out."""
     reference: Object = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -138,11 +141,11 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool | None = None)
 
 
 def with_owner(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Object] | None:
-    """The owner references of `obj` with `wanted` among them; None where it is there already.
+    """Returns the owner references of `obj` with `wanted` merged in; None if nothing has to change.
 
-    References are the same if their uid is. What others have set on that one stays: its version, `controller`,
-    `blockOwnerDeletion`. One of an earlier object of the same name is replaced: that object is gone. An object has one
-    controller at most, so `controller: true` is left out where there is another.
+    References are compared by uid. A reference with the same uid keeps what others have set in it: version,
+    `controller`, `blockOwnerDeletion`. A reference to an earlier object of the same name is replaced: that object is
+    gone. An object has at most one controller, so `controller` becomes false if another reference is the controller.
     """
     references = [dict(reference) for reference in dig(obj, "metadata.ownerReferences", [])]
     found = next((reference for reference in references if reference.get("uid") == wanted["uid"]), None)
@@ -159,8 +162,10 @@ def with_owner(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Object
 
 
 def deleting(obj: Mapping[str, Any]) -> bool:
+    """Returns whether the object has a deletion timestamp."""
     return dig(obj, "metadata.deletionTimestamp") is not None
 
 
 def has_finalizer(obj: Mapping[str, Any], finalizer: str) -> bool:
+    """Returns whether the object has the finalizer."""
     return finalizer in dig(obj, "metadata.finalizers", [])

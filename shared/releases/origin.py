@@ -18,8 +18,8 @@ from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.download import File, SourceError
 from shared.download.access import Access, of_secret
 from shared.kube import ApiError, Client, Key, NotServed, Unavailable, dig, key_of
-from shared.kube.crds import definition
-from shared.kube.recent import RecentLists
+from shared.kube.crds import find_definition
+from shared.kube.list_cache import ListCache
 
 from .naming import STABLE, ReleaseName
 from .sources import Source
@@ -32,7 +32,7 @@ ENVIRONMENT = ""
 EVERYBODY = "*"
 """In `spec.allowedNamespaces`: any namespace."""
 
-_STACKS = RecentLists()
+_STACKS = ListCache()
 
 
 class Clients(Protocol):
@@ -88,7 +88,7 @@ def of_release(clients: Clients, namespace: str, name: ReleaseName, *, since: st
     try:
         listed = _STACKS.list(clients.management, CLUSTER_STACK, namespace, since=since)
     except NotServed:
-        if definition(clients.management, CLUSTER_STACK) is not None:
+        if find_definition(clients.management, CLUSTER_STACK) is not None:
             raise  # there may be one with sources of its own
         listed = ()
     stacks = [stack for stack in listed if _is_of(stack, name)]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 
 from ..kube import Unavailable
-from ..kube.places import held
+from ..kube.acquire import acquired
 
 TIMEOUT = 2.0
 """Seconds that a thread waits by default: it is needed for other events, and its own event is delivered again."""
@@ -39,7 +39,7 @@ class KeyedLock:
         try:
             until = time.monotonic() + self._timeout
             busy = Unavailable(f"{self._work} is under way for other events", retry_after=self._timeout)
-            with held(lock, self._timeout, busy), held(self._room, until - time.monotonic(), busy):
+            with acquired(lock, self._timeout, busy), acquired(self._room, until - time.monotonic(), busy):
                 yield
         finally:
             with self._guard:

@@ -1,18 +1,18 @@
-"""Runs untrusted work where it can be ended: in a worker process with limits on CPU time, wall time and memory.
+"""Runs untrusted work in a process that can be killed: a worker with limits on CPU time, wall time and memory.
 
-Template engines and expression libraries cannot be interrupted, and some hold the interpreter lock while they work. So
-they run in a child process that is started at first need and kept warm. A worker that exceeds a limit is killed and
+Template engines and expression libraries cannot be interrupted, and some hold the interpreter lock while they run. So
+they run in a worker process that is started on first use and kept warm. A worker that exceeds a limit is killed and
 replaced; its caller gets `LimitExceeded`.
 
-A worker sees none of this process's environment. It ends with this process: its end of the socket is then closed, and
-while it is busy its CPU limit holds.
+A worker inherits none of this process's environment. It ends when this process ends: its socket is closed then, and a
+busy worker ends at its CPU limit at the latest.
 """
 
 from __future__ import annotations
 
-from .gate import Busy
 from .limits import LimitExceeded, Limits
 from .program import run
+from .slots import Busy
 from .workers import call
 
 __all__ = ["Busy", "LimitExceeded", "Limits", "call", "run"]

@@ -1,4 +1,4 @@
-"""The worker's side: takes one call after the other from the socket on file descriptor 0 until that is closed."""
+"""The worker process: executes one call after the other from the socket on file descriptor 0 until it is closed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LENGTH = struct.Struct("!Q")
 
 
 class _Memory:
-    """The limit moves up with each library that is loaded, and with nothing else."""
+    """The memory that the worker's libraries take, to which the limit of a call is added."""
 
     def __init__(self) -> None:
         self.base = _data()
@@ -27,10 +27,11 @@ class _Memory:
 
     @property
     def grown(self) -> int:
-        """Bytes that work has left behind."""
+        """Bytes that earlier calls have left allocated."""
         return _data() - self.base
 
     def load(self, module: str) -> Any:
+        """Imports a module without a memory limit and adds its size to `base`."""
         if module in self._modules:
             return sys.modules[module]
         _limit(resource.RLIMIT_DATA, resource.RLIM_INFINITY)
@@ -42,6 +43,7 @@ class _Memory:
 
 
 def main() -> None:
+    """Executes calls until the socket is closed."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, MIB)
     memory = _Memory()
@@ -51,32 +53,33 @@ def main() -> None:
             if request is None:
                 return
             try:
-                answer = _answer(memory, *pickle.loads(request))  # noqa: S301 - from the process that started this one
+                response = _execute(memory, *pickle.loads(request))  # noqa: S301 - the parent process sent it
             except MemoryError:
                 os._exit(OUT_OF_MEMORY)
             _limit(resource.RLIMIT_CPU, resource.RLIM_INFINITY)
-            connection.sendall(_LENGTH.pack(len(answer)) + answer)
+            connection.sendall(_LENGTH.pack(len(response)) + response)
 
 
-def _answer(memory: _Memory, function: str, arguments: tuple[Any, ...], limits: Limits) -> bytes:
+def _execute(memory: _Memory, function: str, arguments: tuple[Any, ...], limits: Limits) -> bytes:
+    """Calls the function within the limits and returns its result, or its exception, as JSON."""
     module, _, name = function.partition(":")
     work = getattr(memory.load(module), name)
     if memory.base:
         _limit(resource.RLIMIT_DATA, memory.base + (limits.memory + SLACK) * MIB)
     _limit(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu)
-    answer: dict[str, Any]
+    response: dict[str, Any]
     try:
-        answer = {"result": work(*arguments)}
+        response = {"result": work(*arguments)}
     except MemoryError:
         raise
     except Exception as error:
-        answer = {"error": [type(error).__name__, str(error)]}
-    answer["grown"] = memory.grown
-    return json.dumps(answer, separators=(",", ":")).encode()
+        response = {"error": [type(error).__name__, str(error)]}
+    response["grown"] = memory.grown
+    return json.dumps(response, separators=(",", ":")).encode()
 
 
 def _limit(which: int, value: int) -> None:
-    """Sets a soft limit; the hard one stays, so that it can be raised again."""
+    """Sets a soft limit; the hard limit stays, so that the soft one can be raised again."""
     _, hard = resource.getrlimit(which)
     if hard != resource.RLIM_INFINITY and (value == resource.RLIM_INFINITY or value > hard):
         value = hard
@@ -84,7 +87,7 @@ def _limit(which: int, value: int) -> None:
 
 
 def _data() -> int:
-    """Bytes of private memory that this process has mapped; 0 where nothing tells, and then nothing limits it."""
+    """Returns the bytes of private memory that this process has mapped; 0 without /proc, where memory has no limit."""
     try:
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[5]) * resource.getpagesize()
@@ -93,7 +96,7 @@ def _data() -> int:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | None:
-    """None once the other side is gone."""
+    """Receives exactly `size` bytes; returns None once the peer has closed the connection."""
     data = bytearray()
     while len(data) < size:
         chunk = connection.recv(min(size - len(data), 1 << 20))

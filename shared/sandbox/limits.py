@@ -1,4 +1,4 @@
-"""What one piece of untrusted work may use."""
+"""The limits of one untrusted call, and the texts that explain which one it exceeded."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """`cpu` and `wall` in seconds.
+    """Limits of one call: `cpu` and `wall` time in seconds, `memory` in MiB beyond what its libraries take.
 
-    `memory` is what the work may have in any case, in MiB beyond what its libraries take. It gets up to `SLACK` more
-    in a worker in which earlier work has left nothing behind.
+    A call gets up to `SLACK` MiB more in a worker whose memory has not grown by earlier calls.
     """
 
     cpu: int
@@ -23,31 +22,35 @@ class Limits:
 
 
 SLACK = 64
-"""MiB by which earlier work may have made a worker larger. One that is larger still, as the heap of a library can be
-that never shrinks, takes no more work: what is left to it would depend on what came before.
+"""MiB by which earlier calls may have enlarged a worker, as when the heap of a library never shrinks.
+
+A worker that has grown more is replaced: otherwise the memory left for a call would depend on the calls before it.
 """
 
 
 class LimitExceeded(Exception):
-    """The work was ended; the message is a clause that begins with a verb: `used more than 5 s of CPU time`."""
+    """The call exceeded a limit and was ended; the message is a predicate, such as `used more than 5 s of CPU time`."""
 
 
 def explain(returncode: int, limits: Limits, stderr: str = "") -> str:
-    """Says why a process that was limited ended, as a clause for `LimitExceeded`."""
+    """Returns why a limited process ended, as the message of a `LimitExceeded`.
+
+    `returncode` is that of subprocess, negative for a signal; `stderr` is the beginning of its standard error.
+    """
     if returncode == -signal.SIGXCPU:
         return f"used more than {limits.cpu} s of CPU time"
-    if returncode == -signal.SIGKILL:  # by the CPU limit where a program does not heed the signal before, as in Go
-        return f"used more than {limits.cpu} s of CPU time, or was killed since there was no memory left for it"
+    if returncode == -signal.SIGKILL:  # the CPU limit also kills a program that ignores SIGXCPU, such as one in Go
+        return f"used more than {limits.cpu} s of CPU time, or was killed since the system had no memory left"
     if returncode == OUT_OF_MEMORY or _NO_MEMORY.search(stderr):
         return f"needed more than {limits.memory} MiB of memory"
-    return f"crashed its process (exit status {returncode}), perhaps for want of memory ({limits.memory} MiB)"
+    return f"crashed its process (exit status {returncode}), perhaps for lack of memory (limit {limits.memory} MiB)"
 
 
 OUT_OF_MEMORY = 77
 """Exit status of a worker whose Python code could not allocate memory."""
 
 _NO_MEMORY = re.compile(r"out of memory|cannot allocate memory|malloc failed|pthread_create failed|memory allocation")
-"""What Go and Rust say of it at their end, and the C library between them."""
+"""How Go, Rust and the C library report that memory ran out."""
 
 CRASHED = re.compile(r"^(fatal error|runtime(/cgo)?): ", re.MULTILINE)
-"""How Go's runtime begins what it says of its own end."""
+"""The beginning of a crash report of Go's runtime."""

@@ -1,4 +1,4 @@
-"""Runs a program under the same limits as a worker."""
+"""Runs a program with the same limits as a worker."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from .gate import GATE
 from .limits import CRASHED, MIB, LimitExceeded, Limits, explain
+from .slots import slot
 
-MOST_OUTPUT = 32 * MIB
+MAX_OUTPUT = 32 * MIB
 """Bytes of each file that the program may write, standard error included."""
 
-MOST_READ = 64 * 1024
-"""Bytes that are read of the beginning of standard error, and of its end."""
+MAX_STDERR = 64 * 1024
+"""Bytes of the beginning and of the end of standard error that are read."""
 
 
 def run(
     command: Sequence[str], *, input: str, cwd: Path, env: Mapping[str, str], limits: Limits
 ) -> subprocess.CompletedProcess[str]:
-    """The program's exit status, and its standard error without the middle of a long one.
+    """Runs the program and returns its exit status and its standard error; the middle of a long one is left out.
 
-    Raises `LimitExceeded`, or `OSError` where it does not start.
+    Raises `LimitExceeded`, `Busy` if no slot becomes free, or `OSError` if the program does not start.
 
-    The program must read its standard input before it works: the limits are set before anything is written there.
+    The program must read its standard input before it starts to work: the limits are set before input is written.
     """
-    with GATE, tempfile.TemporaryFile(dir=cwd) as errors:
+    with slot(), tempfile.TemporaryFile(dir=cwd) as errors:
         code = _run(command, input, cwd, env, limits, errors)
         stderr = _read(errors)
     if code < 0 or CRASHED.search(stderr[:4096]):
@@ -65,20 +65,20 @@ def _run(
 def _read(errors: IO[bytes]) -> str:
     size = errors.seek(0, os.SEEK_END)
     errors.seek(0)
-    if size <= 2 * MOST_READ:
+    if size <= 2 * MAX_STDERR:
         return errors.read().decode(errors="replace")
-    begin = errors.read(MOST_READ)
-    errors.seek(-MOST_READ, os.SEEK_END)
+    begin = errors.read(MAX_STDERR)
+    errors.seek(-MAX_STDERR, os.SEEK_END)
     return f"{begin.decode(errors='replace')} … {errors.read().decode(errors='replace')}"
 
 
 def _limit(pid: int, limits: Limits) -> None:
-    if not hasattr(resource, "prlimit"):  # only Linux can limit a process that runs already
+    if not hasattr(resource, "prlimit"):  # only Linux can limit a running process
         return
     for which, value in (
         (resource.RLIMIT_CPU, limits.cpu),
         (resource.RLIMIT_DATA, limits.memory * MIB),
-        (resource.RLIMIT_FSIZE, MOST_OUTPUT),
+        (resource.RLIMIT_FSIZE, MAX_OUTPUT),
         (resource.RLIMIT_CORE, 0),
     ):
         try:

@@ -1,4 +1,4 @@
-"""The worker processes: started at need, kept warm, killed when they exceed a limit."""
+"""The pool of worker processes: started on demand, kept warm, killed when they exceed a limit."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from .gate import GATE
 from .limits import MIB, SLACK, LimitExceeded, Limits, explain
+from .slots import slot
 
-MOST_BYTES = 32 * MIB
-"""Of one answer."""
+MAX_RESULT = 32 * MIB
+"""Bytes of one result."""
 
 _LENGTH = struct.Struct("!Q")
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 
 def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[Exception]] = ()) -> Any:
-    """Calls `function` (`package.module:name`) in a worker and returns what it returns, as JSON carries it.
+    """Calls `function` (`package.module:name`) in a worker and returns its result, which must be JSON.
 
-    Exceptions of the types in `raises` are raised here with the same message; any other is a bug. Raises
-    `LimitExceeded`, or `Busy` where others are at work for too long.
+    Exceptions of the types in `raises` are raised here with the same message; any other one becomes a `RuntimeError`.
+    Raises `LimitExceeded`, or `Busy` if no slot becomes free.
     """
     with _POOL.worker() as worker:
-        answer = worker.ask(pickle.dumps((function, arguments, limits)), limits)
-    if "error" not in answer:
-        return answer["result"]
-    name, message = answer["error"]
+        response = worker.request(pickle.dumps((function, arguments, limits)), limits)
+    if "error" not in response:
+        return response["result"]
+    name, message = response["error"]
     known = {one.__name__: one for one in raises}
     if name in known:
         raise known[name](message)
@@ -45,6 +45,8 @@ def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[E
 
 
 class _Worker:
+    """One worker process and the socket to it."""
+
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         self._errors = os.memfd_create("stderr") if hasattr(os, "memfd_create") else None
@@ -60,36 +62,37 @@ class _Worker:
                 stderr=subprocess.DEVNULL if self._errors is None else self._errors,
                 cwd="/",
                 env={"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "GOMAXPROCS": "2", "PATH": os.defpath},
-                start_new_session=True,  # Ctrl-C in a terminal is for us
+                start_new_session=True,  # so that Ctrl-C in a terminal only reaches this process
             )
             unless_started.pop_all()
         self._socket = ours
         self.fit = True
-        """Whether it can take more work: what earlier work has left behind takes nothing away from it."""
+        """Whether it can execute more calls: it has not grown by more than `SLACK`."""
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, request: bytes, limits: Limits) -> dict[str, Any]:
+    def request(self, request: bytes, limits: Limits) -> dict[str, Any]:
+        """Sends a pickled request and returns the response. Raises `LimitExceeded`; the process has ended then."""
         deadline = time.monotonic() + limits.wall
         try:
             self._socket.settimeout(limits.wall)
             self._socket.sendall(_LENGTH.pack(len(request)) + request)
             [length] = _LENGTH.unpack(self._receive(_LENGTH.size, deadline))
-            if length > MOST_BYTES:
+            if length > MAX_RESULT:
                 self.end()
-                raise LimitExceeded(f"gave more than {MOST_BYTES // MIB} MiB")
-            answer: dict[str, Any] = json.loads(self._receive(length, deadline))
-            self.fit = answer["grown"] <= SLACK * MIB
-            return answer
+                raise LimitExceeded(f"returned more than {MAX_RESULT // MIB} MiB")
+            response: dict[str, Any] = json.loads(self._receive(length, deadline))
+            self.fit = response["grown"] <= SLACK * MIB
+            return response
         except TimeoutError:
             self.end()
             raise LimitExceeded(f"took longer than {limits.wall:g} s") from None
         except (EOFError, ConnectionError):
-            said = self._said()
+            stderr = self._stderr()
             self.end()
-            raise LimitExceeded(explain(self._process.returncode, limits, said)) from None
+            raise LimitExceeded(explain(self._process.returncode, limits, stderr)) from None
 
     def _receive(self, size: int, deadline: float) -> bytes:
         data = bytearray()
@@ -101,13 +104,14 @@ class _Worker:
             data += chunk
         return bytes(data)
 
-    def _said(self) -> str:
-        """What the worker wrote to its standard error before it ended."""
+    def _stderr(self) -> str:
+        """Waits for the end of the process and returns the beginning of its standard error."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         return os.pread(self._errors, 4096, 0).decode(errors="replace") if self._errors is not None else ""
 
     def end(self) -> None:
+        """Kills the process if it runs, and closes its files."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -118,7 +122,7 @@ class _Worker:
 
 
 class _Pool:
-    """As many workers as there are calls at a time, of which one is kept."""
+    """The workers of this process: one for each concurrent call, one of which is kept afterwards."""
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []
@@ -126,8 +130,8 @@ class _Pool:
 
     @contextmanager
     def worker(self) -> Iterator[_Worker]:
-        """One that ends after an exception: where an answer was not read to its end, the next would begin there."""
-        with GATE:
+        """Provides a worker for one call. It ends after an exception: part of its response may still be unread."""
+        with slot():
             worker = self._take()
             try:
                 yield worker
@@ -162,11 +166,11 @@ class _Pool:
 _POOL = _Pool()
 
 
-def _forget() -> None:
-    """A forked process has workers of its own."""
+def _renew() -> None:
+    """Gives a forked process a pool of its own."""
     global _POOL
     _POOL = _Pool()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_renew)
 atexit.register(lambda: _POOL.close())

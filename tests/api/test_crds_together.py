@@ -12,7 +12,7 @@ from shared.applier.policy import Policy
 from shared.applier.prune import linger, prune
 from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, Resource
-from shared.kube.crds import CRD, await_all
+from shared.kube.crds import CRD, await_all_established
 from shared.manifests import Identity
 
 
@@ -71,7 +71,7 @@ def test_all_are_served_when_it_is_said_so(management: Client, namespace: str, g
     kinds = [kind(group, number) for number in range(5)]
     crds = applied(management, *(crd(each) for each in kinds))
     before = management.requests
-    assert await_all(management, crds) == {}
+    assert await_all_established(management, crds) == {}
     assert management.requests - before < len(crds)
     for each in kinds:
         assert list(management.list(each, namespace)) == []
@@ -79,19 +79,19 @@ def test_all_are_served_when_it_is_said_so(management: Client, namespace: str, g
 
 def test_those_that_are_served_need_no_look(management: Client, group: str) -> None:
     wanted = [crd(kind(group, number)) for number in range(2)]
-    assert await_all(management, applied(management, *wanted)) == {}
+    assert await_all_established(management, applied(management, *wanted)) == {}
     again = applied(management, *wanted)
     before = management.requests
-    assert await_all(management, again) == {}
+    assert await_all_established(management, again) == {}
     assert management.requests == before
 
 
 def test_one_that_comes_to_nothing_is_named_and_the_others_are_served(management: Client, group: str) -> None:
     first, second, third, fourth = (kind(group, number) for number in range(4))
-    assert await_all(management, applied(management, crd(first))) == {}
+    assert await_all_established(management, applied(management, crd(first))) == {}
     crds = applied(management, crd(second, {"kind": first.kind}), crd(third), crd(fourth))
     management.delete(CRD, Key("", crds[2]["metadata"]["name"]))
-    problems = await_all(management, crds)
+    problems = await_all_established(management, crds)
     assert set(problems) == {f"{each.plural}.{group}" for each in (second, fourth)}
     assert "is not accepted" in problems[f"{second.plural}.{group}"]
     assert "was deleted meanwhile" in problems[f"{fourth.plural}.{group}"]
@@ -99,7 +99,7 @@ def test_one_that_comes_to_nothing_is_named_and_the_others_are_served(management
 
 def test_what_was_deleted_is_waited_for(management: Client, group: str) -> None:
     crds = applied(management, *(crd(kind(group, number)) for number in range(5)))
-    assert await_all(management, crds) == {}
+    assert await_all_established(management, crds) == {}
     workload = ClusterClients(management)
     entries = [entry(each) for each in crds]
     assert [prune(workload, each, Policy()) for each in entries] == [None] * 5
@@ -114,7 +114,7 @@ def test_a_kind_takes_along_what_is_in_the_same_inventory_alone(
     """All have our common label: it may be of another inventory."""
     resource = kind(group, 0)
     [live] = applied(management, crd(resource))
-    assert await_all(management, [live]) == {}
+    assert await_all_established(management, [live]) == {}
     entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(others + 1)]
     known = {each.identity for each in entries}
     workload = ClusterClients(management)
@@ -130,7 +130,7 @@ def test_a_kind_takes_along_what_is_in_the_same_inventory_alone(
 @pytest.mark.parametrize("others", [0, 4])
 def test_what_a_finalizer_holds_is_named(management: Client, namespace: str, group: str, others: int) -> None:
     resource = kind(group, 0)
-    assert await_all(management, applied(management, crd(resource))) == {}
+    assert await_all_established(management, applied(management, crd(resource))) == {}
     held = instance(management, resource, namespace, "held", "example.com/holds")
     free = [instance(management, resource, namespace, f"free{number}") for number in range(others)]
     workload = ClusterClients(management)
@@ -146,7 +146,7 @@ def test_what_a_finalizer_holds_is_named(management: Client, namespace: str, gro
 
 def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespace: str, group: str) -> None:
     resource = kind(group, 0)
-    assert await_all(management, applied(management, crd(resource))) == {}
+    assert await_all_established(management, applied(management, crd(resource))) == {}
     entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(3)]
     workload = ClusterClients(management)
     for each in entries:
@@ -161,7 +161,7 @@ def test_a_kind_that_is_not_served_any_more_may_have_objects_still(
     resource = kind(group, 0)
     definition = crd(resource)
     [live] = applied(management, definition)
-    assert await_all(management, [live]) == {}
+    assert await_all_established(management, [live]) == {}
     instance(management, resource, namespace, "w")
     [version] = definition["spec"]["versions"]
     definition["spec"]["versions"] = [{**version, "served": False}]

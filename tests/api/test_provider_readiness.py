@@ -266,7 +266,7 @@ def test_kinds_that_are_not_served_any_more(core: MadeUp) -> None:
     core.install("v1.1.0")
     providers.client.delete(CRD, Key("", name))
     until(lambda: providers.client.find(CRD, Key("", name)) is None)
-    providers.clients.discovery.forget()  # as whoever starts now
+    providers.clients.discovery.invalidate()  # as whoever starts now
     assert says(core, DEPLOYMENT, MANAGER) == ("False", "KindsNotServed")
     assert name in core.told("ComponentsAvailable")[2]
     core.look(resync=True)

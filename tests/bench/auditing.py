@@ -12,7 +12,7 @@ from infra import local_control_plane
 from infra.local_control_plane import controllers
 from infra.local_control_plane.binaries import locate
 from shared.kube import Client
-from shared.kube.connect import inline
+from shared.kube.connect import inline_credentials
 
 from .counting import Requests
 
@@ -38,7 +38,7 @@ class Plane:
         binaries = locate(["etcd", "kube-apiserver", *controllers.NAMES], progress=print, archives=())
         binaries["kube-apiserver"] = self._audited(binaries["kube-apiserver"])
         local_control_plane.start(self.directory, owner=os.getpid(), timeout=120, binaries=binaries, controllers=True)
-        self.client = Client(inline(self.kubeconfig.read_bytes()), user_agent="bench")
+        self.client = Client(inline_credentials(self.kubeconfig.read_bytes()), user_agent="bench")
 
     def stop(self) -> None:
         local_control_plane.stop(self.directory)

@@ -10,7 +10,7 @@ import yaml
 from infra.generate.__main__ import PROJECT
 from shared.clients import Clients
 from shared.kube import ApiError, Client, Resource
-from shared.kube.connect import inline
+from shared.kube.connect import inline_credentials
 from shared.kube.credentials import Credentials
 from tests.support.until import until
 
@@ -83,7 +83,7 @@ def _token(admin: Client, namespace: str, account: str) -> str:
 
 
 def _client(kubeconfig: Path, token: str) -> Client:
-    server = inline(kubeconfig.read_bytes())
+    server = inline_credentials(kubeconfig.read_bytes())
     return Client(Credentials(server.host, server.authority, token=lambda: token))
 
 

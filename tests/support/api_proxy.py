@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from shared.kube.connect import inline
+from shared.kube.connect import inline_credentials
 from shared.kube.credentials import Credentials
 
 _HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "host", "expect", "keep-alive"}
@@ -319,7 +319,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def api_server(kubeconfig: Path) -> Credentials:
-    return inline(kubeconfig.read_bytes())
+    return inline_credentials(kubeconfig.read_bytes())
 
 
 def object_store_server(url: str) -> Credentials:

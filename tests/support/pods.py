@@ -25,7 +25,7 @@ import yaml
 from infra.generate.__main__ import PROJECT
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Client, Key, Object, dig
-from shared.kube.connect import inline
+from shared.kube.connect import inline_credentials
 from tests.support.accounts import kubeconfig_of
 from tests.support.until import logged, until
 
@@ -166,7 +166,7 @@ class Pod:
 
     def _service_account(self) -> dict[str, str]:
         """Where the API server is, as every pod is told; credentials in the files that every pod has."""
-        server = inline(self.kubeconfig.read_bytes())
+        server = inline_credentials(self.kubeconfig.read_bytes())
         assert server.token is not None
         folder = self._folder / "serviceaccount"
         folder.mkdir()

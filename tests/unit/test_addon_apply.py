@@ -30,7 +30,7 @@ from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
 from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
-from shared.sandbox import Busy, gate
+from shared.sandbox import Busy, slots
 from tests.support.addon_cases import (
     NAME,
     NOW,
@@ -337,6 +337,6 @@ def test_other_failures_are_left_to_the_retry() -> None:
 
 
 def test_others_at_work_are_no_obstacle_of_this_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "PATIENCE", 0.01)
-    with gate.GATE, gate.GATE, pytest.raises(Busy):
+    monkeypatch.setattr(slots, "PATIENCE", 0.01)
+    with slots.slot(), slots.slot(), pytest.raises(Busy):
         decided(a_release(content=assets(addons=[config_map("only-here")])))

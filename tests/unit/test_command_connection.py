@@ -122,7 +122,7 @@ def test_the_namespace_is_that_of_the_context(tmp_path: Path) -> None:
 def test_an_unknown_context(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path / "k")
     with (
-        pytest.raises(KubeconfigError, match=f"{file}: there is no context 'away'; there is there"),
+        pytest.raises(KubeconfigError, match=f"{file}: there is no context 'away'; the contexts are there"),
         management(None, file, "away"),
     ):
         pass

@@ -15,7 +15,7 @@ import yaml
 from events import forwarder
 from shared.certificates import Authority
 from shared.kube import ApiError, Client, connect
-from shared.kube.connect import KubeconfigError, inline
+from shared.kube.connect import KubeconfigError, inline_credentials
 from shared.kube.credentials import Credentials
 from shared.kube.loading_rules import load
 
@@ -50,7 +50,8 @@ def kubeconfig(user: dict[str, Any] | None = None, **cluster: Any) -> bytes:
 
 def test_inline_certificate() -> None:
     user = {"client-certificate-data": b64(CLIENT.cert_pem), "client-key-data": b64(CLIENT.key_pem)}
-    found = inline(kubeconfig(user, **{"certificate-authority-data": b64(CA.cert_pem), "tls-server-name": "n"}))
+    cluster = {"certificate-authority-data": b64(CA.cert_pem), "tls-server-name": "n"}
+    found = inline_credentials(kubeconfig(user, **cluster))
     assert (found.host, found.authority, found.certificate, found.key) == (
         "https://h:1",
         CA.cert_pem,
@@ -74,7 +75,7 @@ def test_a_few_bytes_of_yaml_do_not_take_all_memory() -> None:
 
 
 def test_a_token_may_end_in_a_line_break() -> None:
-    assert inline(kubeconfig({"token": "t\n"})).bearer() == "t"
+    assert inline_credentials(kubeconfig({"token": "t\n"})).bearer() == "t"
 
 
 def test_a_token_that_cannot_be_sent_is_not_quoted() -> None:
@@ -86,7 +87,7 @@ def test_a_token_that_cannot_be_sent_is_not_quoted() -> None:
 
 
 def test_inline_token() -> None:
-    found = inline(kubeconfig({"token": "t"}))
+    found = inline_credentials(kubeconfig({"token": "t"}))
     assert found.token is not None
     assert found.token() == "t"
 
@@ -107,20 +108,20 @@ def test_inline_token() -> None:
         (kubeconfig({"token": {"a": "b"}}), "token is not a text"),
         (kubeconfig(server={"a": "b"}), "server is not a text"),
         (kubeconfig(server=None), "has no server"),
-        (kubeconfig(server="https://[::1"), "server is no http"),
-        (kubeconfig(server="https://h:99999999"), "server is no http"),
-        (kubeconfig(server="https://u:p4ssw0rd@h"), "credentials in it"),
-        (kubeconfig({"token": f"{SECRET}\r\nX-Evil: 1"}), "token has characters"),
-        (kubeconfig({"token": f"{SECRET} {SECRET}"}), "token has characters"),
-        (kubeconfig(**{"proxy-url": f"socks5://u:{SECRET}@p"}), "proxy-url is no http"),
-        (kubeconfig(**{"proxy-url": f"http://u:{SECRET}@p:port"}), "proxy-url is no http"),
+        (kubeconfig(server="https://[::1"), "server is not an http"),
+        (kubeconfig(server="https://h:99999999"), "server is not an http"),
+        (kubeconfig(server="https://u:p4ssw0rd@h"), "server contains credentials"),
+        (kubeconfig({"token": f"{SECRET}\r\nX-Evil: 1"}), "token has invalid characters"),
+        (kubeconfig({"token": f"{SECRET} {SECRET}"}), "token has invalid characters"),
+        (kubeconfig(**{"proxy-url": f"socks5://u:{SECRET}@p"}), "proxy-url is not an http"),
+        (kubeconfig(**{"proxy-url": f"http://u:{SECRET}@p:port"}), "proxy-url is not an http"),
         (kubeconfig({"exec": {"command": "x"}}), "runs a command"),
         (kubeconfig({"auth-provider": {"name": "x"}}), "auth provider"),
         (kubeconfig({"client-key": "/etc/shadow"}), "reads a key file"),
         (kubeconfig({"client-certificate": "/etc/passwd"}), "reads a certificate file"),
         (kubeconfig({"tokenFile": "/etc/passwd"}), "reads a token file"),
         (kubeconfig(**{"certificate-authority": "/etc/passwd"}), "reads a CA file"),
-        (kubeconfig(server="file:///etc/passwd"), "no http"),
+        (kubeconfig(server="file:///etc/passwd"), "not an http"),
         (kubeconfig({"client-key-data": "%%%"}), "client-key-data is not base64"),
         (b"current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]", "no cluster named 'k'"),
     ],
@@ -168,7 +169,7 @@ def test_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ca.crt").write_bytes(CA.cert_pem)
     (tmp_path / "token").write_text("first\n")
     monkeypatch.setattr(connect, "_SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setattr(connect, "_TOKEN_LIVES", -1.0)
+    monkeypatch.setattr(connect, "_TOKEN_REREAD", -1.0)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
@@ -217,7 +218,7 @@ def test_proxies(environment: dict[str, str], proxied: bool, monkeypatch: pytest
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    pool = inline(kubeconfig()).pool(2)
+    pool = inline_credentials(kubeconfig()).pool(2)
     assert (getattr(pool, "proxy", None) is not None) is proxied
 
 
@@ -225,6 +226,6 @@ def test_proxies(environment: dict[str, str], proxied: bool, monkeypatch: pytest
 def test_a_proxy_that_cannot_be_used_is_named(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(KubeconfigError, match=r"the setting https_proxy is no http\(s\) URL") as caught:
+    with pytest.raises(KubeconfigError, match=r"the setting https_proxy is not an http\(s\) URL") as caught:
         connect.workload(kubeconfig())
     assert SECRET not in str(caught.value)

@@ -83,7 +83,7 @@ def test_files_are_merged_as_kubectl_does_it(
         assert by_name(found.document[section]) == by_name(merged[section])
     assert found.server == minified["clusters"][0]["cluster"]["server"]
     assert found.namespace == minified["contexts"][0]["context"].get("namespace", "")
-    assert connect.opened(found).host == found.server
+    assert connect.from_loaded(found).host == found.server
     assert connect.management().host == found.server
 
 
@@ -104,9 +104,9 @@ def test_a_named_context(tmp_path: Path) -> None:
     files = write(tmp_path, {"a": A, "b": B})
     found = load(files, "b")
     assert (found.context, found.server, found.namespace) == ("b", "https://b:6443", "")
-    assert connect.opened(found).host == "https://b:6443"
+    assert connect.from_loaded(found).host == "https://b:6443"
     assert str(found) == f"context b of {files[0]}:{files[1]} (https://b:6443)"
-    with pytest.raises(KubeconfigError, match=r"no context 'c'; there is a, b"):
+    with pytest.raises(KubeconfigError, match=r"no context 'c'; the contexts are a, b"):
         load(files, "c")
 
 
@@ -136,15 +136,15 @@ def test_paths_in_a_file_start_at_its_folder(tmp_path: Path) -> None:
         ("{", "not valid YAML"),
         ("\x00", "not valid YAML"),
         ("just words", "not a mapping"),
-        ("contexts: 5", "contexts is no list"),
-        ("users: [5]", "users is no list of entries"),
-        ("clusters: [{name: c, cluster: 5}]", "clusters is no list of entries"),
+        ("contexts: 5", "contexts is not a list"),
+        ("users: [5]", "users is not a list of entries"),
+        ("clusters: [{name: c, cluster: 5}]", "clusters is not a list of entries"),
         ("{}", "no current context"),
         (yaml.safe_dump(WITHOUT_CURRENT), "no current context; there is quiet"),
         ("current-context: x", "no context 'x'"),
         ("current-context: [x]", "no context"),
         ("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]", "no cluster named 'k'"),
-        ("current-context: c\ncontexts: [{name: c}]\nclusters: [{name: }]", "clusters is no list"),
+        ("current-context: c\ncontexts: [{name: c}]\nclusters: [{name: }]", "clusters is not a list"),
     ],
 )
 def test_what_cannot_be_used_is_said_with_its_file(content: str, words: str, tmp_path: Path) -> None:

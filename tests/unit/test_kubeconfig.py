@@ -50,7 +50,7 @@ CA = authority(EC, PKCS8)
 @pytest.mark.parametrize(("key", "form"), [(RSA, PKCS1), (RSA, PKCS8), (EC, PKCS1), (EC, PKCS8)])
 def test_mint(key: Private, form: serialization.PrivateFormat) -> None:
     ca_certificate, ca_key = authority(key, form)
-    document = yaml.safe_load(kubeconfig.mint("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
+    document = yaml.safe_load(kubeconfig.create("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
     assert document["current-context"] == "foo-admin@foo"
     [context], [cluster], [user] = document["contexts"], document["clusters"], document["users"]
     assert context == {"name": "foo-admin@foo", "context": {"cluster": "foo", "user": "foo-admin"}}
@@ -71,14 +71,14 @@ def test_mint(key: Private, form: serialization.PrivateFormat) -> None:
     [
         (b"", CA[1], "tls.crt is missing"),
         (CA[0], b"", "tls.key is missing"),
-        (b"garbage", CA[1], "tls.crt is no PEM"),
-        (CA[0], b"garbage", "tls.key is no PEM"),
+        (b"garbage", CA[1], "tls.crt is not a PEM"),
+        (CA[0], b"garbage", "tls.key is not a PEM"),
         (CA[0], authority(RSA, PKCS8)[1], "does not belong"),
     ],
 )
 def test_unusable_authority(certificate: bytes, key: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        kubeconfig.mint("foo", "https://h:1", certificate, key, now=NOW)
+        kubeconfig.create("foo", "https://h:1", certificate, key, now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_an_operator_can_allow_networks(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("networks", ["169.254.0.0/99", "10.0.0.0/8 metadata"])
 def test_a_setting_that_names_no_networks_is_named(networks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALLOWED, networks)
-    wrong = f"{ALLOWED} is not in force: '{networks.split()[-1]}' is no network"
+    wrong = f"{ALLOWED} is ignored: '{networks.split()[-1]}' is not a network"
     with pytest.raises(Forbidden, match=wrong):
         check_host("169.254.169.254")
     with pytest.raises(KubeconfigError, match=wrong):
@@ -161,7 +161,7 @@ def test_what_could_be_read_in_two_ways_has_no_origin(url: str) -> None:
 @pytest.mark.parametrize("url", AMBIGUOUS)
 def test_a_kubeconfig_with_an_ambiguous_url_is_refused(url: str, field: str) -> None:
     fields = {"proxy-url": url} if field == "proxy-url" else {}
-    with pytest.raises(KubeconfigError, match=f"kubeconfig {field} is no http"):
+    with pytest.raises(KubeconfigError, match=f"kubeconfig {field} is not an http"):
         connect.workload(kubeconfig("http://h.example" if fields else url, **fields))
 
 

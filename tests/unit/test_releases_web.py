@@ -194,7 +194,7 @@ def test_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["http", "all"])
 def test_a_proxy_that_cannot_be_used_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{name}_proxy", "socks5://us:pass@p:1")
-    with pytest.raises(SourceError, match=rf"the setting {name}_proxy is no http\(s\) URL$"):
+    with pytest.raises(SourceError, match=rf"the setting {name}_proxy is not an http\(s\) URL$"):
         _read("http://releases.invalid/x")
 
 

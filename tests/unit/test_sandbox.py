@@ -17,7 +17,7 @@ import pytest
 
 from shared import cel, charts, sandbox
 from shared.charts import RenderError, ValuesError, engine, sandboxed
-from shared.sandbox import Busy, LimitExceeded, Limits, gate
+from shared.sandbox import Busy, LimitExceeded, Limits, slots
 from shared.sandbox.limits import explain
 from tests.support.releases import chart
 
@@ -162,8 +162,8 @@ def test_the_helm_program_is_ended_too(helm: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_work_that_waits_for_others_too_long_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "PATIENCE", 0.01)
-    with gate.GATE, gate.GATE, pytest.raises(Busy, match="other charts and expressions"):
+    monkeypatch.setattr(slots, "PATIENCE", 0.01)
+    with slots.slot(), slots.slot(), pytest.raises(Busy, match="other charts and expressions"):
         sandbox.call(f"{HERE}:pid", limits=PLENTY)
     assert sandbox.call(f"{HERE}:pid", limits=PLENTY)
 
@@ -184,7 +184,7 @@ def test_calls_at_the_same_time_have_workers_of_their_own() -> None:
         (-6, "memory allocation of 8388608 bytes failed", "needed more than 64 MiB of memory"),
         (77, "", "needed more than 64 MiB of memory"),
         (-24, "", "used more than 3 s of CPU time$"),
-        (-9, "", "used more than 3 s of CPU time, or was killed since there was no memory"),
+        (-9, "", "used more than 3 s of CPU time, or was killed since the system had no memory"),
         (-11, "", r"crashed its process \(exit status -11\)"),
     ],
 )

@@ -44,7 +44,7 @@ class Reasons:
 
     def _watch(self) -> None:
         for event in self._client.watch(
-            CLUSTER_ADDON, "default", version=self._version, seconds=120, opened=self._opened
+            CLUSTER_ADDON, "default", version=self._version, seconds=120, on_open=self._opened
         ):
             conditions = dig(event, "object.status.conditions", [])
             for condition in conditions:

@@ -20,7 +20,7 @@ from shared.components.errors import ComponentsError
 from shared.download import SourceError
 from shared.effects import Create, Patch, perform
 from shared.kube import Client, Object, dig, key_of
-from shared.kube.dry_run import DryRun
+from shared.kube.dry_run import DryRunClient
 from shared.providers import inputs, peers
 from shared.providers.fetched_components import FetchedComponents, load_components
 from shared.providers.inputs import Inputs
@@ -45,11 +45,11 @@ class PhaseDryRun:
     """
 
     def __init__(self, management: Client, provider: Object, version: str) -> None:
-        self._client = DryRun(management)
+        self._client = DryRunClient(management)
         self.clients = Clients(self._client)
         self.clients.components = BundleStore(scratch_storage())
         self._resource, self._key = provider_api.kind_of(provider).resource, key_of(provider)
-        self._client.suppose(self._resource, _with_version(provider, version))
+        self._client.assume(self._resource, _with_version(provider, version))
 
     @property
     def provider(self) -> Object:
@@ -69,7 +69,7 @@ class PhaseDryRun:
         cores = peers.list_providers(self.clients, provider_api.CORE)
         if condition.get("reason") != "WaitingForCoreProviderReady" or not cores:
             raise Obstacle(decision.message)
-        self._client.suppose(self._resource, _with_passed_checks(self.provider))
+        self._client.assume(self._resource, _with_passed_checks(self.provider))
         return f"it waits until CoreProvider {key_of(cores[0])} is ready"
 
     def fetch(self) -> FetchedComponents:
@@ -100,13 +100,13 @@ class PhaseDryRun:
                     raise results.error
                 for effect, value in zip(decision.effects, results.values, strict=True):
                     if isinstance(effect, (Create, Patch)):
-                        self._client.suppose(effect.resource, value)
+                        self._client.assume(effect.resource, value)
         raise Obstacle(f"{phase} does not come to an end")
 
     def _write_status(self, decision: Decision) -> None:
         provider = self.provider
         status = {**provider.get("status", {}), **(decision.status or {})}
-        self._client.suppose(self._resource, {**provider, "status": status})
+        self._client.assume(self._resource, {**provider, "status": status})
 
 
 @contextmanager

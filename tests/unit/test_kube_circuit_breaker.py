@@ -10,9 +10,9 @@ from threading import BoundedSemaphore
 
 import pytest
 
-from shared.kube import Client, Unavailable, connect, probation
+from shared.kube import Client, Unavailable, circuit_breaker, connect
+from shared.kube.circuit_breaker import CircuitBreaker, NotSent
 from shared.kube.client import Limits
-from shared.kube.probation import LeftAlone, Probation
 from tests.support.hostile import HostileServer, answering, hanging, kubeconfig
 
 
@@ -23,16 +23,16 @@ class World:
         self.now = 1000.0
         self.places = BoundedSemaphore(places)
 
-    def server(self) -> Probation:
-        return Probation(lambda: self.now, self.places)
+    def server(self) -> CircuitBreaker:
+        return CircuitBreaker(lambda: self.now, self.places)
 
-    def ask(self, server: Probation, *, takes: float = 0.01, fails: bool = False) -> str:
+    def ask(self, server: CircuitBreaker, *, takes: float = 0.01, fails: bool = False) -> str:
         try:
             with server.request("it is left alone"):
                 self.now += takes
                 if fails:
                     raise TimeoutError
-        except LeftAlone as error:
+        except NotSent as error:
             return f"left alone for {error.retry_after:.0f}"
         except TimeoutError:
             return "failed"
@@ -115,7 +115,7 @@ def test_together_too_slow_counts_as_slow() -> None:
     world = World()
     server = world.server()
     world.ask(server)
-    server.overrun()
+    server.record_overrun()
     assert world.ask(server) == "left alone for 5"
 
 
@@ -143,7 +143,7 @@ def test_thirty_five_dead_clusters_do_not_starve_the_next_one() -> None:
         assert _ask(healthy) == "ok"
         waiting = [workers.submit(_ask, _client(dead.url, 60)) for _ in range(35)]
         assert workers.submit(_ask, healthy).result(30) == "ok"
-        assert len(dead.seen) <= probation.PLACES
+        assert len(dead.seen) <= circuit_breaker.MAX_UNPROVEN_REQUESTS
         assert not all(one.done() for one in waiting)
 
 
@@ -160,7 +160,7 @@ def test_an_address_that_nobody_answers_is_given_up() -> None:
         client = _client(f"http://127.0.0.1:{port}", 1.5)
         with pytest.raises(Unavailable, match="no answer in time"):
             client.text("/readyz")
-        with pytest.raises(LeftAlone, match="is left alone for"):
+        with pytest.raises(NotSent, match="gets no requests for the next"):
             client.text("/readyz")
         for sock in held:
             sock.close()

@@ -1,0 +1,93 @@
+"""A circuit breaker for workload API servers: limits the time that a process spends on servers that do not answer.
+
+A thread that waits for a dead server cannot serve other requests. After a slow failure the breaker stays open for a
+while: no request is sent. Servers that never answered, or failed slowly within the last minute, count as unproven;
+requests to all of them together share a few slots. The state lives in the process and only saves time: nothing depends
+on it, and another process starts without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import BoundedSemaphore, Lock
+
+from .acquire import acquired
+from .errors import Unavailable
+
+MAX_UNPROVEN_REQUESTS = 3
+"""Concurrent requests to all unproven servers together: fewer than a process has threads."""
+_SLOT_WAIT = 0.25
+"""Seconds that a request waits for one of these slots."""
+
+_SLOW = 1.0
+"""Seconds from which on a failed request counts as slow; fast failures, such as a refused connection, cost nothing."""
+_FIRST_PAUSE, _MAX_PAUSE = 5.0, 60.0
+"""Seconds without requests after a slow failure: the first time, and at most."""
+_MAX_DOUBLINGS = 10
+"""Bounds the exponent: more than enough to reach the longest pause."""
+_RECOVERED = 60.0
+"""Seconds without a slow failure after which a server counts as proven again."""
+
+_slots = BoundedSemaphore(MAX_UNPROVEN_REQUESTS)
+
+
+class NotSent(Unavailable):
+    """The request was not sent: the breaker is open, all slots are taken, or the time limit had passed before."""
+
+
+class CircuitBreaker:
+    """The breaker of one server. Safe to share between threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, slots: BoundedSemaphore = _slots) -> None:
+        self._clock, self._slots = clock, slots
+        self._lock = Lock()
+        self._proven = False
+        self._failures = 0
+        self._failed_at = float("-inf")
+        self._open_until = float("-inf")
+
+    @contextmanager
+    def request(self, refusal: str) -> Iterator[None]:
+        """Wraps one request; an exception inside counts as its failure.
+
+        Raises `NotSent` with a message that begins with `refusal`.
+        """
+        started = self._clock()
+        if started < self._open_until:
+            seconds = self._open_until - started
+            message = f"{refusal} for the next {seconds:.0f} s, since earlier requests timed out"
+            raise NotSent(message, retry_after=seconds)
+        with nullcontext() if self._proven and not self._failures else self._slot(refusal):
+            try:
+                yield
+            except BaseException:
+                self._record_failure(started)
+                raise
+            else:
+                self._record_success()
+
+    def _slot(self, refusal: str) -> AbstractContextManager[None]:
+        crowded = NotSent(f"{refusal} now, since too many other API servers do not answer", retry_after=1.0)
+        return acquired(self._slots, _SLOT_WAIT, crowded)
+
+    def record_overrun(self) -> None:
+        """Records a slow failure for a series of requests that took too long together, though each was in time."""
+        self._record_failure(self._clock() - 2 * _SLOW)
+
+    def _record_failure(self, started: float) -> None:
+        with self._lock:
+            now = self._clock()
+            if now - started > _SLOW and started >= self._failed_at:  # concurrent failures count as one
+                self._failures += 1
+                self._failed_at = now
+                self._open_until = now + min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, _MAX_DOUBLINGS), _MAX_PAUSE)
+
+    def _record_success(self) -> None:
+        if self._proven and not self._failures:
+            return
+        with self._lock:
+            self._proven = True
+            if self._clock() - self._failed_at > _RECOVERED:
+                self._failures = 0

@@ -1,0 +1,36 @@
+"""The number of untrusted calls that run at a time is limited, since their memory limits add up."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from threading import BoundedSemaphore
+
+from ..kube.acquire import acquired
+from ..kube.errors import Unavailable
+
+MAX_CONCURRENT = 2
+PATIENCE = 30.0
+"""Seconds that a call waits for a slot."""
+
+
+class Busy(Unavailable):
+    """All slots are taken by other calls: the same call may succeed later."""
+
+
+_slots = BoundedSemaphore(MAX_CONCURRENT)
+
+
+def slot() -> AbstractContextManager[None]:
+    """Holds one slot. Raises `Busy` if none becomes free within `PATIENCE` seconds."""
+    message = f"other charts and expressions have been running for {PATIENCE:g} s"
+    return acquired(_slots, PATIENCE, Busy(message, retry_after=5.0))
+
+
+def _renew() -> None:
+    """Gives a forked process slots of its own: those that were taken at the fork would never become free."""
+    global _slots
+    _slots = BoundedSemaphore(MAX_CONCURRENT)
+
+
+os.register_at_fork(after_in_child=_renew)
