@@ -91,12 +91,12 @@ class Dispatcher:
         concerned = 0
         for name in self._triggers if functions is None else functions:
             try:
-                subject = self._triggers[name].subject(event)
+                ref = self._triggers[name].primary_ref(event)
             except Exception:  # an object that a mapping cannot take must not stop the others
                 log.exception("%s cannot tell whether %s %s concerns it", name, event.kind or event.type, event.key)
                 continue
-            if subject is not None:
-                self._queue.add(name, subject, event, first=first)
+            if ref is not None:
+                self._queue.add(name, ref, event, first=first)
                 concerned += 1
         return concerned
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from shared.event import Event
 from shared.kube import Client, Key
-from shared.triggers import Subject, Triggers
+from shared.triggers import PrimaryRef, Triggers
 
 from .delivery import Deliver, HttpDelivery
 from .dispatcher import Dispatcher, OnDead, OnDelivery
@@ -37,9 +37,9 @@ OnEvent = Callable[[Event, Collection[str]], None]
 class Everything(Triggers):
     """Takes every event, one after the other for each object and type of event: a broker tells types apart."""
 
-    def subject(self, event: Event) -> Subject:
+    def primary_ref(self, event: Event) -> PrimaryRef:
         about = event.subject if not event.kind else f"{event.group}/{event.kind}/{event.namespace}"
-        return Subject(None, Key(f"{event.type}/{about}", event.name))
+        return PrimaryRef(None, Key(f"{event.type}/{about}", event.name))
 
 
 class Forwarder:

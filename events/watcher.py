@@ -22,7 +22,7 @@ from shared.event import Change, Event, change_event
 from shared.kube import ApiError, Client, Gone, Key, NotServed, Object, Resource, dig, key_of
 from shared.kube.client import METADATA, METADATA_LIST
 from shared.kube.crds import CRD
-from shared.triggers import Naming, Triggers, Watch
+from shared.triggers import Referrer, Triggers, Watch
 
 log = logging.getLogger("capi-functions.events")
 
@@ -84,11 +84,11 @@ class _Names:
     def __init__(self, watched: Iterable[Feed]) -> None:
         watched = list(watched)
         self._lock = threading.Lock()
-        self._named: dict[Naming, dict[Key, frozenset[Key] | None]] = {}
+        self._named: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
         """For each naming object what it names; None where that cannot be told."""
         whole = {feed.resource for feed in watched if self._is_whole(feed)}
         for _, watch in (wanted for feed in watched for wanted in feed.wanted):
-            self._named |= {naming: {} for naming in watch.named_by if naming.resource in whole}
+            self._named |= {naming: {} for naming in watch.referenced_by if naming.resource in whole}
 
     @staticmethod
     def _is_whole(feed: Feed) -> bool:
@@ -116,14 +116,14 @@ class _Names:
 
     def concerns(self, watch: Watch, key: Key) -> bool:
         """Whether something names this object, or may."""
-        if not watch.named_by:
+        if not watch.referenced_by:
             return True
         either = {key, Key(key.namespace, "")}
         with self._lock:
             return any(
                 naming not in self._named
                 or any(names is None or not names.isdisjoint(either) for names in self._named[naming].values())
-                for naming in watch.named_by
+                for naming in watch.referenced_by
             )
 
 

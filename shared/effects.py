@@ -53,17 +53,15 @@ class Patch:
     """Merge-patches an object of the management cluster, only in the version that the decision was made on."""
 
     resource: Resource
-    target: Mapping[str, Any]
+    obj: Mapping[str, Any]
     patch: Object
     subresource: str = ""
 
     def execute(self, clients: Clients) -> Object:
-        metadata = dict(self.patch.get("metadata") or {}) | {
-            "resourceVersion": self.target["metadata"]["resourceVersion"]
-        }
+        metadata = dict(self.patch.get("metadata") or {}) | {"resourceVersion": self.obj["metadata"]["resourceVersion"]}
         return clients.management.patch(
             self.resource,
-            key_of(self.target),
+            key_of(self.obj),
             dict(self.patch) | {"metadata": metadata},
             subresource=self.subresource,
             manager=MANAGER,
@@ -75,11 +73,11 @@ class Delete:
     """Deletes this very object (by uid) from the management cluster; absent or replaced is fine."""
 
     resource: Resource
-    target: Mapping[str, Any]
+    obj: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
         try:
-            clients.management.delete(self.resource, key_of(self.target), uid=self.target["metadata"]["uid"])
+            clients.management.delete(self.resource, key_of(self.obj), uid=self.obj["metadata"]["uid"])
         except Conflict:
             return  # another object has taken the name
 
@@ -89,41 +87,41 @@ class RemoveFinalizer:
     """The last write on an object that is being deleted; it may be gone already."""
 
     resource: Resource
-    target: Mapping[str, Any]
+    obj: Mapping[str, Any]
     finalizer: str
 
     def execute(self, clients: Clients) -> Object | None:
-        left = [name for name in dig(self.target, "metadata.finalizers", []) if name != self.finalizer]
+        left = [name for name in dig(self.obj, "metadata.finalizers", []) if name != self.finalizer]
         try:
-            return Patch(self.resource, self.target, {"metadata": {"finalizers": left}}).execute(clients)
+            return Patch(self.resource, self.obj, {"metadata": {"finalizers": left}}).execute(clients)
         except NotFound:
             return None
 
 
-def ensure_finalizer(resource: Resource, target: Mapping[str, Any], finalizer: str) -> tuple[Patch, ...]:
+def ensure_finalizer(resource: Resource, obj: Mapping[str, Any], finalizer: str) -> tuple[Patch, ...]:
     """What gives it the finalizer; nothing where it has it."""
-    if has_finalizer(target, finalizer):
+    if has_finalizer(obj, finalizer):
         return ()
-    finalizers = [*dig(target, "metadata.finalizers", []), finalizer]
-    return (Patch(resource, target, {"metadata": {"finalizers": finalizers}}),)
+    finalizers = [*dig(obj, "metadata.finalizers", []), finalizer]
+    return (Patch(resource, obj, {"metadata": {"finalizers": finalizers}}),)
 
 
-def write_ahead(resource: Resource, target: Mapping[str, Any], status: Object) -> tuple[Patch, ...]:
+def write_ahead(resource: Resource, obj: Mapping[str, Any], status: Object) -> tuple[Patch, ...]:
     """The status before the work that it announces, so that no crash in between leaves anything that nobody knows of.
 
     Nothing where the object says so already.
     """
-    if not changes(dig(target, "status", {}), status):
+    if not would_change(dig(obj, "status", {}), status):
         return ()
-    return (Patch(resource, target, {"status": status}, subresource="status"),)
+    return (Patch(resource, obj, {"status": status}, subresource="status"),)
 
 
-def changes(current: Any, patch: Any) -> bool:
+def would_change(current: Any, patch: Any) -> bool:
     """True if the merge patch would alter `current`."""
     if not isinstance(patch, dict) or not isinstance(current, dict):
         return bool(current != patch)
     return any(
-        (name in current) if value is None else changes(current.get(name), value) for name, value in patch.items()
+        (name in current) if value is None else would_change(current.get(name), value) for name, value in patch.items()
     )
 
 
@@ -144,7 +142,7 @@ def perform(effects: Sequence[Effect], clients: Clients) -> Results:
     for effect in effects:
         try:
             if isinstance(effect, (Patch, RemoveFinalizer)):
-                effect = replace(effect, target=latest(effect.target, results))
+                effect = replace(effect, obj=latest(effect.obj, results))
             results.values.append(effect.execute(clients))
         except Exception as error:  # reported in the status, then raised again by the runtime
             results.error = error

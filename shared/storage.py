@@ -57,7 +57,7 @@ class _Absent(StorageError):
 
 
 @dataclass(frozen=True)
-class Access:
+class StorageCredentials:
     """Region and credentials; what is empty is left to boto3."""
 
     region: str = ""
@@ -68,7 +68,7 @@ class Access:
     """Path of a file with the endpoint's CA."""
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, str] = SETTINGS) -> Access:
+    def from_settings(cls, settings: Mapping[str, str] = SETTINGS) -> StorageCredentials:
         return cls(
             settings.get("AWS_DEFAULT_REGION") or settings.get("AWS_REGION") or "",
             settings.get("AWS_ACCESS_KEY_ID", ""),
@@ -78,7 +78,7 @@ class Access:
         )
 
 
-class Entry(NamedTuple):
+class StoredObject(NamedTuple):
     key: str
     modified: datetime
     """When it was last written."""
@@ -90,10 +90,10 @@ class ObjectStore:
     Every method raises `StorageUnavailable` or `StorageError`.
     """
 
-    def __init__(self, bucket: str, endpoint: str | None = None, access: Access | None = None) -> None:
+    def __init__(self, bucket: str, endpoint: str | None = None, credentials: StorageCredentials | None = None) -> None:
         self.bucket = bucket
         self.endpoint = _without_userinfo(endpoint) if endpoint else None
-        self._access = access
+        self._credentials = credentials
         self._lock = threading.Lock()
         self._client: Any = None
         self._unreachable: tuple[float, str] = (float("-inf"), "")
@@ -104,7 +104,7 @@ class ObjectStore:
         """The store that the settings describe: the same one, with its connections, until they change."""
         endpoints = (env.get(name) for name in ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         bucket = env.get("CAPI_FUNCTIONS_BUCKET") or DEFAULT_BUCKET
-        return _store(bucket, next(filter(None, endpoints), None), Access.from_settings(env))
+        return _store(bucket, next(filter(None, endpoints), None), StorageCredentials.from_settings(env))
 
     def get(self, key: str) -> bytes | None:
         """The object's bytes; None when the object or the whole bucket is absent."""
@@ -137,12 +137,12 @@ class ObjectStore:
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """All keys that begin with `prefix`, in order; empty for an absent bucket."""
-        return tuple(entry.key for entry in self.entries(prefix))
+        return tuple(entry.key for entry in self.list_objects(prefix))
 
-    def entries(self, prefix: str = "") -> Sequence[Entry]:
+    def list_objects(self, prefix: str = "") -> Sequence[StoredObject]:
         """Like `list`, with more than the keys."""
         try:
-            return self._request("list", f"{prefix}*", lambda s3: _entries(s3, Bucket=self.bucket, Prefix=prefix))
+            return self._request("list", f"{prefix}*", lambda s3: _objects(s3, Bucket=self.bucket, Prefix=prefix))
         except _Absent:
             return ()
 
@@ -161,7 +161,7 @@ class ObjectStore:
     def _connected(self) -> Any:
         with self._lock:  # clients may be shared between threads, making one may not
             if self._client is None:
-                self._client = _client(self.endpoint, self._access or Access.from_settings())
+                self._client = _client(self.endpoint, self._credentials or StorageCredentials.from_settings())
             return self._client
 
     def _request(self, verb: str, key: str | None, request: Callable[[Any], _T]) -> _T:
@@ -185,11 +185,11 @@ class ObjectStore:
 
 
 @lru_cache(maxsize=8)
-def _store(bucket: str, endpoint: str | None, access: Access) -> ObjectStore:
-    return ObjectStore(bucket, endpoint, access)
+def _store(bucket: str, endpoint: str | None, credentials: StorageCredentials) -> ObjectStore:
+    return ObjectStore(bucket, endpoint, credentials)
 
 
-def _client(endpoint: str | None, access: Access) -> Any:
+def _client(endpoint: str | None, credentials: StorageCredentials) -> Any:
     """A client with explicit limits, path-style addresses and no optional checksums, as every S3 clone likes it."""
     import boto3.session
     from botocore.config import Config
@@ -198,11 +198,11 @@ def _client(endpoint: str | None, access: Access) -> Any:
     return session.client(
         "s3",
         endpoint_url=endpoint,
-        region_name=access.region or session.region_name or "us-east-1",
-        aws_access_key_id=access.key or None,
-        aws_secret_access_key=access.secret or None,
-        aws_session_token=access.token or None,
-        verify=access.authority or None,
+        region_name=credentials.region or session.region_name or "us-east-1",
+        aws_access_key_id=credentials.key or None,
+        aws_secret_access_key=credentials.secret or None,
+        aws_session_token=credentials.token or None,
+        verify=credentials.authority or None,
         config=Config(
             connect_timeout=CONNECT_TIMEOUT,
             read_timeout=READ_TIMEOUT,
@@ -233,9 +233,11 @@ def _written(s3: Any, **request: Any) -> bool:
     return True
 
 
-def _entries(s3: Any, **request: Any) -> Sequence[Entry]:
+def _objects(s3: Any, **request: Any) -> Sequence[StoredObject]:
     pages = s3.get_paginator("list_objects_v2").paginate(**request)
-    return tuple(Entry(found["Key"], found["LastModified"]) for page in pages for found in page.get("Contents", ()))
+    return tuple(
+        StoredObject(found["Key"], found["LastModified"]) for page in pages for found in page.get("Contents", ())
+    )
 
 
 def _create_bucket(s3: Any, bucket: str) -> None:

@@ -15,7 +15,7 @@ from .kube.resources import Key, Resource, dig, key_of
 from .settings import Group
 
 
-class Subject(NamedTuple):
+class PrimaryRef(NamedTuple):
     """One object that a function is to look at; `resource` is None for functions that are about no kind."""
 
     resource: Resource | None
@@ -25,7 +25,7 @@ class Subject(NamedTuple):
         return str(self.key)
 
 
-KeyOf = Callable[[Mapping[str, Any]], Key | Subject | None]
+KeyOf = Callable[[Mapping[str, Any]], Key | PrimaryRef | None]
 
 SPEC = ("metadata.generation", "metadata.deletionTimestamp", "metadata.finalizers")
 """The fields that say what the user wants; a status write of our own touches none of them."""
@@ -34,7 +34,7 @@ ANNOTATIONS = "metadata.annotations"
 
 
 @dataclass(frozen=True)
-class Naming:
+class Referrer:
     """A kind whose objects name objects of another kind: `names` returns which. An empty name stands for each object
     of the namespace."""
 
@@ -64,9 +64,9 @@ class Watch:
     changes: tuple[Change, ...] = ("add", "update", "delete")
     reference: bool = False
     selector: str = ""
-    own: tuple[str, ...] = ()
+    own_annotations: tuple[str, ...] = ()
     digest: Callable[[Mapping[str, Any]], object] | None = None
-    named_by: tuple[Naming, ...] = ()
+    referenced_by: tuple[Referrer, ...] = ()
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """What must differ for an update to matter; comparable with ==."""
@@ -79,7 +79,7 @@ class Watch:
     def _others(self, annotations: Any) -> Any:
         if not isinstance(annotations, Mapping):
             return annotations
-        return {name: value for name, value in annotations.items() if name not in self.own} or None
+        return {name: value for name, value in annotations.items() if name not in self.own_annotations} or None
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Triggers:
     watches: tuple[Watch, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     rules: tuple[Rule, ...] = ()
-    several: tuple[Resource, ...] = ()
+    primary_kinds: tuple[Resource, ...] = ()
     """The primary kinds of a function that treats more than one alike."""
     emits: tuple[str, ...] = ()
     """Types of the events that it sends to the address in K_SINK; a function that emits any gets a SinkBinding. The one
@@ -125,7 +125,7 @@ class Triggers:
 
     @property
     def primaries(self) -> tuple[Resource, ...]:
-        return self.several or tuple(watch.resource for watch in self.watches[:1])
+        return self.primary_kinds or tuple(watch.resource for watch in self.watches[:1])
 
     def watch(self, event: Event) -> Watch | None:
         """The declaration that an object change falls under; versions of a kind are not told apart."""
@@ -136,20 +136,20 @@ class Triggers:
 
     def key(self, event: Event) -> Key | None:
         """The primary object that `event` is about, or None where it is no concern of this function."""
-        subject = self.subject(event)
-        return subject.key if subject else None
+        ref = self.primary_ref(event)
+        return ref.key if ref else None
 
-    def subject(self, event: Event) -> Subject | None:
+    def primary_ref(self, event: Event) -> PrimaryRef | None:
         """Like `key`, with the kind: what tells one primary object from all others."""
         found = self._mapped(event)
-        if found is None or isinstance(found, Subject):
+        if found is None or isinstance(found, PrimaryRef):
             return found
         of_kind = [
             resource for resource in self.primaries if (resource.group, resource.kind) == (event.group, event.kind)
         ]
-        return Subject(next(iter(of_kind or self.primaries), None), found)
+        return PrimaryRef(next(iter(of_kind or self.primaries), None), found)
 
-    def _mapped(self, event: Event) -> Key | Subject | None:
+    def _mapped(self, event: Event) -> Key | PrimaryRef | None:
         if event.change:
             watch = self.watch(event)
             return watch.key(event.as_object) if watch and event.change in watch.changes else None

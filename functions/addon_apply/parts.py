@@ -10,7 +10,7 @@ from shared.applier import inventory
 from shared.applier.desired import defined_by
 from shared.applier.inventory import Plan
 from shared.applier.rollout import Rollout
-from shared.effects import Effect, Patch, changes, write_ahead
+from shared.effects import Effect, Patch, would_change, write_ahead
 from shared.kube import Object, dig
 from shared.runtime import Decision
 
@@ -55,4 +55,4 @@ def advance(case: Case) -> tuple[Effect, ...]:
     known = dig(addon, ("metadata", "annotations", STAGE_ANNOTATION))
     spec = {"clusterStack": goal.class_name, "version": goal.version, "hook": ""}
     patch: Object = {"spec": spec, "metadata": {"annotations": {STAGE_ANNOTATION: stage or known or "created"}}}
-    return (Patch(CLUSTER_ADDON, addon, patch),) if changes(addon, patch) else ()
+    return (Patch(CLUSTER_ADDON, addon, patch),) if would_change(addon, patch) else ()

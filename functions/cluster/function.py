@@ -8,7 +8,7 @@ from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTER
 from shared.clients import LookupResult
-from shared.effects import Results, changes, latest
+from shared.effects import Results, latest, would_change
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.runtime import Decision, Function
@@ -39,7 +39,7 @@ def settled(cluster: Object, event: Event) -> bool:
     return (
         not decision.effects
         and decision.requeue_after is None
-        and not changes(cluster.get("status") or {}, decision.status)
+        and not would_change(cluster.get("status") or {}, decision.status)
     )
 
 

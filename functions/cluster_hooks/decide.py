@@ -17,7 +17,7 @@ from typing import Any, Literal
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited, Limits, cleanup_wait, is_about, wants_cleanup
-from shared.effects import changes
+from shared.effects import would_change
 from shared.kube import Object, deleting, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED
@@ -74,7 +74,7 @@ def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limi
         return Reply("go", "the class names no cluster stack")
     # A wait that is recorded stays: whoever could end it by a call could make it begin anew for ever.
     patch = {"spec": {"hook": UPGRADED}}
-    return Reply("go", "the addons are looked at again", patch if changes(addon, patch) else None)
+    return Reply("go", "the addons are looked at again", patch if would_change(addon, patch) else None)
 
 
 def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits: Limits) -> Reply:
@@ -114,7 +114,7 @@ def _hold(
     elif begun is not None and wait.since - begun.since >= limit:
         message = f"let go after {limit.total_seconds():g} s: {message}"
         return Reply("overdue", message, warned=f"{wait.hook.lower()}-{begun.since:%Y%m%d%H%M%S}")
-    return Reply("block", message, patch if changes(addon, patch) else None)
+    return Reply("block", message, patch if would_change(addon, patch) else None)
 
 
 def _obstacle(addon: Object) -> str:

@@ -20,9 +20,9 @@ def going(provider: Mapping[str, Any]) -> Key | None:
 
 TRIGGERS = Triggers(
     name="provider_delete",
-    several=_PROVIDERS,
+    primary_kinds=_PROVIDERS,
     watches=tuple(
-        Watch(resource, key=going, fields=_FIELDS, changes=("update",), own=(HASH_ANNOTATION,))
+        Watch(resource, key=going, fields=_FIELDS, changes=("update",), own_annotations=(HASH_ANNOTATION,))
         for resource in _PROVIDERS
     ),
     rules=(

@@ -12,7 +12,7 @@ _PROVIDERS = tuple(kind.resource for kind in KINDS)
 
 TRIGGERS = Triggers(
     name="provider_fetch",
-    several=_PROVIDERS,
+    primary_kinds=_PROVIDERS,
     subscriptions=(Subscription(phases.event_type(phases.CHECKED), phases.provider_key),),
     rules=(
         Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("get", "list", "patch")),  # spec.version

@@ -9,7 +9,7 @@ from shared.triggers import Rule, Subscription, Triggers
 
 TRIGGERS = Triggers(
     name="provider_install",
-    several=tuple(kind.resource for kind in KINDS),
+    primary_kinds=tuple(kind.resource for kind in KINDS),
     subscriptions=(Subscription(phases.event_type(phases.FETCHED), phases.provider_key),),
     # Components are of any kind, and bring roles: only who has a right may grant it.
     rules=(Rule("*", ("*",), ("*",)),),

@@ -11,10 +11,15 @@ PROVIDERS = tuple(kind.resource for kind in KINDS)
 
 TRIGGERS = Triggers(
     name="provider_preflight",
-    several=PROVIDERS,
+    primary_kinds=PROVIDERS,
     watches=tuple(
         # Not the finalizer: an installation that puts it there would be woken by itself.
-        Watch(resource, fields=("metadata.generation", ANNOTATIONS), changes=("add", "update"), own=(HASH_ANNOTATION,))
+        Watch(
+            resource,
+            fields=("metadata.generation", ANNOTATIONS),
+            changes=("add", "update"),
+            own_annotations=(HASH_ANNOTATION,),
+        )
         for resource in PROVIDERS
     ),
     rules=(

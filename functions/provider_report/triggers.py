@@ -18,7 +18,7 @@ _OF_DAEMON_SET = (
 
 TRIGGERS = Triggers(
     name="provider_report",
-    several=tuple(kind.resource for kind in KINDS),
+    primary_kinds=tuple(kind.resource for kind in KINDS),
     watches=(
         Watch(DEPLOYMENT, key=phases.owning_provider, fields=_OF_DEPLOYMENT, selector=PROVIDER_LABEL),
         Watch(DAEMON_SET, key=phases.owning_provider, fields=_OF_DAEMON_SET, selector=PROVIDER_LABEL),

@@ -30,8 +30,8 @@ _recent: tuple[float, Sequence[Object]] = (0.0, ())
 
 
 def handle(clients: Clients, event: Event) -> Answer:
-    subject = TRIGGERS.subject(event)
-    if subject is None:
+    ref = TRIGGERS.primary_ref(event)
+    if ref is None:
         return done("the event is not for this function")
     began = time.time()
     try:

@@ -11,7 +11,7 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import REFERENCE
 from shared.kube import Key, dig, key_of
 from shared.providers.peers import is_operational
-from shared.triggers import READ_CRDS, Naming, Rule, Triggers, Watch
+from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 
 
 def working(core: Mapping[str, Any]) -> Key | None:
@@ -30,8 +30,8 @@ def config_maps(provider: Mapping[str, Any]) -> Iterable[Key]:
     return filter(None, [additional_manifests(provider), Key(key_of(provider).namespace, "") if selected else None])
 
 
-_NAMES_SECRETS = tuple(Naming(kind.resource, secrets) for kind in KINDS)
-_NAMES_CONFIG_MAPS = tuple(Naming(kind.resource, config_maps) for kind in KINDS)
+_NAMES_SECRETS = tuple(Referrer(kind.resource, secrets) for kind in KINDS)
+_NAMES_CONFIG_MAPS = tuple(Referrer(kind.resource, config_maps) for kind in KINDS)
 
 # What belongs to a Cluster is none of a provider's, nor is what providers have brought themselves.
 _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
@@ -42,13 +42,13 @@ TRIGGERS = Triggers(
         Watch(
             CORE.resource, key=working, fields=("status.conditions",), digest=is_operational, changes=("add", "update")
         ),
-        Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS, named_by=_NAMES_SECRETS),
+        Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS, referenced_by=_NAMES_SECRETS),
         Watch(
             CONFIG_MAP,
             changes=("add", "update"),
             reference=True,
             selector=f"!{PROVIDER_LABEL}",
-            named_by=_NAMES_CONFIG_MAPS,
+            referenced_by=_NAMES_CONFIG_MAPS,
         ),
     ),
     rules=(

@@ -8,7 +8,7 @@ from typing import Any
 from shared.api import provider as provider_api
 from shared.event import OWN, Event, own_event
 from shared.kube import Key, Object, key_of
-from shared.triggers import Subject
+from shared.triggers import PrimaryRef
 
 CHECKED = "provider.checked"
 FETCHED = "provider.fetched"
@@ -38,10 +38,10 @@ def provider_key(event: Event) -> Key | None:
     return event.key if event.kind in provider_api.BY_KIND else None
 
 
-def owning_provider(obj: Mapping[str, Any]) -> Subject | None:
+def owning_provider(obj: Mapping[str, Any]) -> PrimaryRef | None:
     """Returns the provider that an installed object's owner references name; None if there is none."""
     for reference in (obj.get("metadata") or {}).get("ownerReferences") or []:
         kind = provider_api.BY_KIND.get(reference.get("kind", ""))
         if kind is not None and reference.get("apiVersion", "").startswith(provider_api.GROUP + "/"):
-            return Subject(kind.resource, Key(key_of(obj).namespace, reference.get("name", "")))
+            return PrimaryRef(kind.resource, Key(key_of(obj).namespace, reference.get("name", "")))
     return None

@@ -15,7 +15,7 @@ from typing import Any
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.kube import Object, dig, key_of
-from shared.storage import Entry, ObjectStore
+from shared.storage import ObjectStore, StoredObject
 
 from .naming import InvalidName, ReleaseName, Version
 from .origin import ENVIRONMENT, scope_of
@@ -55,8 +55,10 @@ def needed(objects: Iterable[Object]) -> Needed:
 def collect(objects: ObjectStore, needed: Needed, before: datetime) -> Collected:
     """Deletes what is not needed and was last written earlier than `before`. Raises as `ObjectStore` does."""
     # First of all: a manifest that appears after this names blobs that are younger, or written again.
-    blobs = objects.entries(BLOBS)
-    records = [entry for prefix in ("releases/", "pins/", "failures/", "scopes/") for entry in objects.entries(prefix)]
+    blobs = objects.list_objects(BLOBS)
+    records = [
+        entry for prefix in ("releases/", "pins/", "failures/", "scopes/") for entry in objects.list_objects(prefix)
+    ]
     superfluous = {entry for entry in records if _is_superfluous(entry.key, needed)}
     gone = {entry for entry in superfluous if _delete_old(objects, entry, before)}
     manifests = [entry for entry in records if entry not in gone and "releases/" in entry.key]
@@ -83,7 +85,7 @@ def _digests(manifest: bytes | None) -> Iterator[str]:
     return (digest.decode() for digest in _DIGEST.findall(manifest or b""))
 
 
-def _delete_old(objects: ObjectStore, entry: Entry, before: datetime) -> bool:
+def _delete_old(objects: ObjectStore, entry: StoredObject, before: datetime) -> bool:
     if entry.modified >= before:
         return False
     modified = objects.modified(entry.key)  # it may have been written again since it was listed

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from ..api.conditions import get_condition
 from ..clients import Clients
-from ..effects import Effect, Patch, Results, changes, latest, perform
+from ..effects import Effect, Patch, Results, latest, perform, would_change
 from ..event import Event
 from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
 from ..redaction import redact, redact_status
@@ -100,14 +100,14 @@ class Function(Generic[O]):
 
     def handle(self, clients: Clients, event: Event) -> Answer:
         """Reconciles the object that `event` is about. Raises only on a bug: API errors become answers of 503."""
-        subject = self.triggers.subject(event)
-        if subject is None or subject.resource is None:
+        ref = self.triggers.primary_ref(event)
+        if ref is None or ref.resource is None:
             return done("the event is not for this function")
         conflicts = rounds = 0
         end = time.monotonic() + _MAX_SECONDS
         while True:
             try:
-                answer = self._reconcile(clients, subject.resource, subject.key, event)
+                answer = self._reconcile(clients, ref.resource, ref.key, event)
                 rounds += 1
                 if answer is not None:
                     return answer
@@ -180,7 +180,7 @@ class Function(Generic[O]):
     def _report(
         self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
     ) -> Answer | None:
-        if decision.status and changes(primary.get("status") or {}, decision.status):
+        if decision.status and would_change(primary.get("status") or {}, decision.status):
             Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
         for event in decision.kubernetes_events:
             record_event(clients, primary, event)

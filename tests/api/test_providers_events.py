@@ -74,7 +74,7 @@ def test_events_lost_doubled_and_shuffled(core: MadeUp, providers: Providers, se
         if chance.random() < 0.6:
             pool.remove(event)
         for name in PHASES:
-            if catalog.triggers()[name].subject(event) is not None:
+            if catalog.triggers()[name].primary_ref(event) is not None:
                 answer = catalog.handler(name)(providers.clients, event)
                 assert answer.status != 500, f"{name}: {answer.message}"
                 if answer.reply is not None and chance.random() < 0.7:

@@ -50,7 +50,7 @@ def wish(clients: Clients, tag: str = TAG) -> Answer:
 def test_a_release_that_no_object_names_is_not_fetched(clients: Clients, object_store: ObjectStore) -> None:
     for number in range(1, 6):
         assert wish(clients, f"test-demand-1-36-v{number}").status == 204
-    assert list(object_store.entries("")) == []  # not even a note of the failure
+    assert list(object_store.list_objects("")) == []  # not even a note of the failure
 
 
 def test_a_release_of_a_clusters_class_is_fetched(clients: Clients, made: Any) -> None:

@@ -81,7 +81,7 @@ class Places:
                 continue
 
     def look_into(self, store: ObjectStore) -> None:
-        for entry in store.entries(""):
+        for entry in store.list_objects(""):
             self.add("stored", f"{entry.key}\n{(store.get(entry.key) or b'').decode(errors='replace')}")
 
     def look_below(self, folder: Path) -> None:

@@ -22,7 +22,7 @@ from shared.api.resources import (
     SECRET,
 )
 from shared.clients import NOT_ALLOWED, NOT_SERVED, LookupResult
-from shared.effects import Delete, Patch, RemoveFinalizer, changes
+from shared.effects import Delete, Patch, RemoveFinalizer, would_change
 from shared.kube import Object, Resource
 from shared.runtime import Decision
 
@@ -542,7 +542,7 @@ def test_a_second_pass_changes_nothing() -> None:
     again = decide(Observed(obj, found), datetime(2026, 2, 2, tzinfo=UTC))
     assert not again.effects
     assert not again.kubernetes_events
-    assert not changes(obj["status"], again.status)
+    assert not would_change(obj["status"], again.status)
 
 
 # -- beside Cluster API core ---------------------------------------------------------------------------------------

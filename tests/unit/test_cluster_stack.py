@@ -217,7 +217,7 @@ def test_the_finalizer_comes_first() -> None:
 def test_what_is_superfluous_goes_unless_it_is_used(using: Any, deleted: list[str]) -> None:
     old, new = release("v1", ready=True), release("v2", ready=True)
     decision = decide(observed(stack(), old, new, offered=["v2"], users=using), NOW)
-    found = [e.target["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)]
+    found = [e.obj["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)]
     assert found == deleted
     status = decision.status or {}
     assert status["latestRelease"] == f"{F}v2 | v1.27.3"
@@ -299,7 +299,7 @@ def test_deletion_waits_for_the_releases() -> None:
     held = release("v1", said("HelmChartDeleted", "False", "in use"), deletionTimestamp="x")
     other = release("v2")
     decision = decide(observed(stack(deletionTimestamp="x"), held, other), NOW)
-    assert [e.target["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)] == [F + "v2"]
+    assert [e.obj["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)] == [F + "v2"]
     assert decision.requeue_after == 20.0
     told = get_condition((decision.status or {})["conditions"], "ClusterStackReleasesSynced") or {}
     assert told["message"] == f"waiting for releases to go: {F}v1 (in use!); {F}v2"

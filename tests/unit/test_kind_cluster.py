@@ -9,7 +9,7 @@ import pytest
 from functions.kind_cluster.decide import FINALIZER, decide
 from functions.kind_cluster.observe import Observed
 from functions.kind_cluster.runtime import Instance
-from shared.effects import changes
+from shared.effects import would_change
 from shared.kube import Object, dig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -81,4 +81,4 @@ def test_a_second_look_at_a_failure_changes_nothing() -> None:
     obj = kind_cluster()
     turn(obj, FAILED)
     again = decide(Observed(obj, Idle(), FAILED), NOW + timedelta(hours=1))
-    assert not changes(dig(obj, "status"), again.status)
+    assert not would_change(dig(obj, "status"), again.status)

@@ -223,7 +223,7 @@ def test_kinds_with_the_same_name_are_told_apart() -> None:
     from shared.event import change_event
 
     both = [provider(kind, "kubeadm", "ns") for kind in (CORE, BOOTSTRAP)]
-    subjects = [TRIGGERS.subject(change_event(each, "update", source="/test")) for each in both]
+    subjects = [TRIGGERS.primary_ref(change_event(each, "update", source="/test")) for each in both]
     assert len(set(subjects)) == 2
     assert [subject.resource for subject in subjects if subject] == [CORE.resource, BOOTSTRAP.resource]
 

@@ -18,7 +18,7 @@ from infra.object_store import listen
 from shared import storage
 from shared.clients import Clients
 from shared.settings import FOLDER, Settings
-from shared.storage import Access, ObjectStore, StorageError, StorageUnavailable
+from shared.storage import ObjectStore, StorageCredentials, StorageError, StorageUnavailable
 
 pytest_plugins = ["tests.support.object_store"]
 
@@ -242,7 +242,7 @@ def test_mounted_credentials_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        access = Access("north", "KEY-OF-FILE", "secret")
+        access = StorageCredentials("north", "KEY-OF-FILE", "secret")
         with pytest.raises(StorageError, match="set AWS_ACCESS_KEY_ID"):
             ObjectStore("b", f"http://127.0.0.1:{server.server_port}", access).get("k")
         server.shutdown()
@@ -264,7 +264,7 @@ def test_a_store_that_nobody_answers_for_is_not_asked_again_at_once(
         for each in waiting:  # until the queue is full, and the kernel drops whoever comes
             each.setblocking(False)
             each.connect_ex(address)
-        store = ObjectStore("b", f"http://127.0.0.1:{address[1]}", Access("r", "k", "s"))
+        store = ObjectStore("b", f"http://127.0.0.1:{address[1]}", StorageCredentials("r", "k", "s"))
         with pytest.raises(StorageUnavailable, match="ConnectTimeoutError"):
             store.get("k")
         for each in waiting:
