@@ -15,9 +15,9 @@ from shared.addons.status import is_anothers
 from shared.addons.target import unchanged
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier.connection import ClusterConnection, ConnectionFailed
 from shared.applier.desired import UnknownKinds
 from shared.applier.policy import PolicyError
-from shared.applier.reach import Reached, Unreachable
 from shared.clients import Clients
 from shared.effects import Delete
 from shared.kube import ApiError, deleting, dig
@@ -37,10 +37,10 @@ from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, finalizer, waitin
 class Refresh:
     """Has the workload cluster's kinds asked for again: one that was unknown may have come."""
 
-    reached: Reached
+    reached: ClusterConnection
 
     def execute(self, _clients: Clients) -> None:
-        self.reached.workload.discovery.invalidate()
+        self.reached.cluster.discovery.invalidate()
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -61,7 +61,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     addon, cluster = observed.addon, observed.cluster
     if addon is None:
         return Decision(message="the ClusterAddon is gone")
-    if cluster is None and isinstance(observed.found, Unreachable) and not deleting(addon):
+    if cluster is None and isinstance(observed.found, ConnectionFailed) and not deleting(addon):
         return guards.not_reached(AddonStatus.as_recorded(addon, now), observed.found)
     if deleting(addon) or cluster is None or deleting(cluster):
         return guards.let_go(addon)
@@ -78,7 +78,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
             return guards.misconfigured(status, error)
         case Settled():
             return Decision(finalizer(addon), status.about(), message="applied")
-        case Unreachable() as problem:
+        case ConnectionFailed() as problem:
             return guards.not_reached(status, problem)
         case found:
             status.set_true("ClusterReady")
@@ -116,7 +116,7 @@ def _bring_to(status: AddonStatus, case: Release) -> Decision:
     except Busy:
         raise  # it says nothing of this cluster
     except ApiError as error:
-        return guards.not_reached(status, Unreachable(f"the workload API server does not answer: {error}"))
+        return guards.not_reached(status, ConnectionFailed(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:
         status.remove("HelmChartTemplated")  # the charts were rendered
         decision = _broken(status, "HelmChartApplied", "FailedToApplyObjects", f"{case}: {error}", PARTIAL_RETRY)

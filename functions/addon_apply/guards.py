@@ -6,8 +6,8 @@ from shared.addons import kept_values, manifest_history
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier.connection import ConnectionFailed
 from shared.applier.policy import PolicyError
-from shared.applier.reach import Unreachable
 from shared.effects import Effect, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases import missing
@@ -52,7 +52,7 @@ def no_cluster_stack(builder: AddonStatus, cluster: Object) -> Decision:
     return Decision(status=builder.status(ready=False), kubernetes_events=tuple(builder.kubernetes_events))
 
 
-def not_reached(builder: AddonStatus, problem: Unreachable) -> Decision:
+def not_reached(builder: AddonStatus, problem: ConnectionFailed) -> Decision:
     # Else it is how each cluster begins, and no news.
     news = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(

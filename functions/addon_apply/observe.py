@@ -14,8 +14,8 @@ from shared.addons.target import Target
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
 from shared.applier import inventory
+from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.applier.policy import Policy, PolicyError
-from shared.applier.reach import Unreachable, reach
 from shared.charts import ChartError
 from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
@@ -23,7 +23,9 @@ from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import NotShared
 
-Finding = PolicyError | ChartError | Settled | Unreachable | Awaited | MissingAssets | NotShared | Rollback | Release
+Finding = (
+    PolicyError | ChartError | Settled | ConnectionFailed | Awaited | MissingAssets | NotShared | Rollback | Release
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
     try:
         cluster = clients.management.find(CLUSTER, Key(key.namespace, reference.get("name") or "-"))
     except NotServed as error:
-        return Observed(addon, found=Unreachable(str(error), "Error"))
+        return Observed(addon, found=ConnectionFailed(str(error), "Error"))
     if cluster is None or deleting(cluster) or deleting(addon) or cluster_api.is_paused(cluster):
         return Observed(addon, cluster)
     if is_anothers(addon, cluster):
@@ -70,8 +72,8 @@ def _may_differ(addon: Object, policy: Policy) -> bool:
 def _find(
     clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool, resync: bool
 ) -> Finding:
-    reached = reach(clients, key_of(cluster))
-    if isinstance(reached, Unreachable):
+    reached = connect_workload(clients, key_of(cluster))
+    if isinstance(reached, ConnectionFailed):
         return reached
     known = inventory.load(dig(addon, "status.resources"))
     if awaits_readiness(addon, cluster) and not (resync and policy.drift != "ignore"):

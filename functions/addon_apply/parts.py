@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shared.addons.context import Case, Release
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
-from shared.applier.desired import defined_by
+from shared.applier.desired import kinds_defined_by
 from shared.applier.inventory import Plan
 from shared.applier.rollout import Rollout
 from shared.effects import Effect, Patch, would_change, write_ahead
@@ -43,8 +43,8 @@ def unchanged(status: AddonStatus, case: Release) -> Decision:
 
 
 def rollout(case: Case, plan: Plan, objects: Sequence[Object], *, only_report: bool = False) -> Rollout:
-    resources = {**case.reach.served, **defined_by(objects)}
-    return Rollout(case.reach.workload, plan, resources, case.policy, only_report)
+    resources = {**case.reach.served, **kinds_defined_by(objects)}
+    return Rollout(case.reach.cluster, plan, resources, case.policy, only_report)
 
 
 def advance(case: Case) -> tuple[Effect, ...]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from shared.addons.context import Awaited
 from shared.applier import inventory
-from shared.applier.inventory import Entry
-from shared.applier.live import look_again
-from shared.applier.outcome import told_waiting
+from shared.applier.connection import ClusterConnection
+from shared.applier.inventory import InventoryEntry
+from shared.applier.live import recheck_readiness
+from shared.applier.outcome import format_waiting
 from shared.applier.policy import Policy
-from shared.applier.reach import Reached
 from shared.clients import Clients
 from shared.effects import Results
 from shared.kube import ApiError
@@ -27,11 +27,11 @@ _ALL = "all objects are ready"
 class LookAgain:
     """Returns these entries with what each is waiting for now."""
 
-    reached: Reached
-    entries: Sequence[Entry]
+    reached: ClusterConnection
+    entries: Sequence[InventoryEntry]
 
-    def execute(self, _clients: Clients) -> list[Entry]:
-        return [look_again(self.reached.workload, entry) if entry.waiting else entry for entry in self.entries]
+    def execute(self, _clients: Clients) -> list[InventoryEntry]:
+        return [recheck_readiness(self.reached.cluster, entry) if entry.waiting else entry for entry in self.entries]
 
 
 def look(builder: AddonStatus, awaited: Awaited) -> Decision:
@@ -52,17 +52,17 @@ def looked(builder: AddonStatus, awaited: Awaited, decision: Decision, results: 
 
 
 def told(
-    builder: AddonStatus, policy: Policy, decision: Decision, entries: Sequence[Entry], **fields: object
+    builder: AddonStatus, policy: Policy, decision: Decision, entries: Sequence[InventoryEntry], **fields: object
 ) -> Decision:
     """The decision with what is to be said of these entries; its message stands where nothing is waited for."""
     waiting = [entry for entry in entries if entry.waiting]
     requeue_after, message = None, decision.message
     if waiting and policy.wait:
-        message = f"{builder.release}: waiting for {told_waiting(waiting)}"
+        message = f"{builder.release}: waiting for {format_waiting(waiting)}"
         builder.set_false("ObjectsReady", "WaitingForObjects", message, event_type="Normal", progress=True)
         requeue_after = READY_RETRY
         if builder.seconds_since("ObjectsReady") > policy.wait_timeout:
-            message = f"{builder.release}: not ready after {policy.wait_timeout:g} s: {told_waiting(waiting)}"
+            message = f"{builder.release}: not ready after {policy.wait_timeout:g} s: {format_waiting(waiting)}"
             builder.set_false("ObjectsReady", "ObjectsNotReady", message, "Warning", event_type="Warning")
             requeue_after = BROKEN_RETRY
     elif policy.wait:

@@ -9,7 +9,7 @@ from shared import metrics
 from shared.addons import kept_values
 from shared.addons.context import Awaited, Case, Release, Rollback
 from shared.applier import inventory
-from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import dig
@@ -41,10 +41,10 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def _rolled_out(builder: AddonStatus, case: Rollback | Release, decision: Decision, results: Results) -> Decision:
-    if isinstance(results.error, Incomplete):
+    if isinstance(results.error, RolloutIncomplete):
         incomplete, results.error = results.error, None
         return _incomplete(builder, case, decision, incomplete)
-    outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
+    outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
     if outcome is None or results.error is not None:
         return decision
     _tell(builder, outcome)
@@ -55,7 +55,7 @@ def _rolled_out(builder: AddonStatus, case: Rollback | Release, decision: Decisi
     return whole.applied(builder, case, decision, results, outcome)
 
 
-def _incomplete(builder: AddonStatus, case: Case, decision: Decision, incomplete: Incomplete) -> Decision:
+def _incomplete(builder: AddonStatus, case: Case, decision: Decision, incomplete: RolloutIncomplete) -> Decision:
     """Some objects failed, or a wave of hooks is not over; the inventory says which."""
     outcome, message = incomplete.outcome, f"{case}: {incomplete}"
     _tell(builder, outcome)
@@ -78,7 +78,7 @@ def _incomplete(builder: AddonStatus, case: Case, decision: Decision, incomplete
     )
 
 
-def _tell(builder: AddonStatus, outcome: Outcome) -> None:
+def _tell(builder: AddonStatus, outcome: RolloutOutcome) -> None:
     """Counts, and events for what people should hear of, whatever else came of the rollout."""
     metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
     metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
@@ -88,8 +88,8 @@ def _tell(builder: AddonStatus, outcome: Outcome) -> None:
     if outcome.kept:
         left = ", ".join(str(entry) for entry in outcome.kept[:5])
         builder.add_event("ObjectsKept", f"not ours or marked to be kept, left in the cluster: {left}")
-    if outcome.held:
-        taken = "; ".join(f"{entry}: {held}" for entry, held in outcome.held[:5])
+    if outcome.conflicts:
+        taken = "; ".join(f"{entry}: {held}" for entry, held in outcome.conflicts[:5])
         builder.add_event("FieldConflicts", f"fields that other managers held: {taken}")
     if outcome.drift and outcome.listed_drift != dig(builder.obj, "status.drift"):
         told = "; ".join(str(drift) for drift in outcome.drift[:5])

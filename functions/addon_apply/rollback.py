@@ -8,7 +8,7 @@ from shared.addons import manifest_history
 from shared.addons.context import Rollback
 from shared.api.names import ROLLBACK
 from shared.applier import inventory
-from shared.applier.outcome import Outcome
+from shared.applier.outcome import RolloutOutcome
 from shared.runtime import Decision
 
 from . import parts
@@ -29,7 +29,7 @@ def apply(builder: AddonStatus, case: Rollback) -> Decision:
     return Decision((*finalizer(case.addon), *begin, rollout, *parts.advance(case)))
 
 
-def applied(builder: AddonStatus, case: Rollback, decision: Decision, outcome: Outcome) -> Decision:
+def applied(builder: AddonStatus, case: Rollback, decision: Decision, outcome: RolloutOutcome) -> Decision:
     message = (
         f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {ROLLBACK} "
         "or give the Cluster another class to go on"

@@ -8,8 +8,8 @@ from shared.addons import rendering
 from shared.addons.context import Release
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING, Position
 from shared.applier import inventory
-from shared.applier.outcome import Outcome
-from shared.applier.reach import Unreachable
+from shared.applier.connection import ConnectionFailed
+from shared.applier.outcome import RolloutOutcome
 from shared.cel import ExpressionError, NotYet, evaluate
 from shared.manifests import identity
 from shared.runtime import Decision
@@ -45,7 +45,7 @@ def _work(builder: AddonStatus, case: Release, at: Position) -> Decision:
     return Decision((*finalizer(case.addon), *keep, *begin, parts.rollout(case, plan, objects)))
 
 
-def worked(builder: AddonStatus, case: Release, at: Position, decision: Decision, outcome: Outcome) -> Decision:
+def worked(builder: AddonStatus, case: Release, at: Position, decision: Decision, outcome: RolloutOutcome) -> Decision:
     """The stage's chart is applied or deleted; what may be left of it is its second condition."""
     way = case.way.moved(AFTER if at.stage.after else DONE, builder.now)
     word = "deleted" if at.stage.action == "delete" else "applied"
@@ -65,7 +65,7 @@ def _obstacle(builder: AddonStatus, case: Release, at: Position) -> str:
         return ""
     which = "Post" if at.phase == AFTER else "Pre"
     reason, stage = f"FailedToEvaluate{which}Condition", f"{case}: stage {at.stage.name}"
-    if isinstance(case.bound, Unreachable):
+    if isinstance(case.bound, ConnectionFailed):
         message = f"{stage}: {case.bound.message}"
         builder.set_false("EvaluatedCEL", reason, message, event_type="Warning")
         return message

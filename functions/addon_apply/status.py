@@ -84,7 +84,7 @@ def _without_errors(resources: object) -> list[Object] | None:
     """The inventory without what went wrong in a rollout that is over; what is kept says why for as long as it is."""
     if not isinstance(resources, list):
         return None
-    entries: Iterable[inventory.Entry] = inventory.load(resources)
+    entries: Iterable[inventory.InventoryEntry] = inventory.load(resources)
     return inventory.dump(entry if entry.status == KEPT else replace(entry, error="") for entry in entries)
 
 

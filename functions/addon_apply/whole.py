@@ -10,7 +10,7 @@ from dataclasses import replace
 from shared.addons import manifest_history, rendering
 from shared.addons.context import Release
 from shared.applier import inventory
-from shared.applier.outcome import Outcome
+from shared.applier.outcome import RolloutOutcome
 from shared.effects import Effect, Results
 from shared.manifests import identity
 from shared.runtime import Decision
@@ -38,7 +38,9 @@ def apply(builder: AddonStatus, case: Release) -> Decision:
     return Decision((*effects, *parts.advance(case)))
 
 
-def applied(builder: AddonStatus, case: Release, decision: Decision, results: Results, outcome: Outcome) -> Decision:
+def applied(
+    builder: AddonStatus, case: Release, decision: Decision, results: Results, outcome: RolloutOutcome
+) -> Decision:
     goal = case.goal
     builder.set_true("HelmChartApplied")
     message = f"{case}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"

@@ -7,7 +7,7 @@ from datetime import datetime
 from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
 from shared.api.hooks import CLEANED_UP, Awaited, Limits, cleanup_wait
-from shared.applier.reach import Unreachable
+from shared.applier.connection import ConnectionFailed
 from shared.effects import Effect, Results
 from shared.kube import Object, dig
 from shared.runtime import Decision
@@ -31,12 +31,12 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
         message = "the workload cluster is cleaned up"
         builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
-    told = found.message if isinstance(found, Unreachable) else _waiting_for(found or Leftovers())
+    told = found.message if isinstance(found, ConnectionFailed) else _waiting_for(found or Leftovers())
     if _overdue(addon, observed.cluster or {}, now, limits):
         message = f"given up after {limits.delete.total_seconds():g} s, look for what is left at the cloud: {told}"
         builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
-    if isinstance(found, Unreachable):
+    if isinstance(found, ConnectionFailed):
         builder.set_false(CLEANED_UP, "WorkloadUnreachable", told, event_type="Warning")
         kubernetes_events = tuple(builder.kubernetes_events)
         return Decision(

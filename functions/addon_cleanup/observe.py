@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shared.api.cluster import is_paused
 from shared.api.hooks import BEFORE_DELETE, is_about, wants_cleanup
 from shared.api.resources import CLUSTER
-from shared.applier.reach import Unreachable, reach
+from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
 
@@ -21,7 +21,7 @@ class Observed:
     due: bool = False
     """The Cluster is being deleted, and its clean-up was asked for."""
     workload: ClusterClients | None = None
-    found: Leftovers | Unreachable | None = None
+    found: Leftovers | ConnectionFailed | None = None
 
 
 def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
@@ -33,16 +33,16 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
         return Observed(addon, cluster)
     if is_paused(cluster) or not wants_cleanup(cluster):
         return Observed(addon, cluster)
-    reached = reach(clients, key_of(cluster))
-    if isinstance(reached, Unreachable):
+    reached = connect_workload(clients, key_of(cluster))
+    if isinstance(reached, ConnectionFailed):
         return Observed(addon, cluster, True, None, reached)
-    return Observed(addon, cluster, True, reached.workload, _look(reached.workload))
+    return Observed(addon, cluster, True, reached.cluster, _look(reached.cluster))
 
 
-def _look(workload: ClusterClients) -> Leftovers | Unreachable:
+def _look(workload: ClusterClients) -> Leftovers | ConnectionFailed:
     list_ = workload.client.list
     try:
         claims = list(list_(CLAIM))
         return leftovers(list_(SERVICE), claims, list_(VOLUME), list_(POD) if claims else ())
     except ApiError as error:
-        return Unreachable(f"the workload API server does not tell what is left: {error}")
+        return ConnectionFailed(f"the workload API server does not tell what is left: {error}")

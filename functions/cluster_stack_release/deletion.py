@@ -40,7 +40,7 @@ def delete(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
     effects: list[Effect] = []
     prune = tuple(entry for entry in belongings(release) if entry.identity not in observed.claimed)
     if prune:
-        effects.append(Rollout(observed.management.reached.workload, inventory.Plan((), prune), {}, POLICY))
+        effects.append(Rollout(observed.management.reached.cluster, inventory.Plan((), prune), {}, POLICY))
     provider = observed.provider
     if provider.state in ("unreferenced", "absent") or provider.reason == NOT_ALLOWED:
         effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))

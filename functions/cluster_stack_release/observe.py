@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.applier import inventory
-from shared.applier.reach import Reached, here
+from shared.applier.connection import ClusterConnection, connect_management
 from shared.clients import Clients, LookupResult
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
@@ -37,7 +37,7 @@ class Assets:
 class Management:
     """The management cluster, as a place to apply a chart to, and its Kubernetes version."""
 
-    reached: Reached
+    reached: ClusterConnection
     version: str = ""
 
 
@@ -73,7 +73,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
         return Observed(release, name, assets, provider)
     version = clients.management.version()
     clients.discovery.invalidate()  # the chart leaves out what it does not find: what was known before is not enough
-    management = Management(here(clients), version)
+    management = Management(connect_management(clients), version)
     return Observed(release, name, assets, provider, management, _claimed(clients, key))
 
 
@@ -89,7 +89,7 @@ def _leaving(clients: Clients, key: Key, release: Object, name: ReleaseName | No
     except NotServed as error:
         return Observed(release, name, failure=str(error))
     claimed = _claimed(clients, key, using)
-    management = Management(here(clients))
+    management = Management(connect_management(clients))
     return Observed(release, name, provider=provider, management=management, claimed=claimed, users=using.get(key, ()))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.applier import inventory
-from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.effects import Results
 from shared.kube import deleting, dig
 from shared.releases.missing import CONDITION as DOWNLOADED
@@ -21,8 +21,8 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if observed.release is None:
         return decision
     builder = V1Beta1StatusBuilder(observed.release, now)
-    outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
-    if isinstance(results.error, Incomplete):
+    outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
+    if isinstance(results.error, RolloutIncomplete):
         incomplete, results.error = results.error, None
         return _incomplete(decision, builder, incomplete)
     if outcome is None or results.error is not None:
@@ -33,7 +33,9 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     return _applied(decision, builder, observed, outcome)
 
 
-def _applied(decision: Decision, builder: V1Beta1StatusBuilder, observed: Observed, outcome: Outcome) -> Decision:
+def _applied(
+    decision: Decision, builder: V1Beta1StatusBuilder, observed: Observed, outcome: RolloutOutcome
+) -> Decision:
     for condition in (DOWNLOADED, PROVIDER, APPLIED):
         builder.set_true(condition)
     builder.remove(PAUSED)
@@ -51,7 +53,7 @@ def _applied(decision: Decision, builder: V1Beta1StatusBuilder, observed: Observ
     )
 
 
-def _incomplete(decision: Decision, builder: V1Beta1StatusBuilder, incomplete: Incomplete) -> Decision:
+def _incomplete(decision: Decision, builder: V1Beta1StatusBuilder, incomplete: RolloutIncomplete) -> Decision:
     message = str(incomplete)
     if deleting(builder.obj):
         condition, reason = DELETED, "FailedToDeleteObjects"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from shared import charts
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
-from shared.applier.desired import MANAGEMENT, UnknownKinds, defined_by, desired
-from shared.applier.inventory import Entry
+from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
+from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
@@ -55,12 +55,12 @@ def roll_out(
         builder.set_false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
         status = builder.status(resources=inventory.dump(inventory.intent(plan)), **facts)
         effects += write_ahead(CLUSTER_STACK_RELEASE, builder.obj, status)
-    resources = {**management.reached.served, **defined_by(objects)}
-    effects.append(Rollout(management.reached.workload, plan, resources, POLICY))
+    resources = {**management.reached.served, **kinds_defined_by(objects)}
+    effects.append(Rollout(management.reached.cluster, plan, resources, POLICY))
     return Decision(tuple(effects))
 
 
-def belongings(release: Object) -> list[Entry]:
+def belongings(release: Object) -> list[InventoryEntry]:
     """What the release may have brought. Nothing outside its namespace counts, whoever put it into the status."""
     namespace = key_of(release).namespace
     entries = inventory.load(dig(release, "status.resources"))

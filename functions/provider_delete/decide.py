@@ -12,7 +12,7 @@ from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.applier import inventory
 from shared.applier.inventory import Plan
-from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.effects import Delete, RemoveFinalizer, Results
@@ -50,7 +50,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if observed.entries:
         plan = _plan(observed, now, forced=forced)
         policy = Policy(prune_crds=forced, owner=ownership.owner(provider))
-        return Decision((Rollout(observed.management.workload, plan, {}, policy),))
+        return Decision((Rollout(observed.management.cluster, plan, {}, policy),))
     downloads = [Delete(CONFIG_MAP, download) for download in observed.downloads]
     resource = provider_api.kind_of(provider).resource
     return Decision((*downloads, RemoveFinalizer(resource, provider, provider_api.FINALIZER)), message="deleted")
@@ -89,13 +89,13 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     builder = ProviderStatusBuilder(provider, now)
     if rollout.plan.rest:
         return _kinds_first(observed, builder, decision, results)
-    if isinstance(results.error, Incomplete):
+    if isinstance(results.error, RolloutIncomplete):
         left, message = results.error.outcome.entries, str(results.error)
         results.error = None
     elif results.error is not None:
         return decision
     else:
-        left = next(value for value in results.values if isinstance(value, Outcome)).entries
+        left = next(value for value in results.values if isinstance(value, RolloutOutcome)).entries
         message = "; ".join(f"{entry}: {entry.error}" for entry in left[:3])
     if not left:
         return Decision(status=builder.status(resources=None), proceed=True)
@@ -108,7 +108,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 def _kinds_first(observed: Observed, builder: ProviderStatusBuilder, decision: Decision, results: Results) -> Decision:
     """Everything else follows once its kinds are gone, and their objects with them."""
-    if isinstance(results.error, Incomplete):
+    if isinstance(results.error, RolloutIncomplete):
         results.error = None
         message = f"its kinds go first, with their objects: {_counts(observed)}; finalizers may hold these"
         builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
@@ -120,5 +120,5 @@ def _kinds_first(observed: Observed, builder: ProviderStatusBuilder, decision: D
         )
     if results.error is not None:
         return decision
-    outcome = next(value for value in results.values if isinstance(value, Outcome))
+    outcome = next(value for value in results.values if isinstance(value, RolloutOutcome))
     return Decision(status=builder.status(resources=inventory.dump(outcome.entries)), proceed=True)

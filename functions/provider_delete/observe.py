@@ -10,8 +10,8 @@ from datetime import datetime
 from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.api.resources import CONFIG_MAP
-from shared.applier.inventory import Entry
-from shared.applier.reach import Reached, here
+from shared.applier.connection import ClusterConnection, connect_management
+from shared.applier.inventory import InventoryEntry
 from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, has_finalizer, key_of
 from shared.kube.client import METADATA_LIST
@@ -25,7 +25,7 @@ FORCE = ("metadata", "annotations", "capi-functions.dev/force-delete")
 @dataclass(frozen=True)
 class Observed:
     provider: Object | None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[InventoryEntry] = ()
     custom: Mapping[str, int] = field(default_factory=dict)
     """How many objects there are of each of its kinds that has any, without those that it brought itself."""
     going_since: datetime | None = None
@@ -34,7 +34,7 @@ class Observed:
     """The other providers, for the core provider, which has to stay until last."""
     downloads: Sequence[Object] = ()
     """ConfigMaps with versions that were downloaded for it."""
-    management: Reached | None = None
+    management: ClusterConnection | None = None
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
@@ -55,15 +55,15 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
         going_since=min(times, default=None),
         others=others,
         downloads=_downloads(clients, provider),
-        management=here(clients),
+        management=connect_management(clients),
     )
 
 
-def is_crd(entry: Entry) -> bool:
+def is_crd(entry: InventoryEntry) -> bool:
     return (entry.group, entry.kind) == (CRD.group, CRD.kind)
 
 
-def _kinds(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list[Object]:
+def _kinds(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> list[Object]:
     """Its CRDs, as far as they are there."""
     names = [entry.name for entry in entries if is_crd(entry)]
     if not names:
@@ -74,7 +74,7 @@ def _kinds(clients: Clients, provider: Object, entries: Sequence[Entry]) -> list
     return [crd for crd in found if crd is not None]
 
 
-def _count(clients: Clients, crd: Object, entries: Sequence[Entry]) -> int:
+def _count(clients: Clients, crd: Object, entries: Sequence[InventoryEntry]) -> int:
     resource = stored_resource(crd)
     if resource is None:
         kind = dig(crd, "spec.names.kind")

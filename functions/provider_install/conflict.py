@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from shared.api import provider as provider_api
 from shared.applier import inventory
-from shared.applier.inventory import SYNCED, Entry, Plan
-from shared.applier.outcome import Incomplete, Outcome
+from shared.applier.inventory import SYNCED, InventoryEntry, Plan
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.prune import KEPT
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
@@ -43,20 +43,20 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
             break
     try:
         replace(rollout, plan=Plan((), tuple(written))).execute(clients)
-    except Incomplete as error:
+    except RolloutIncomplete as error:
         raise ApiError(f"left by a provider that is gone: {error}") from error
 
 
-def _written(results: Results) -> Sequence[Entry]:
+def _written(results: Results) -> Sequence[InventoryEntry]:
     """Also what may have been, for all that is known: the answer to a write can get lost."""
-    outcomes = [value for value in results.values if isinstance(value, Outcome)]
-    if isinstance(results.error, Incomplete):
+    outcomes = [value for value in results.values if isinstance(value, RolloutOutcome)]
+    if isinstance(results.error, RolloutIncomplete):
         outcomes.append(results.error.outcome)
     entries = [entry for outcome in outcomes for entry in outcome.entries]
     return [entry for entry in entries if entry.status == SYNCED or (entry.error and entry.status != KEPT)]
 
 
-def _hand_over(clients: Clients, observed: Observed, written: Sequence[Entry]) -> bool:
+def _hand_over(clients: Clients, observed: Observed, written: Sequence[InventoryEntry]) -> bool:
     """False where nobody is there to take it. Raises `Conflict` or `NotFound`."""
     provider = observed.provider or {}
     resource = provider_api.kind_of(provider).resource

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
-from shared.applier.desired import MANAGEMENT, UnknownKinds, defined_by, desired
+from shared.applier.connection import ClusterConnection
+from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.policy import Policy
-from shared.applier.reach import Reached
 from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
 from shared.effects import Effect, ensure_finalizer
@@ -74,7 +74,7 @@ def _roll_out(
     observed: Observed,
     provider: Object,
     policy: Policy,
-    management: Reached,
+    management: ClusterConnection,
     rendered: Sequence[Object],
 ) -> Decision:
     secrets = {request.certificate: observed.secrets[request.secret] or {} for request in observed.requests}
@@ -93,10 +93,10 @@ def _roll_out(
         live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None
         if live is not None and removed_versions(live, crd):
             effects.append(MigrateStorage(live, crd))
-    resources = {**management.served, **defined_by(wanted)}
+    resources = {**management.served, **kinds_defined_by(wanted)}
     # A Deployment's selector, or what a role binding points to, can only be changed by making it anew.
     policy = replace(policy, recreate=True, owner=ownership.owner(provider))
-    effects.append(Rollout(management.workload, plan, resources, policy))
+    effects.append(Rollout(management.cluster, plan, resources, policy))
     if complete:
         effects += planning.remember(provider, observed.digest)
     return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

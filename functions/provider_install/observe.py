@@ -9,11 +9,11 @@ from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
-from shared.applier.desired import defined_by
-from shared.applier.inventory import SYNCED, Entry, entry_of
-from shared.applier.live import look_again
+from shared.applier.connection import ClusterConnection, connect_management
+from shared.applier.desired import kinds_defined_by
+from shared.applier.inventory import SYNCED, InventoryEntry, entry_of
+from shared.applier.live import recheck_readiness
 from shared.applier.policy import Policy, PolicyError
-from shared.applier.reach import Reached, here
 from shared.clients import Clients
 from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, Request
@@ -39,13 +39,13 @@ class Observed:
     inputs: Inputs = field(default_factory=Inputs)
     digest: str = ""
     """The hash of all inputs."""
-    known: Sequence[Entry] = ()
+    known: Sequence[InventoryEntry] = ()
     """What it has brought; of an installation that goes on, as ready as it is now."""
     fetched: FetchedComponents | None = None
     """The components of the version that is asked for; None while they are not in storage."""
     policy: Policy | PolicyError = field(default_factory=Policy)
     rendered: Sequence[Object] | ComponentsError = ()
-    management: Reached | None = None
+    management: ClusterConnection | None = None
     requests: Sequence[Request] = ()
     """Certificates that are left to us, since there is no cert-manager."""
     secrets: Mapping[Key, Object | None] = field(default_factory=dict)
@@ -110,13 +110,13 @@ def _in_cluster(
     crds = {} if None in secrets.values() else _live_crds(clients, observed, provider, objects)
     known = [*observed.known, *_issued(observed.known, secrets.values())]
     if observed.resumed:
-        known = [look_again(management.workload, entry) if entry.waiting else entry for entry in known]
+        known = [recheck_readiness(management.cluster, entry) if entry.waiting else entry for entry in known]
     return replace(
         observed, known=known, rendered=objects, management=management, requests=asked, secrets=secrets, crds=crds
     )
 
 
-def _issued(known: Sequence[Entry], secrets: Iterable[Object | None]) -> list[Entry]:
+def _issued(known: Sequence[InventoryEntry], secrets: Iterable[Object | None]) -> list[InventoryEntry]:
     """Secrets that are there before the rollout which they are for."""
     listed = {entry.identity for entry in known}
     there = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets if secret is not None]
@@ -148,12 +148,12 @@ def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: 
     return found
 
 
-def _serving(clients: Clients, objects: Sequence[Object]) -> Reached:
+def _serving(clients: Clients, objects: Sequence[Object]) -> ClusterConnection:
     """The management cluster; a kind that it was not known to serve may have come."""
-    management, defined = here(clients), defined_by(objects)
+    management, defined = connect_management(clients), kinds_defined_by(objects)
     listed = (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind)  # on record there, if there is such a kind
     kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects} | {listed}
     unknown = [kind for kind in kinds if kind not in management.served and kind not in defined]
     for api_version, kind in unknown:
         clients.discovery.resource(api_version, kind)
-    return here(clients) if unknown else management
+    return connect_management(clients) if unknown else management

@@ -8,7 +8,7 @@ from datetime import datetime
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
 from shared.applier import inventory
-from shared.applier.outcome import Incomplete, Outcome, told_waiting
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome, format_waiting
 from shared.applier.policy import PREFIX
 from shared.applier.rollout import Rollout
 from shared.components.webhooks import ASKING
@@ -37,24 +37,24 @@ def report(
         return decision
     builder = ProviderStatusBuilder(provider, now, kubernetes_events=list(decision.kubernetes_events))
     error = results.error
-    if isinstance(error, Incomplete):
+    if isinstance(error, RolloutIncomplete):
         results.error = None
         _tell_taken(builder, error.outcome)
         return _failed(decision, builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
     if isinstance(error, NoCommonVersion):
         results.error = None
         return _failed(decision, builder, observed, str(error))
-    outcome = next((value for value in results.values if isinstance(value, Outcome)), None)
+    outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
     if outcome is None or error is not None:
         return decision
     _tell_taken(builder, outcome)
     if _is_whole(observed, rollout):
         return _installed(builder, observed, provider, outcome, resync=resync)
-    if not outcome.unready:
+    if not outcome.not_ready:
         # The conditions are as the intent has left them: under way.
         status = {"resources": inventory.dump(outcome.entries)}
         return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True)
-    message = f'its webhooks wait for {told_waiting(outcome.unready)}; annotation {PREFIX}wait: "false" ends that'
+    message = f'its webhooks wait for {format_waiting(outcome.not_ready)}; annotation {PREFIX}wait: "false" ends that'
     builder.set_false(PROVIDER_INSTALLED, "WaitingForBackends", message)
     status = builder.status(resources=inventory.dump(outcome.entries))
     return replace(
@@ -66,10 +66,10 @@ def report(
     )
 
 
-def _tell_taken(builder: ProviderStatusBuilder, outcome: Outcome) -> None:
-    if outcome.taken:
-        more = f"; and {len(outcome.taken) - 5} more" if len(outcome.taken) > 5 else ""
-        told = f"these were there before, and are this provider's now: {'; '.join(outcome.taken[:5])}{more}"
+def _tell_taken(builder: ProviderStatusBuilder, outcome: RolloutOutcome) -> None:
+    if outcome.adopted:
+        more = f"; and {len(outcome.adopted) - 5} more" if len(outcome.adopted) > 5 else ""
+        told = f"these were there before, and are this provider's now: {'; '.join(outcome.adopted[:5])}{more}"
         builder.add_event("ObjectsTakenOver", told, "Warning")
 
 
@@ -94,7 +94,7 @@ def _failed(
 
 
 def _installed(
-    builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: Outcome, *, resync: bool
+    builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: RolloutOutcome, *, resync: bool
 ) -> Decision:
     version = provider_api.version_of(provider)
     message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"

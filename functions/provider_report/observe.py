@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from shared.api import provider as provider_api
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
 from shared.applier import inventory
-from shared.applier.inventory import Entry
+from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import PREFIX
-from shared.applier.readiness import unready
+from shared.applier.readiness import unready_reason
 from shared.clients import Clients
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
@@ -51,7 +51,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
     if provider is None or deleting(provider):
         return Observed(provider)
     if in_progress(provider):
-        return Observed(provider, continues=changed is not None and not unready(changed))
+        return Observed(provider, continues=changed is not None and not unready_reason(changed))
     entries = inventory.load(dig(provider, "status.resources"))
     if not provider_api.installed_version(provider):
         return Observed(provider)
@@ -65,7 +65,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
     return Observed(provider, installed=True, missing=missing, unanswered=unanswered, unserved=unserved)
 
 
-def _workloads(clients: Clients, provider: Object, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:
     """By one list of each kind and namespace that it has workloads of."""
     missing, unavailable = [], []
     selector = provider_api.selector_of(provider)
@@ -80,12 +80,12 @@ def _workloads(clients: Clients, provider: Object, entries: Sequence[Entry]) -> 
             workload = found.get(Key(entry.namespace, entry.name))
             if workload is None:
                 missing.append(str(entry))
-            elif why := unready(workload):
+            elif why := unready_reason(workload):
                 unavailable.append(f"{entry}: {why}")
     return missing, unavailable
 
 
-def _webhooks(clients: Clients, provider: Object, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+def _webhooks(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:
     missing: list[str] = []
     services: dict[str, str] = {}
     for resource in WEBHOOKS:
@@ -112,7 +112,7 @@ def _webhooks(clients: Clients, provider: Object, entries: Sequence[Entry]) -> t
     ]
 
 
-def _unserved(clients: Clients, entries: Sequence[Entry]) -> list[str]:
+def _unserved(clients: Clients, entries: Sequence[InventoryEntry]) -> list[str]:
     wanted = {entry.name for entry in entries if (entry.group, entry.kind) == (CRD.group, CRD.kind)}
     for _attempt in range(2):
         served = {f"{resource.plural}.{resource.group}" for resource in clients.discovery.served().values()}

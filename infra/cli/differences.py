@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from shared.applier.diff import ABSENT, WITHHELD, Field
+from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 
 from .text import plain, value
 
@@ -19,10 +19,10 @@ _ITEMS = 20
 _FLAG = re.compile(r"(--?[A-Za-z][\w.-]*=).*", re.DOTALL)
 
 
-def lines(field: Field) -> Iterator[str]:
+def lines(field: FieldDiff) -> Iterator[str]:
     """The field and what becomes of it; of a list the items below it."""
     path = plain(field.path)
-    if WITHHELD in (field.old, field.new):
+    if REDACTED in (field.old, field.new):
         yield f"{path}: (a Secret's: not shown)"
     elif field.old is ABSENT:
         yield f"{path}: + {value(field.new)}"

@@ -13,8 +13,8 @@ from shared.addons.target import unchanged
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK
 from shared.applier import inventory
-from shared.applier.desired import defined_by, desired
-from shared.applier.inventory import Entry, entry_of
+from shared.applier.desired import desired, kinds_defined_by
+from shared.applier.inventory import InventoryEntry, entry_of
 from shared.applier.policy import PREFIX
 from shared.applier.preview import Change, preview, totals
 from shared.charts import ChartError
@@ -137,7 +137,7 @@ def _rendered(release: Release, due: Sequence[Stage]) -> _Content:
         deleted = {one.name: content.stage(assets, one, context, facts) for one in due if one.action == "delete"}
     except ChartError as error:
         raise Failure(f"{release.name}: {error}") from error
-    served = {**release.reach.served, **defined_by(obj for objects in applied.values() for obj in objects)}
+    served = {**release.reach.served, **kinds_defined_by(obj for objects in applied.values() for obj in objects)}
 
     def known(objects: Iterable[Object]) -> list[Object]:
         there = [obj for obj in objects if (obj["apiVersion"], obj["kind"]) in served]
@@ -164,7 +164,7 @@ def _parts(release: Release, rendered: _Content, stages: Sequence[Stage]) -> Ite
     }
     first = {entry.identity: entry for entries in deleted.values() for entry in entries}
     todo = replace(todo, prune=tuple({**first, **{entry.identity: entry for entry in todo.prune}}.values()))
-    changes = preview(release.reach.workload, todo, rendered.served, release.policy)
+    changes = preview(release.reach.cluster, todo, rendered.served, release.policy)
     for stage in stages:
         if stage.action == "delete":
             here = [entry.identity for entry in deleted[stage.name]]
@@ -178,7 +178,9 @@ def _parts(release: Release, rendered: _Content, stages: Sequence[Stage]) -> Ite
             yield Part(stage, tuple(part))
 
 
-def _entries(objects: Iterable[Object], known: Iterable[Entry], wanted: Container[Identity]) -> list[Entry]:
+def _entries(
+    objects: Iterable[Object], known: Iterable[InventoryEntry], wanted: Container[Identity]
+) -> list[InventoryEntry]:
     """What a stage that deletes is about, as far as no other stage wants it."""
     ours = {entry.identity: entry for entry in known}
     unwanted = {identity(obj): entry_of(obj) for obj in objects if identity(obj) not in wanted}

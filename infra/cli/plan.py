@@ -14,8 +14,8 @@ from shared.addons.status import is_anothers
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK, addon_of
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.applier.policy import Policy, PolicyError
-from shared.applier.reach import Unreachable, reach
 from shared.charts import ChartError
 from shared.clients import Clients
 from shared.download import SourceError
@@ -131,14 +131,14 @@ def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName
         raise Failure("the ClusterAddon is of an earlier Cluster of that name, and will be made anew; try again then")
     try:
         policy = Policy.of(cluster, addon)
-        reached = reach(clients, key_of(cluster))
-        if isinstance(reached, Unreachable):
+        reached = connect_workload(clients, key_of(cluster))
+        if isinstance(reached, ConnectionFailed):
             raise Failure(reached.message)
         found = resolve.resolve(clients, addon, cluster, policy, name, reached)
     except (PolicyError, ChartError) as error:
         raise Failure(str(error)) from error
     match found:
-        case Unreachable() | NotShared() as obstacle:
+        case ConnectionFailed() | NotShared() as obstacle:
             raise Failure(obstacle.message)
         case MissingAssets() as lost:
             raise Failure(lost.failure or f"release {lost.tag} is not in object storage any more")

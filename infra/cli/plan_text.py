@@ -79,7 +79,7 @@ def _part(part: Part) -> Iterator[str]:
 def objects(changes: Iterable[Change]) -> Iterator[str]:
     """What there is to say of each; nothing of one that stays as it is."""
     for change in changes:
-        if change.action in _MARKS or change.held:
+        if change.action in _MARKS or change.conflicts:
             yield from _change(change)
 
 
@@ -90,5 +90,5 @@ def _change(change: Change) -> Iterator[str]:
     yield f"  [{colour}]{mark} {change.action:<9}[/{colour}] {escape(plain(named + reason, most=1000))}"
     for field in change.fields:
         yield from ("      " + escape(line) for line in differences.lines(field))
-    for held in change.held:
+    for held in change.conflicts:
         yield "      " + escape(plain(f"conflict: {held.field} is held by {held.manager}"))

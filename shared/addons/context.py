@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.api.conditions import is_true
-from shared.applier.inventory import Entry
+from shared.applier.connection import ClusterConnection, ConnectionFailed
+from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
-from shared.applier.reach import Reached, Unreachable
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 
@@ -33,8 +33,8 @@ class Awaited:
     """Everything is applied, and only not ready yet. `known` is the inventory."""
 
     policy: Policy
-    reach: Reached
-    known: Sequence[Entry]
+    reach: ClusterConnection
+    known: Sequence[InventoryEntry]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ class Case:
 
     addon: Object
     policy: Policy
-    reach: Reached
-    known: Sequence[Entry]
+    reach: ClusterConnection
+    known: Sequence[InventoryEntry]
     goal: Target
     way: Progress = field(default_factory=Progress)
 
@@ -92,7 +92,7 @@ class Release(Case):
     """Why one of these cannot be read. It would render as nothing, and prune what depends on it."""
     generated: Generated = field(default_factory=Generated)
     """What the release generated when it was rendered first."""
-    bound: Mapping[str, Object | None] | Unreachable = field(default_factory=dict)
+    bound: Mapping[str, Object | None] | ConnectionFailed = field(default_factory=dict)
     """The objects that the current stage's condition is about; None for one that is not there."""
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.applier.desired import defined_by, desired
+from shared.applier.desired import desired, kinds_defined_by
 from shared.charts import ChartError
 from shared.effects import Effect
 from shared.kube import Object
@@ -53,5 +53,5 @@ def _record(case: Release) -> Record:
 
 
 def _desired(case: Release, parts: Sequence[tuple[str, list[Object]]]) -> list[tuple[str, list[Object]]]:
-    served = {**case.reach.served, **defined_by(obj for _, part in parts for obj in part)}
+    served = {**case.reach.served, **kinds_defined_by(obj for _, part in parts for obj in part)}
     return [(stage, desired(part, served, default_namespace=DEFAULT_NAMESPACE)) for stage, part in parts]

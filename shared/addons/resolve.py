@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from shared.api import cluster as cluster_api
 from shared.applier import inventory
-from shared.applier.adopt import labelled
-from shared.applier.inventory import Entry
+from shared.applier.connection import ClusterConnection, ConnectionFailed
+from shared.applier.inventory import InventoryEntry
+from shared.applier.labelled import labelled_entries
 from shared.applier.policy import Policy
-from shared.applier.reach import Reached, Unreachable
 from shared.charts import LiveCluster
 from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Key, Object, dig, key_of
@@ -29,16 +29,16 @@ from .target import Position, Progress, Target
 
 
 def resolve(
-    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, reached: Reached
-) -> Unreachable | MissingAssets | NotShared | Release:
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, reached: ClusterConnection
+) -> ConnectionFailed | MissingAssets | NotShared | Release:
     assets = _assets(clients, name, cluster)
     if isinstance(assets, (MissingAssets, NotShared)):
         return assets
     facts = _facts(reached, assets)
-    if isinstance(facts, Unreachable):
+    if isinstance(facts, ConnectionFailed):
         return facts
     known = _known(addon, reached)
-    if isinstance(known, Unreachable):
+    if isinstance(known, ConnectionFailed):
         return known
     goal = Target.of_release(addon, cluster, assets, facts)
     way = Progress.towards(goal, addon, assets)
@@ -74,52 +74,52 @@ def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | Mi
     return load(clients.releases.within(origin.scope), name.tag)
 
 
-def _facts(reached: Reached, assets: Assets) -> Facts | Unreachable:
+def _facts(reached: ClusterConnection, assets: Assets) -> Facts | ConnectionFailed:
     """The live cluster's for charts that ask; any other is rendered without a request for them."""
     if not traits(assets).asks:
         return Facts(assets.release.metadata.kubernetes)
     kubernetes = version(reached)
-    if isinstance(kubernetes, Unreachable):
+    if isinstance(kubernetes, ConnectionFailed):
         return kubernetes
     try:
         # A chart leaves out what it does not find: what is known of a moment ago is not enough for that.
-        reached.workload.discovery.invalidate()
-        kinds = reached.workload.discovery.served()
+        reached.cluster.discovery.invalidate()
+        kinds = reached.cluster.discovery.served()
     except ApiError as error:
-        return Unreachable(f"the workload API server does not tell what it serves: {error}")
+        return ConnectionFailed(f"the workload API server does not tell what it serves: {error}")
     served = {name for api_version, kind in kinds for name in (api_version, f"{api_version}/{kind}")}
-    return Facts(kubernetes, tuple(sorted(served)), LiveCluster(reached.workload.client, kubernetes, kinds))
+    return Facts(kubernetes, tuple(sorted(served)), LiveCluster(reached.cluster.client, kubernetes, kinds))
 
 
-def version(reached: Reached) -> str | Unreachable:
+def version(reached: ClusterConnection) -> str | ConnectionFailed:
     try:
-        return reached.workload.client.version()
+        return reached.cluster.client.version()
     except ApiError as error:
-        return Unreachable(f"the workload API server does not tell its version: {error}")
+        return ConnectionFailed(f"the workload API server does not tell its version: {error}")
 
 
-def _known(addon: Object, reached: Reached) -> Sequence[Entry] | Unreachable:
+def _known(addon: Object, reached: ClusterConnection) -> Sequence[InventoryEntry] | ConnectionFailed:
     """The inventory; of addons that another program applied in stages, and so forgot, what carries our label."""
     entries = inventory.load(dig(addon, "status.resources"))
     if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
         return entries
     try:
-        reached.workload.discovery.invalidate()  # what is of a kind that came since would stay for ever
-        return labelled(reached.workload, reached.workload.discovery.served().values())
+        reached.cluster.discovery.invalidate()  # what is of a kind that came since would stay for ever
+        return labelled_entries(reached.cluster, reached.cluster.discovery.served().values())
     except ApiError as error:
-        return Unreachable(f"the workload API server does not tell what it has of ours: {error}")
+        return ConnectionFailed(f"the workload API server does not tell what it has of ours: {error}")
 
 
-def _bound(reached: Reached, at: Position | None) -> Mapping[str, Object | None] | Unreachable:
+def _bound(reached: ClusterConnection, at: Position | None) -> Mapping[str, Object | None] | ConnectionFailed:
     condition = at.condition if at else None
     found: dict[str, Object | None] = {}
     try:
         for one in condition.objects if condition else ():
-            resource = reached.workload.discovery.resource(one.api_version, one.kind)
+            resource = reached.cluster.discovery.resource(one.api_version, one.kind)
             key = Key(one.namespace if resource and resource.namespaced else "", one.name)
-            found[one.key] = reached.workload.client.find(resource, key) if resource else None
+            found[one.key] = reached.cluster.client.find(resource, key) if resource else None
     except ApiError as error:
-        return Unreachable(f"the workload API server does not answer about a stage's condition: {error}")
+        return ConnectionFailed(f"the workload API server does not answer about a stage's condition: {error}")
     return found
 
 

@@ -26,7 +26,7 @@ class UnknownKinds(Exception):
         super().__init__(f"{where} does not serve {', '.join(self.kinds)}")
 
 
-def defined_by(objects: Iterable[Object]) -> dict[tuple[str, str], Resource]:
+def kinds_defined_by(objects: Iterable[Object]) -> dict[tuple[str, str], Resource]:
     """The resources that CRDs among `objects` will bring."""
     defined = {}
     for crd in objects:
@@ -56,7 +56,7 @@ def desired(
 ) -> list[Object]:
     """The objects as they are applied `where` these kinds are served. Raises `UnknownKinds`."""
     objects = list(objects)
-    known = {**served, **defined_by(objects)}
+    known = {**served, **kinds_defined_by(objects)}
     unknown = [
         f"{obj['kind']} ({obj['apiVersion']})" for obj in objects if (obj["apiVersion"], obj["kind"]) not in known
     ]

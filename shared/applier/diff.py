@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..kube import Object, dig
 
 
-class _Mark:
+class _Marker:
     """A value that is none."""
 
     def __init__(self, text: str) -> None:
@@ -20,8 +20,8 @@ class _Mark:
         return self._text
 
 
-ABSENT: Final = _Mark("(absent)")
-WITHHELD: Final = _Mark("(withheld)")
+ABSENT: Final = _Marker("(absent)")
+REDACTED: Final = _Marker("(withheld)")
 """In the place of what a Secret holds."""
 
 _BOOKKEEPING = {
@@ -31,7 +31,7 @@ _BOOKKEEPING = {
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldDiff:
     """One difference. `path` is written as `capi-functions.dev/drift-ignore` takes it."""
 
     path: str
@@ -41,37 +41,37 @@ class Field:
     def dump(self) -> Object:
         """As JSON: an absent value is left out, a withheld one said to be."""
         values = {"old": self.old, "new": self.new}
-        if any(value is WITHHELD for value in values.values()):
+        if any(value is REDACTED for value in values.values()):
             return {"path": self.path, "withheld": True}
         return {"path": self.path} | {name: value for name, value in values.items() if value is not ABSENT}
 
 
-def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[Field, ...]:
+def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[FieldDiff, ...]:
     """The fields in which `other` differs from `live`; unless it is `whole`, only those that it has.
 
     Of two answers of a server only what a manager owns counts, by their `managedFields`: what the server sets by
     itself, such as a port that it allocates, is another one in each dry run. Of a Secret the paths only.
     """
-    owned = _Owned.by_managers(live, other) if whole else _ALL
+    owned = _OwnedFields.by_managers(live, other) if whole else _ALL
     fields = _mappings(live, other, "", (), whole, owned)
     if live.get("kind") == "Secret" and live.get("apiVersion") == "v1":
-        fields = [Field(field.path, _withheld(field.old), _withheld(field.new)) for field in fields]
+        fields = [FieldDiff(field.path, _redacted(field.old), _redacted(field.new)) for field in fields]
     return tuple(fields)
 
 
-def _withheld(value: Any) -> Any:
-    return value if value is ABSENT else WITHHELD
+def _redacted(value: Any) -> Any:
+    return value if value is ABSENT else REDACTED
 
 
 @dataclass(frozen=True)
-class _Owned:
+class _OwnedFields:
     """What managers own from some field on downwards: parts of their `fieldsV1`, and `whole` where one owns it all."""
 
     parts: tuple[Mapping[str, Any], ...] = ()
     whole: bool = False
 
     @classmethod
-    def by_managers(cls, *objects: Object) -> _Owned:
+    def by_managers(cls, *objects: Object) -> _OwnedFields:
         """What anybody owns of these objects; everything where they do not say."""
         entries = [entry for obj in objects for entry in dig(obj, "metadata.managedFields", [])]
         fields = [entry["fieldsV1"] for entry in entries if isinstance(entry, Mapping) and "fieldsV1" in entry]
@@ -80,29 +80,31 @@ class _Owned:
     def __bool__(self) -> bool:
         return self.whole or bool(self.parts)
 
-    def field(self, name: str) -> _Owned:
+    def field(self, name: str) -> _OwnedFields:
         return self._below(lambda key: key == f"f:{name}")
 
-    def item(self, *items: Any) -> _Owned:
+    def item(self, *items: Any) -> _OwnedFields:
         """An item of a list, in the forms that it has."""
-        return self._below(lambda key: key.startswith("k:") and any(_has(item, json.loads(key[2:])) for item in items))
+        return self._below(
+            lambda key: key.startswith("k:") and any(_matches_key(item, json.loads(key[2:])) for item in items)
+        )
 
-    def _below(self, match: Callable[[str], bool]) -> _Owned:
+    def _below(self, match: Callable[[str], bool]) -> _OwnedFields:
         found = tuple(part for parts in self.parts for key, part in parts.items() if match(key))
-        return _Owned(found, self.whole or not all(found))
+        return _OwnedFields(found, self.whole or not all(found))
 
 
-_ALL: Final = _Owned(whole=True)
+_ALL: Final = _OwnedFields(whole=True)
 
 
-def _has(item: Any, key: Mapping[str, Any]) -> bool:
+def _matches_key(item: Any, key: Mapping[str, Any]) -> bool:
     return isinstance(item, Mapping) and all(item.get(name) == value for name, value in key.items())
 
 
 def _mappings(
-    old: Mapping[str, Any], new: Mapping[str, Any], path: str, at: tuple[str, ...], whole: bool, owned: _Owned
-) -> list[Field]:
-    found: list[Field] = []
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields
+) -> list[FieldDiff]:
+    found: list[FieldDiff] = []
     for name in {**old, **new} if whole else new:
         below = (*at, str(name))
         if below not in _BOOKKEEPING:
@@ -112,20 +114,20 @@ def _mappings(
     return found
 
 
-def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, owned: _Owned) -> list[Field]:
+def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields) -> list[FieldDiff]:
     if not owned or (not whole and old is ABSENT and new is None):  # in what is asked for null is as good as nothing
         return []
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return _mappings(old, new, path, at, whole, owned)
     if isinstance(old, list) and isinstance(new, list) and old != new:
         found = _lists(old, new, path, at, whole, owned)
-        return [Field(path, old, new)] if found is None else found
-    return [] if type(old) is type(new) and old == new else [Field(path, old, new)]
+        return [FieldDiff(path, old, new)] if found is None else found
+    return [] if type(old) is type(new) and old == new else [FieldDiff(path, old, new)]
 
 
 def _lists(
-    old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool, owned: _Owned
-) -> list[Field] | None:
+    old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields
+) -> list[FieldDiff] | None:
     """Items of the same name or, in lists of one length, of the same place; None where that tells nothing."""
     mine, theirs = _by_name(old), _by_name(new)
     if mine is not None and theirs is not None:

@@ -15,7 +15,7 @@ from ..kube import Object, dig
 _SELECTOR = re.compile(r"\[((?:[^\]\"]|\"(?:[^\"\\]|\\.)*\")*)\]")
 _PAIR = re.compile(r"(\w*)=((?:\"(?:[^\"\\]|\\.)*\")|[^,]+)")
 
-Step = str | int
+PathStep = str | int
 
 
 def contains(live: Any, wanted: Any) -> bool:
@@ -76,7 +76,7 @@ def differences(live: Any, wanted: Any, path: str = "") -> list[str]:
     return [] if contains(live, wanted) else [path]
 
 
-def resolve(obj: Any, path: str) -> list[Step] | None:
+def resolve(obj: Any, path: str) -> list[PathStep] | None:
     """The steps from `obj` to the field at `path`; None where there is no such field.
 
     Paths do not tell dots in names from dots between them, so at each mapping the longest name that fits is taken.
@@ -131,7 +131,7 @@ def with_live(obj: Object, live: Object, path: str) -> Object:
     return result
 
 
-def _parent(obj: Any, steps: list[Step]) -> Any:
+def _parent(obj: Any, steps: list[PathStep]) -> Any:
     for step in steps[:-1]:
         obj = obj[step]
     return obj

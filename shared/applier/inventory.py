@@ -30,7 +30,7 @@ OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
 
 
 @dataclass(frozen=True)
-class Entry:
+class InventoryEntry:
     """One object of ours. `hash` is of the content last applied, empty before that; `uid` likewise.
 
     `stored` is the hash of that content as the server stores it, empty where it stores it as it was applied.
@@ -72,24 +72,24 @@ class Entry:
         return {name: value for name, value in asdict(self).items() if value}
 
 
-def entry_of(obj: Object) -> Entry:
+def entry_of(obj: Object) -> InventoryEntry:
     """The intent to apply `obj`."""
     who = identity(obj)
-    return Entry(who.group, split_api_version(obj["apiVersion"])[1], who.kind, who.namespace, who.name)
+    return InventoryEntry(who.group, split_api_version(obj["apiVersion"])[1], who.kind, who.namespace, who.name)
 
 
-def load(entries: Any) -> list[Entry]:
+def load(entries: Any) -> list[InventoryEntry]:
     """The entries of a status; what is not an entry is left out."""
-    known = Entry.__dataclass_fields__
+    known = InventoryEntry.__dataclass_fields__
     loaded = []
     for raw in entries if isinstance(entries, list) else []:
         if isinstance(raw, Mapping) and raw.get("kind") and raw.get("name"):
             fields = {name: str(raw.get(name) or "") for name in known}
-            loaded.append(Entry(**{**fields, "status": fields["status"] or NOT_SYNCED}))
+            loaded.append(InventoryEntry(**{**fields, "status": fields["status"] or NOT_SYNCED}))
     return loaded
 
 
-def dump(entries: Iterable[Entry]) -> list[Object]:
+def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
     """The form in a status, which `load` reads. Of many failures most are told in short: an object has 1.5 MiB."""
     dumped, failed = [], 0
     for entry in entries:
@@ -115,7 +115,7 @@ class Step:
     """What to do about one wanted object. `entry` is what is known of it, or the intent."""
 
     obj: Object
-    entry: Entry
+    entry: InventoryEntry
     action: Action
     new: bool = False
     """Nothing says that the object is ours yet, if it is there."""
@@ -126,11 +126,11 @@ class Plan:
     """What a rollout has to do: its steps, then prune what is not wanted. `rest` is ours and no concern of it."""
 
     steps: tuple[Step, ...]
-    prune: tuple[Entry, ...] = ()
-    rest: tuple[Entry, ...] = ()
+    prune: tuple[InventoryEntry, ...] = ()
+    rest: tuple[InventoryEntry, ...] = ()
 
     @property
-    def known(self) -> set[Identity]:
+    def identities(self) -> set[Identity]:
         """All that is in this inventory."""
         return {entry.identity for entry in intent(self)}
 
@@ -140,7 +140,7 @@ class Plan:
 
 def plan(
     desired: Iterable[Object],
-    inventory: Sequence[Entry],
+    inventory: Sequence[InventoryEntry],
     *,
     resumed: bool,
     stages: Mapping[Identity, str] | None = None,
@@ -152,7 +152,7 @@ def plan(
     meanwhile; a `resumed` rollout keeps unseen what it has applied or verified itself. Without `prune` everything else
     is left to a later plan. `stages` says which stage an object belongs to.
     """
-    known = {entry.identity: entry for entry in _counted(inventory, resumed)}
+    known = {entry.identity: entry for entry in _reset_unless_resumed(inventory, resumed)}
     steps = []
     for obj in desired:
         who = identity(obj)
@@ -168,21 +168,21 @@ def plan(
     return Plan(tuple(steps), others, ()) if prune else Plan(tuple(steps), (), others)
 
 
-def deletion(unwanted: Iterable[Object], inventory: Sequence[Entry], *, resumed: bool) -> Plan:
+def deletion(unwanted: Iterable[Object], inventory: Sequence[InventoryEntry], *, resumed: bool) -> Plan:
     """Deletes these objects, as far as they are ours, and leaves everything else to a later plan."""
-    known = {entry.identity: entry for entry in _counted(inventory, resumed)}
+    known = {entry.identity: entry for entry in _reset_unless_resumed(inventory, resumed)}
     gone = tuple(known.pop(identity(obj), entry_of(obj)) for obj in unwanted)
     return Plan((), gone, tuple(known.values()))
 
 
-def _counted(inventory: Sequence[Entry], resumed: bool) -> Sequence[Entry]:
+def _reset_unless_resumed(inventory: Sequence[InventoryEntry], resumed: bool) -> Sequence[InventoryEntry]:
     """In a new rollout nothing counts as done, so that what resumes it, or a later stage, knows what it did itself."""
     if resumed:
         return inventory
     return [entry if entry.status == KEPT else replace(entry, status=NOT_SYNCED) for entry in inventory]
 
 
-def intent(plan: Plan) -> list[Entry]:
+def intent(plan: Plan) -> list[InventoryEntry]:
     """The inventory to write before the rollout."""
     return [*(step.entry for step in plan.steps), *plan.rest, *plan.prune]
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..kube import ApiError, Object, Unavailable
-from .apply import Held, Refused
-from .inventory import KEPT, Entry
+from .apply import ApplyRejected, FieldConflict
+from .inventory import KEPT, InventoryEntry
 
 
 @dataclass(frozen=True)
 class Drift:
     """An object that was not as it had been applied: the paths that differed, or `missing`."""
 
-    entry: Entry
+    entry: InventoryEntry
     fields: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -22,41 +22,41 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class Done:
+class StepResult:
     """What came of one step. `crd` is the object as the server has it now, if it is a CRD that was applied."""
 
-    entry: Entry
+    entry: InventoryEntry
     written: bool = False
-    held: tuple[Held, ...] = ()
+    conflicts: tuple[FieldConflict, ...] = ()
     drift: Drift | None = None
     crd: Object | None = None
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RolloutOutcome:
     """The inventory after a rollout, and what happened."""
 
-    entries: tuple[Entry, ...] = ()
-    written: Sequence[Entry] = ()
-    pruned: tuple[Entry, ...] = ()
-    kept: tuple[Entry, ...] = ()
+    entries: tuple[InventoryEntry, ...] = ()
+    written: Sequence[InventoryEntry] = ()
+    pruned: tuple[InventoryEntry, ...] = ()
+    kept: tuple[InventoryEntry, ...] = ()
     """Left in the cluster on purpose: not ours any more, or marked to be kept."""
-    held: Sequence[tuple[Entry, Held]] = ()
+    conflicts: Sequence[tuple[InventoryEntry, FieldConflict]] = ()
     drift: Sequence[Drift] = ()
 
     @classmethod
-    def of(cls, steps: Iterable[Done], others: Iterable[Entry]) -> Outcome:
+    def of(cls, steps: Iterable[StepResult], others: Iterable[InventoryEntry]) -> RolloutOutcome:
         """`others` are the rest of the inventory, which no step was about."""
         steps = list(steps)
         return cls(
             entries=(*(done.entry for done in steps), *others),
             written=[done.entry for done in steps if done.written],
-            held=[(done.entry, held) for done in steps for held in done.held],
+            conflicts=[(done.entry, held) for done in steps for held in done.conflicts],
             drift=[done.drift for done in steps if done.drift],
         )
 
     @property
-    def failures(self) -> list[Entry]:
+    def failures(self) -> list[InventoryEntry]:
         return [entry for entry in self.entries if entry.error and entry.status != KEPT]
 
     @property
@@ -65,22 +65,22 @@ class Outcome:
         return [str(drift) for drift in self.drift[:20]]
 
     @property
-    def taken(self) -> list[str]:
+    def adopted(self) -> list[str]:
         """Objects that were there before and nobody's by their marks, with who wrote them."""
-        return [f"{entry} ({held.manager})" for entry, held in self.held if not held.field]
+        return [f"{entry} ({held.manager})" for entry, held in self.conflicts if not held.field]
 
     @property
-    def unready(self) -> list[Entry]:
+    def not_ready(self) -> list[InventoryEntry]:
         return [entry for entry in self.entries if entry.waiting]
 
 
-class Incomplete(Exception):
+class RolloutIncomplete(Exception):
     """A rollout that did not get through; its outcome says how far it came.
 
     `unavailable`: the server stopped answering. Without failures it waits for a wave to be over.
     """
 
-    def __init__(self, outcome: Outcome, *, unavailable: bool = False) -> None:
+    def __init__(self, outcome: RolloutOutcome, *, unavailable: bool = False) -> None:
         self.outcome = outcome
         self.unavailable = unavailable
         failures = outcome.failures
@@ -89,27 +89,27 @@ class Incomplete(Exception):
             more = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
             super().__init__(f"{len(failures)} of {len(outcome.entries)} objects failed: {shown}{more}")
         else:
-            super().__init__("waiting for " + told_waiting(outcome.unready))
+            super().__init__("waiting for " + format_waiting(outcome.not_ready))
 
     @property
     def waiting(self) -> bool:
         return not self.outcome.failures
 
 
-def told_waiting(entries: Sequence[Entry]) -> str:
+def format_waiting(entries: Sequence[InventoryEntry]) -> str:
     """What is not ready, in one line."""
     more = f"; and {len(entries) - 3} more" if len(entries) > 3 else ""
     return "; ".join(f"{entry} {entry.waiting}" for entry in entries[:3]) + more
 
 
-def told(entry: Entry, error: Exception) -> str:
+def format_error(entry: InventoryEntry, error: Exception) -> str:
     """The failure in the server's words; not of a Secret, since they can quote its values."""
-    our_words = isinstance(error, Refused) and not error.body
+    our_words = isinstance(error, ApplyRejected) and not error.body
     if entry.kind == "Secret" and isinstance(error, ApiError) and error.status and not our_words:
         return f"refused with HTTP {error.status} {error.reason}; its words are withheld, they can quote the Secret"
     return error.detail if isinstance(error, ApiError) else str(error)
 
 
-def of_server(error: Exception) -> bool:
+def is_server_failure(error: Exception) -> bool:
     """Whether the server fails, whatever it is asked; a 500 is about one object (a field of the wrong type, say)."""
     return isinstance(error, Unavailable) and error.status != 500

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from shared.manifests import Identity
 
 from ..kube import Client, Object, dig
-from .inventory import Entry, is_owned
-from .takeover import is_ours
+from .adoption import is_applied_by_us
+from .inventory import InventoryEntry, is_owned
 
 Claim = Callable[[Client, str, Identity], str]
 """Which owner with this mark needs the object: as people call it, empty where there is none. May raise `ApiError`."""
 
 
-def _nobody(_client: Client, _mark: str, _who: Identity) -> str:
+def _no_claim(_client: Client, _mark: str, _who: Identity) -> str:
     return ""
 
 
@@ -31,12 +31,12 @@ class Owner:
     label: str = ""
     """Its value on an object is the mark; empty where the common label is all that there is."""
     mark: str = ""
-    claim: Claim = _nobody
+    claim: Claim = _no_claim
 
     def mark_of(self, live: Object) -> str:
         return str(dig(live, ("metadata", "labels", self.label), "")) if self.label else ""
 
-    def has(self, live: Object, entry: Entry | None = None) -> bool:
+    def has(self, live: Object, entry: InventoryEntry | None = None) -> bool:
         """Whether an object is this owner's, as the `entry` was.
 
         One that was made anew is, where a mark tells it and we applied it: the process may have died before it could
@@ -47,4 +47,4 @@ class Owner:
             return False
         if entry is None or entry.uid in ("", live["metadata"]["uid"]):
             return True
-        return bool(found) and any(is_ours(each) for each in dig(live, "metadata.managedFields", []))
+        return bool(found) and any(is_applied_by_us(each) for each in dig(live, "metadata.managedFields", []))

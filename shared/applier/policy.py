@@ -32,7 +32,7 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Ignored:
+class IgnoredPath:
     """A path that may differ, in all objects or in those of this kind, namespace and name (empty: any)."""
 
     path: str
@@ -53,7 +53,7 @@ class Ignored:
 class Policy:
     conflicts: str = "force"
     drift: str = "ignore"
-    ignored: tuple[Ignored, ...] = ()
+    ignored: tuple[IgnoredPath, ...] = ()
     recreate: bool = False
     prune_crds: bool = False
     wait: bool = True
@@ -64,19 +64,19 @@ class Policy:
     @classmethod
     def of(cls, *objects: Mapping[str, Any]) -> Policy:
         """The policy in the annotations of these objects, the later ones first in rank. Raises `PolicyError`."""
-        said: dict[str, str] = {}
+        values: dict[str, str] = {}
         for obj in objects:
             annotations = dig(obj, "metadata.annotations", {})
             _refuse_misspelled(annotations)
-            said |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
+            values |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
         return cls(
-            conflicts=_one_of(said, "conflicts", "force", "fail", "yield"),
-            drift=_one_of(said, "drift", "ignore", "report", "repair"),
-            ignored=tuple(_ignored(text) for text in said.get("drift-ignore", "").split(",") if text.strip()),
-            recreate=_one_of(said, "recreate", "false", "true") == "true",
-            prune_crds=_one_of(said, "prune-crds", "false", "true") == "true",
-            wait=_one_of(said, "wait", "true", "false") == "true",
-            wait_timeout=_seconds(said, "wait-timeout", 600.0),
+            conflicts=_choice(values, "conflicts", "force", "fail", "yield"),
+            drift=_choice(values, "drift", "ignore", "report", "repair"),
+            ignored=tuple(_ignored_path(text) for text in values.get("drift-ignore", "").split(",") if text.strip()),
+            recreate=_choice(values, "recreate", "false", "true") == "true",
+            prune_crds=_choice(values, "prune-crds", "false", "true") == "true",
+            wait=_choice(values, "wait", "true", "false") == "true",
+            wait_timeout=_seconds(values, "wait-timeout", 600.0),
         )
 
 
@@ -88,15 +88,15 @@ def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
                 raise PolicyError(f"annotation {annotation} is not known; did you mean {PREFIX}{meant}?")
 
 
-def _one_of(said: Mapping[str, str], name: str, default: str, *others: str) -> str:
-    value = said.get(name, default)
+def _choice(values: Mapping[str, str], name: str, default: str, *others: str) -> str:
+    value = values.get(name, default)
     if value not in (default, *others):
         raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it may be {', '.join((default, *others))}")
     return value
 
 
-def _seconds(said: Mapping[str, str], name: str, default: float) -> float:
-    value = said.get(name)
+def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
+    value = values.get(name)
     if value is None:
         return default
     if not value.isdecimal() or not 0 < int(value) <= 86400:
@@ -104,10 +104,10 @@ def _seconds(said: Mapping[str, str], name: str, default: float) -> float:
     return float(value)
 
 
-def _ignored(text: str) -> Ignored:
+def _ignored_path(text: str) -> IgnoredPath:
     where, colon, path = text.strip().rpartition(":")
     kind, *rest = where.split("/")
     if not path or (colon and not kind) or len(rest) not in (0, 1, 2):
         raise PolicyError(f"annotation {PREFIX}drift-ignore: {text.strip()!r} is no [Kind[/namespace]/name:]path")
     namespace, name = (rest[0], rest[1]) if len(rest) == 2 else ("", rest[0] if rest else "")
-    return Ignored(path.strip("."), kind, namespace, name)
+    return IgnoredPath(path.strip("."), kind, namespace, name)

@@ -15,17 +15,17 @@ from ..clients import ClusterClients
 from ..kube import ApiError, Key, Object, Resource, dig
 from ..kube.crds import CRD
 from ..kube.dry_run import DryRunClient
-from .apply import Applied, Held, apply, refuse_anothers
-from .containers import KEEP, is_kept
-from .diff import Field, compare
-from .inventory import Entry, Plan, Step, is_owned
-from .live import find, present
-from .outcome import of_server, told
+from .apply import ApplyResult, FieldConflict, apply, reject_other_owners
+from .cascade import KEEP, is_marked_keep
+from .diff import FieldDiff, compare
+from .inventory import InventoryEntry, Plan, Step, is_owned
+from .live import find_if_served, find_live
+from .outcome import format_error, is_server_failure
 from .owner import Owner
 from .policy import Policy
-from .prune import KEPT, backwards, prune
+from .prune import KEPT, prune, prune_waves
 from .rollout import THREADS
-from .steps import with_ignored
+from .steps import with_ignored_paths
 
 Action = Literal["create", "update", "recreate", "delete", "keep", "refuse", "unknown", "unchanged"]
 
@@ -36,10 +36,10 @@ _Item = TypeVar("_Item")
 class Change:
     """What would become of one object. `reason` says why it stays, is refused, or what more is to be known."""
 
-    entry: Entry
+    entry: InventoryEntry
     action: Action
-    fields: tuple[Field, ...] = ()
-    held: tuple[Held, ...] = ()
+    fields: tuple[FieldDiff, ...] = ()
+    conflicts: tuple[FieldConflict, ...] = ()
     """Fields that other managers hold."""
     reason: str = ""
 
@@ -58,19 +58,19 @@ class Change:
             "name": entry.name,
             "reason": self.reason,
             "fields": [field.dump() for field in self.fields],
-            "conflicts": [{"manager": held.manager, "field": held.field} for held in self.held],
+            "conflicts": [{"manager": held.manager, "field": held.field} for held in self.conflicts],
         }
         return {name: value for name, value in found.items() if value}
 
 
 def preview(
-    workload: ClusterClients, plan: Plan, resources: Mapping[tuple[str, str], Resource], policy: Policy
+    cluster: ClusterClients, plan: Plan, resources: Mapping[tuple[str, str], Resource], policy: Policy
 ) -> dict[Identity, Change]:
     """What carrying out `plan` would do, object by object. Raises `Unavailable` where the server stops answering.
 
     What would hold a rollout up (a wave that fails, a Job that has to be over) does not hold this up.
     """
-    dry = _dry(workload)
+    dry = _dry_run_clients(cluster)
     changes: dict[Identity, Change] = {}
 
     def run(pool: ThreadPoolExecutor, one: Callable[[_Item], Change | None], items: Iterable[_Item]) -> None:
@@ -85,15 +85,15 @@ def preview(
                 lambda step: _apply(dry, step, resources[step.obj["apiVersion"], step.obj["kind"]], policy),
                 members,
             )
-        for entries in backwards(plan.prune):
-            run(pool, lambda entry: _prune(dry, entry, policy, plan.known), entries)
-    redefined = {_defines(step.obj) for who, step in steps.items() if changes[who].action == "update"}
+        for entries in prune_waves(plan.prune):
+            run(pool, lambda entry: _prune(dry, entry, policy, plan.identities), entries)
+    redefined = {_defined_kind(step.obj) for who, step in steps.items() if changes[who].action == "update"}
     return {who: _with_hint(change, redefined) for who, change in changes.items()}
 
 
-def _dry(workload: ClusterClients) -> ClusterClients:
-    dry = ClusterClients(DryRunClient(workload.client))
-    dry.discovery = workload.discovery
+def _dry_run_clients(cluster: ClusterClients) -> ClusterClients:
+    dry = ClusterClients(DryRunClient(cluster.client))
+    dry.discovery = cluster.discovery
     return dry
 
 
@@ -103,20 +103,20 @@ def _dry(workload: ClusterClients) -> ClusterClients:
 def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) -> Change:
     obj = step.obj
     try:
-        live = present(dry.client, resource, Key(step.entry.namespace, step.entry.name))
+        live = find_if_served(dry.client, resource, Key(step.entry.namespace, step.entry.name))
         if live is not None and step.action == "verify":
-            obj = with_ignored(obj, live, policy)
+            obj = with_ignored_paths(obj, live, policy)
         # What `fail` would refuse is told field by field, with all else that would change.
         supposed = replace(policy, conflicts="force") if policy.conflicts == "fail" else policy
         if live is not None and step.action == "verify":
-            refuse_anothers(dry, live, policy)
+            reject_other_owners(dry, live, policy)
         applied = apply(dry, resource, obj, supposed, new=step.new)
     except (ApiError, TimeoutError) as error:
-        return Change(step.entry, "refuse", reason=_refusal(step.entry, error))
-    return judged(step.entry, live, applied, policy)
+        return Change(step.entry, "refuse", reason=_rejection(step.entry, error))
+    return classify(step.entry, live, applied, policy)
 
 
-def judged(entry: Entry, live: Object | None, applied: Applied, policy: Policy) -> Change:
+def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, policy: Policy) -> Change:
     """What applying did to `live`. An answer without a uid was not the server's."""
     unseen = not dig(applied.live, "metadata.uid")
     if live is None:
@@ -126,20 +126,20 @@ def judged(entry: Entry, live: Object | None, applied: Applied, policy: Policy) 
     fields = compare(live, applied.live, whole=not unseen)
     if unseen:
         return Change(entry, "recreate", fields, reason="what changes in it is immutable: it is deleted and made anew")
-    if applied.held and policy.conflicts == "fail":
-        return Change(entry, "refuse", fields, applied.held, "other managers hold fields of it (conflicts: fail)")
-    told = f"other managers hold fields of it (conflicts: {policy.conflicts})" if applied.held else ""
-    return Change(entry, "update" if fields else "unchanged", fields, applied.held, told)
+    if applied.conflicts and policy.conflicts == "fail":
+        return Change(entry, "refuse", fields, applied.conflicts, "other managers hold fields of it (conflicts: fail)")
+    told = f"other managers hold fields of it (conflicts: {policy.conflicts})" if applied.conflicts else ""
+    return Change(entry, "update" if fields else "unchanged", fields, applied.conflicts, told)
 
 
-def _refusal(entry: Entry, error: Exception) -> str:
+def _rejection(entry: InventoryEntry, error: Exception) -> str:
     """Raises the error where it is not about the object."""
-    if of_server(error):
+    if is_server_failure(error):
         raise error
-    return told(entry, error)
+    return format_error(entry, error)
 
 
-def _defines(obj: Object) -> tuple[str, str] | None:
+def _defined_kind(obj: Object) -> tuple[str, str] | None:
     """The kind that a CRD defines."""
     return (dig(obj, "spec.group", ""), dig(obj, "spec.names.kind", "")) if obj["kind"] == CRD.kind else None
 
@@ -154,25 +154,27 @@ def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change
 # -- objects that are not ----------------------------------------------------------------------------------------
 
 
-def _prune(dry: ClusterClients, entry: Entry, policy: Policy, known: Collection[Identity]) -> Change | None:
+def _prune(
+    dry: ClusterClients, entry: InventoryEntry, policy: Policy, inventoried: Collection[Identity]
+) -> Change | None:
     """None for what is not there any more."""
     try:
-        found = find(dry, entry)
+        found = find_live(dry, entry)
         if found is None:
             return None
-        left = prune(dry, entry, policy, known)
+        left = prune(dry, entry, policy, inventoried)
     except ApiError as error:
-        return Change(entry, "refuse", reason=_refusal(entry, error))
+        return Change(entry, "refuse", reason=_rejection(entry, error))
     if left is None:
         return Change(entry, "delete", reason="with everything in it" if entry.kind == "Namespace" else "")
     if left.error and left.status != KEPT:
         return Change(entry, "refuse", reason=left.error)
-    return Change(entry, "keep", reason=left.error or why_kept(entry, found[1], policy.owner))
+    return Change(entry, "keep", reason=left.error or keep_reason(entry, found[1], policy.owner))
 
 
-def why_kept(entry: Entry, live: Object, owner: Owner | None = None) -> str:
+def keep_reason(entry: InventoryEntry, live: Object, owner: Owner | None = None) -> str:
     """Why pruning leaves an object that is not a CRD."""
-    if is_kept(live):
+    if is_marked_keep(live):
         return f"it is annotated with {KEEP}: keep"
     if not is_owned(live):
         return "it does not carry our label any more: not ours to delete"
@@ -187,4 +189,4 @@ def why_kept(entry: Entry, live: Object, owner: Owner | None = None) -> str:
 def totals(changes: Sequence[Change]) -> dict[str, int]:
     """How many objects there are of each action, and how many are in conflict with other managers."""
     counts = {action: sum(change.action == action for change in changes) for action in get_args(Action)}
-    return counts | {"conflicts": sum(bool(change.held) for change in changes)}
+    return counts | {"conflicts": sum(bool(change.conflicts) for change in changes)}

@@ -10,7 +10,7 @@ from ..kube import Object, deleting, dig
 _Check = Callable[[Object], str]
 
 
-def unready(obj: Object) -> str:
+def unready_reason(obj: Object) -> str:
     """Why an object is not ready, in a few words; empty when it is, or where its kind has no such notion."""
     if deleting(obj):
         return "is being deleted"
@@ -25,7 +25,7 @@ def unready(obj: Object) -> str:
     return check(obj)
 
 
-def completed(obj: Object) -> str:
+def incomplete_reason(obj: Object) -> str:
     """Like `unready`, for what has to be over before the next wave: other objects than Jobs and Pods always are."""
     if obj["kind"] == "Job":
         return _job(obj)
@@ -40,30 +40,30 @@ def _deployment(obj: Object) -> str:
     progressing = _condition(obj, "Progressing")
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         return str(progressing.get("message") or "its progress deadline was exceeded")
-    if missing := _count(obj, "updatedReplicas", wanted, "updated"):
+    if missing := _replica_shortage(obj, "updatedReplicas", wanted, "updated"):
         return missing
     # The former ones count as available, too, and stay until the new ones are.
     if (former := dig(obj, "status.replicas", 0) - dig(obj, "status.updatedReplicas", 0)) > 0:
         return f"{former} of its former replicas are still there"
-    return _count(obj, "availableReplicas", wanted, "available")
+    return _replica_shortage(obj, "availableReplicas", wanted, "available")
 
 
 def _stateful_set(obj: Object) -> str:
     wanted = dig(obj, "spec.replicas", 1)
-    ready = _count(obj, "readyReplicas", wanted, "ready")
+    ready = _replica_shortage(obj, "readyReplicas", wanted, "ready")
     if ready or dig(obj, "spec.updateStrategy.type") == "OnDelete":
         return ready
     updated = max(0, wanted - dig(obj, "spec.updateStrategy.rollingUpdate.partition", 0))
-    return _count(obj, "updatedReplicas", updated, "updated")
+    return _replica_shortage(obj, "updatedReplicas", updated, "updated")
 
 
 def _daemon_set(obj: Object) -> str:
     wanted = dig(obj, "status.desiredNumberScheduled", 0)
     if dig(obj, "spec.updateStrategy.type") != "OnDelete":
-        updated = _count(obj, "updatedNumberScheduled", wanted, "updated")
+        updated = _replica_shortage(obj, "updatedNumberScheduled", wanted, "updated")
         if updated:
             return updated
-    return _count(obj, "numberAvailable", wanted, "available")
+    return _replica_shortage(obj, "numberAvailable", wanted, "available")
 
 
 def _job(obj: Object) -> str:
@@ -121,6 +121,6 @@ def _condition(obj: Object, type_: str) -> Mapping[str, Any]:
     return next((entry for entry in conditions if entry.get("type") == type_), {})
 
 
-def _count(obj: Object, field: str, wanted: int, word: str) -> str:
+def _replica_shortage(obj: Object, field: str, wanted: int, word: str) -> str:
     have = dig(obj, f"status.{field}", 0)
     return "" if have >= wanted else f"{have} of {wanted} replicas {word}"

@@ -17,20 +17,20 @@ from shared.manifests import Identity, identity, waves
 from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Resource, Unavailable
 from ..kube.crds import await_all_established
-from .inventory import NOT_SYNCED, Entry, Plan, Step
-from .live import Live, look
-from .outcome import Done, Incomplete, Outcome, of_server, told
+from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step
+from .live import Live, read_live
+from .outcome import RolloutIncomplete, RolloutOutcome, StepResult, format_error, is_server_failure
 from .policy import Policy
-from .prune import KEPT, backwards, linger, prune
-from .readiness import completed, unready
-from .steps import Applier
+from .prune import KEPT, await_deletion, prune, prune_waves
+from .readiness import incomplete_reason, unready_reason
+from .steps import StepExecutor
 
 THREADS = 8
 _EACH = 4
 """Objects for which another thread is worth its connection: a TLS handshake costs both ends as much as two requests."""
 
 
-def threads(objects: int) -> int:
+def thread_count(objects: int) -> int:
     return max(1, min(THREADS, objects // _EACH))
 
 
@@ -38,7 +38,7 @@ def threads(objects: int) -> int:
 class Rollout:
     """The effect of a plan on a workload cluster. Returns an `Outcome` or raises `Incomplete`."""
 
-    workload: ClusterClients
+    cluster: ClusterClients
     plan: Plan
     resources: Mapping[tuple[str, str], Resource]
     """Every (apiVersion, kind) of the plan's objects."""
@@ -46,8 +46,8 @@ class Rollout:
     only_report: bool = False
     """Tells drift and leaves it."""
 
-    def execute(self, _clients: Clients) -> Outcome:
-        with ThreadPoolExecutor(threads(len(self.plan.steps)), thread_name_prefix="apply") as pool:
+    def execute(self, _clients: Clients) -> RolloutOutcome:
+        with ThreadPoolExecutor(thread_count(len(self.plan.steps)), thread_name_prefix="apply") as pool:
             run = _Run(self, pool)
             return run.prune(run.apply())
 
@@ -63,64 +63,66 @@ class _Run:
 
     # -- what is wanted ----------------------------------------------------------------------------------------
 
-    def apply(self) -> Outcome:
+    def apply(self) -> RolloutOutcome:
         plan = self.rollout.plan
         steps = {identity(step.obj): step for step in plan.steps}
-        done: dict[Identity, Done] = {}
+        done: dict[Identity, StepResult] = {}
         for wave in waves(step.obj for step in plan.steps):
             of_wave = self._wave([steps[identity(obj)] for obj in wave.objects], gate=wave.gate)
             done |= of_wave
             if any(one.entry.error or (wave.gate and one.entry.waiting) for one in of_wave.values()):
-                so_far = [done.get(who) or Done(step.entry) for who, step in steps.items()]
-                raise Incomplete(Outcome.of(so_far, (*plan.rest, *plan.prune)), unavailable=self.stopped.is_set())
-        return Outcome.of(done.values(), plan.rest)
+                so_far = [done.get(who) or StepResult(step.entry) for who, step in steps.items()]
+                raise RolloutIncomplete(
+                    RolloutOutcome.of(so_far, (*plan.rest, *plan.prune)), unavailable=self.stopped.is_set()
+                )
+        return RolloutOutcome.of(done.values(), plan.rest)
 
-    def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, Done]:
+    def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, StepResult]:
         """With `gate` the next wave waits until these are over."""
-        workload, resources = self.rollout.workload, self.rollout.resources
-        live = look(self.pool, workload, resources, [step.obj for step in steps if step.action == "verify"])
-        judge = completed if gate else unready
-        applier = Applier(workload, resources, self.rollout.policy, judge, self.rollout.only_report)
+        cluster, resources = self.rollout.cluster, self.rollout.resources
+        live = read_live(self.pool, cluster, resources, [step.obj for step in steps if step.action == "verify"])
+        readiness_check = incomplete_reason if gate else unready_reason
+        applier = StepExecutor(cluster, resources, self.rollout.policy, readiness_check, self.rollout.only_report)
         done = self.pool.map(lambda step: self._step(applier, step, live.get(identity(step.obj))), steps)
         return self._established({one.entry.identity: one for one in done})
 
-    def _step(self, applier: Applier, step: Step, live: Live) -> Done:
+    def _step(self, applier: StepExecutor, step: Step, live: Live) -> StepResult:
         entry = replace(step.entry, error="")
         if self.stopped.is_set():
-            return Done(replace(entry, status=NOT_SYNCED, error="not tried: the API server stopped answering"))
+            return StepResult(replace(entry, status=NOT_SYNCED, error="not tried: the API server stopped answering"))
         try:
             if isinstance(live, ApiError):
                 raise live
-            return applier.carry_out(replace(step, entry=entry), live)
+            return applier.execute(replace(step, entry=entry), live)
         except (ApiError, TimeoutError) as error:
             self._heed(error)
-            return Done(replace(entry, status=NOT_SYNCED, error=told(entry, error)))
+            return StepResult(replace(entry, status=NOT_SYNCED, error=format_error(entry, error)))
 
-    def _established(self, done: dict[Identity, Done]) -> dict[Identity, Done]:
+    def _established(self, done: dict[Identity, StepResult]) -> dict[Identity, StepResult]:
         """The CRDs of a wave are waited for together: by then most are served, and one look tells."""
         crds = {who: one.crd for who, one in done.items() if one.crd is not None}
         if not crds:
             return done
         try:
-            problems = await_all_established(self.rollout.workload.client, crds.values())
+            problems = await_all_established(self.rollout.cluster.client, crds.values())
         except ApiError as error:
             self._heed(error)
             problems = {who.name: error.detail for who in crds}
         return done | {who: _served(done[who], problems.get(who.name, "")) for who in crds}
 
     def _heed(self, error: Exception) -> None:
-        if of_server(error):
+        if is_server_failure(error):
             self.stopped.set()
 
     # -- what is not -------------------------------------------------------------------------------------------
 
-    def prune(self, outcome: Outcome) -> Outcome:
+    def prune(self, outcome: RolloutOutcome) -> RolloutOutcome:
         """`outcome` with what came of the objects that are not wanted any more."""
-        pruned: list[Entry] = []
-        kept: list[Entry] = []
-        left: list[Entry] = []
+        pruned: list[InventoryEntry] = []
+        kept: list[InventoryEntry] = []
+        left: list[InventoryEntry] = []
         failed = False
-        for wave in backwards(self.rollout.plan.prune):
+        for wave in prune_waves(self.rollout.plan.prune):
             if failed:
                 left += wave
                 continue
@@ -135,27 +137,29 @@ class _Run:
                     kept.append(result)
         outcome = replace(outcome, entries=(*outcome.entries, *left), pruned=tuple(pruned), kept=tuple(kept))
         if failed:
-            raise Incomplete(outcome, unavailable=self.stopped.is_set())
+            raise RolloutIncomplete(outcome, unavailable=self.stopped.is_set())
         return outcome
 
     @cached_property
     def _known(self) -> set[Identity]:
-        return self.rollout.plan.known
+        return self.rollout.plan.identities
 
-    def _prune_one(self, entry: Entry) -> Entry | None:
+    def _prune_one(self, entry: InventoryEntry) -> InventoryEntry | None:
         if self.stopped.is_set():
             return replace(entry, status=NOT_SYNCED, error="not pruned: the API server stopped answering")
         try:
-            return prune(self.rollout.workload, entry, self.rollout.policy, self._known)
+            return prune(self.rollout.cluster, entry, self.rollout.policy, self._known)
         except Unavailable as error:
             self._heed(error)
             return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error.detail}")
 
-    def _lingering(self, wave: Sequence[Entry], results: Sequence[Entry | None]) -> list[Entry | None]:
+    def _lingering(
+        self, wave: Sequence[InventoryEntry], results: Sequence[InventoryEntry | None]
+    ) -> list[InventoryEntry | None]:
         """The results with what does not go, though it was deleted."""
         deleted = [entry for entry, result in zip(wave, results, strict=True) if result is None]
         try:
-            lingering = linger(self.rollout.workload, deleted, self.rollout.policy.owner)
+            lingering = await_deletion(self.rollout.cluster, deleted, self.rollout.policy.owner)
             held = {who: f"it is being deleted, its {why}" for who, why in lingering.items()}
         except ApiError as error:
             held = {entry.identity: error.detail for entry in deleted}
@@ -167,7 +171,7 @@ class _Run:
         ]
 
 
-def _served(crd: Done, problem: str) -> Done:
+def _served(crd: StepResult, problem: str) -> StepResult:
     entry = crd.entry
     if problem:
         return replace(crd, entry=replace(entry, status=NOT_SYNCED, hash="", error=problem))

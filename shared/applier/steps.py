@@ -9,27 +9,27 @@ from ..clients import ClusterClients
 from ..effects import MANAGER
 from ..kube import Key, Object, Resource, dig
 from ..kube.crds import CRD
-from .apply import apply, refuse_anothers
+from .apply import apply, reject_other_owners
 from .fields import contains, differences, stored, with_live, without
-from .inventory import SYNCED, Entry, Step, content_hash
-from .live import present, same
-from .outcome import Done, Drift
+from .inventory import SYNCED, InventoryEntry, Step, content_hash
+from .live import find_if_served, same_content
+from .outcome import Drift, StepResult
 from .policy import Policy
-from .readiness import completed
+from .readiness import incomplete_reason
 
 
 @dataclass(frozen=True)
-class Applier:
+class StepExecutor:
     """Carries out steps; `judge` tells what an object that is there is waiting for."""
 
-    workload: ClusterClients
+    cluster: ClusterClients
     resources: Mapping[tuple[str, str], Resource]
     policy: Policy
-    judge: Callable[[Object], str]
+    readiness_check: Callable[[Object], str]
     only_report: bool = False
     """Tells drift and leaves it."""
 
-    def carry_out(self, step: Step, live: Object | None) -> Done:
+    def execute(self, step: Step, live: Object | None) -> StepResult:
         """`live` is looked at for what is to be verified only. Raises `ApiError` or `TimeoutError`."""
         match step.action:
             case "keep":
@@ -39,48 +39,48 @@ class Applier:
             case "apply":
                 return self._apply(step, step.obj)
 
-    def _keep(self, step: Step) -> Done:
+    def _keep(self, step: Step) -> StepResult:
         """Applied before. Where it was not ready then it may be by now, or somebody may have taken it away."""
         entry = step.entry
         if not entry.waiting:
-            return Done(entry)
-        live = present(self.workload.client, self._resource(step.obj), Key(entry.namespace, entry.name))
-        return Done(replace(entry, waiting=self.judge(live))) if live else self._apply(step, step.obj)
+            return StepResult(entry)
+        live = find_if_served(self.cluster.client, self._resource(step.obj), Key(entry.namespace, entry.name))
+        return StepResult(replace(entry, waiting=self.readiness_check(live))) if live else self._apply(step, step.obj)
 
-    def _verify(self, step: Step, live: Object | None) -> Done:
+    def _verify(self, step: Step, live: Object | None) -> StepResult:
         """Applies only what is not as it was applied last time, and tells that."""
         obj, drift = step.obj, Drift(step.entry)
         if live is not None:
-            obj = with_ignored(obj, live, self.policy)
+            obj = with_ignored_paths(obj, live, self.policy)
             form = self._stored(step.obj, live)
             if contains(live, obj) or (form and form == step.entry.stored):
-                return Done(self._synced(step, live))
+                return StepResult(self._synced(step, live))
             drift = Drift(step.entry, tuple(differences(live, obj)))
         if self.only_report:
-            if live is not None and same(live, self._foreseen(obj)):
-                return Done(replace(step.entry, status=SYNCED, stored=self._stored(step.obj, live)))
-            return Done(replace(step.entry, status=SYNCED), drift=drift)
+            if live is not None and same_content(live, self._foreseen(obj)):
+                return StepResult(replace(step.entry, status=SYNCED, stored=self._stored(step.obj, live)))
+            return StepResult(replace(step.entry, status=SYNCED), drift=drift)
         done = self._apply(step, obj, before=live)
         # Where nothing was written it only looked different: the server stores some values in another form.
         return replace(done, drift=drift) if done.written else done
 
-    def _apply(self, step: Step, obj: Object, before: Object | None = None) -> Done:
+    def _apply(self, step: Step, obj: Object, before: Object | None = None) -> StepResult:
         if before is not None:
-            refuse_anothers(self.workload, before, self.policy)
-        applied = apply(self.workload, self._resource(obj), obj, self.policy, new=step.new)
+            reject_other_owners(self.cluster, before, self.policy)
+        applied = apply(self.cluster, self._resource(obj), obj, self.policy, new=step.new)
         live = applied.live
-        return Done(
+        return StepResult(
             self._synced(step, live),
             written=before is None or _version(before) != _version(live),
-            held=applied.held,
+            conflicts=applied.conflicts,
             crd=live if (step.entry.group, step.entry.kind) == (CRD.group, CRD.kind) else None,
         )
 
     def _foreseen(self, obj: Object) -> Object:
-        return self.workload.client.apply(self._resource(obj), obj, manager=MANAGER, dry_run=True)
+        return self.cluster.client.apply(self._resource(obj), obj, manager=MANAGER, dry_run=True)
 
-    def _synced(self, step: Step, live: Object) -> Entry:
-        waiting = self.judge(live) if self.policy.wait or self.judge is completed else ""
+    def _synced(self, step: Step, live: Object) -> InventoryEntry:
+        waiting = self.readiness_check(live) if self.policy.wait or self.readiness_check is incomplete_reason else ""
         uid = live["metadata"]["uid"]
         form = self._stored(step.obj, live)
         return replace(step.entry, uid=uid, hash=content_hash(step.obj), status=SYNCED, waiting=waiting, stored=form)
@@ -96,7 +96,7 @@ class Applier:
         return self.resources[obj["apiVersion"], obj["kind"]]
 
 
-def with_ignored(obj: Object, live: Object, policy: Policy) -> Object:
+def with_ignored_paths(obj: Object, live: Object, policy: Policy) -> Object:
     """`obj` with the live values of what may differ, so that applying it keeps them."""
     for ignored in policy.ignored:
         if ignored.covers(obj):

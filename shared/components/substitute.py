@@ -89,28 +89,28 @@ def _work(operator: str, value: str, arguments: Sequence[str]) -> int:
     match operator, arguments:
         case (("#" | "##" | "%" | "%%"), [pattern]):
             return len(value) * len(pattern)
-        case "//", [sought, replacement]:
+        case ["//", [sought, replacement]]:
             return value.count(sought) * len(replacement)
     return 0
 
 
 def _operated(expression: Expression, value: str, arguments: Sequence[str]) -> str:
     match expression.operator, arguments:
-        case "#length", _:
+        case ["#length", _]:
             return str(len(value.encode()))
-        case "^", _:
+        case ["^", _]:
             return _simple(value[:1], str.upper) + value[1:]
-        case "^^", _:
+        case ["^^", _]:
             return _simple(value, str.upper)
-        case ",", _:
+        case [",", _]:
             return _simple(value[:1], str.lower) + value[1:]
-        case ",,", _:
+        case [",,", _]:
             return _simple(value, str.lower)
-        case ":", _:
+        case [":", _]:
             return _part(expression, value, arguments)
-        case ("#" | "##" | "%" | "%%") as operator, [pattern]:
+        case [("#" | "##" | "%" | "%%") as operator, [pattern]]:
             return _stripped(value, operator, pattern)
-        case ("/" | "//" | "/#" | "/%") as operator, _:
+        case [("/" | "//" | "/#" | "/%") as operator, _]:
             return _replaced(value, operator, *arguments)
     return value
 

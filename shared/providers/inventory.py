@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from shared.applier import inventory
-from shared.applier.inventory import NOT_SYNCED, Entry
+from shared.applier.inventory import NOT_SYNCED, InventoryEntry
 from shared.kube import dig
 
 
-def inventory_of(provider: Mapping[str, Any] | None) -> list[Entry]:
+def inventory_of(provider: Mapping[str, Any] | None) -> list[InventoryEntry]:
     """Returns the provider's inventory.
 
     An entry whose write was begun but not confirmed has no uid: that write may have recreated the object.
@@ -20,7 +20,7 @@ def inventory_of(provider: Mapping[str, Any] | None) -> list[Entry]:
     return [replace(entry, uid="") if entry.status == NOT_SYNCED else entry for entry in entries]
 
 
-def with_unsynced(entries: Iterable[Entry], written: Iterable[Entry]) -> list[Entry]:
+def with_unsynced(entries: Iterable[InventoryEntry], written: Iterable[InventoryEntry]) -> list[InventoryEntry]:
     """Returns the inventory with the objects `written` by a concurrent rollout marked to be applied again."""
     unsynced = [replace(entry, uid="", hash="", status=NOT_SYNCED) for entry in written]
     return list({entry.identity: entry for entry in (*entries, *unsynced)}.values())

@@ -8,7 +8,7 @@ import pytest
 
 from infra import local_control_plane
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
-from shared.applier.readiness import unready
+from shared.applier.readiness import unready_reason
 from shared.kube import Client, Key, Object, Resource, dig
 from tests.conftest import NAMESPACE
 from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
@@ -49,16 +49,16 @@ def test_a_pod_that_is_to_stay_pending(management: Client, namespace: str) -> No
     management.create(DEPLOYMENT, workload(DEPLOYMENT, "web", namespace, PENDING))
     until(lambda: dig(management.get(DEPLOYMENT, key), "status.unavailableReplicas") == 1, "an unavailable replica")
     until(lambda: any(dig(pod, "spec.nodeName") for pod in pods(management, namespace)), "a pod with a node")
-    assert "0 of 1 replicas available" in unready(management.get(DEPLOYMENT, key))
+    assert "0 of 1 replicas available" in unready_reason(management.get(DEPLOYMENT, key))
     unlabelled = {"spec": {"template": {"metadata": {"labels": dict.fromkeys(PENDING)}}}}
     management.patch(DEPLOYMENT, key, unlabelled)
-    until(lambda: not unready(management.get(DEPLOYMENT, key)), "ready")
+    until(lambda: not unready_reason(management.get(DEPLOYMENT, key)), "ready")
 
 
 @pytest.mark.parametrize("resource", [STATEFUL_SET, DAEMON_SET, JOB], ids=lambda resource: str(resource.kind))
 def test_other_workloads_become_ready(resource: Resource, management: Client, namespace: str) -> None:
     management.create(resource, workload(resource, "w", namespace))
-    until(lambda: not unready(management.get(resource, Key(namespace, "w"))), "ready")
+    until(lambda: not unready_reason(management.get(resource, Key(namespace, "w"))), "ready")
     assert len(pods(management, namespace)) == (2 if resource == DAEMON_SET else 1)
 
 

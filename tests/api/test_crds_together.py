@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from shared.applier.inventory import KEPT, OWNED, OWNED_LABEL, Entry
+from shared.applier.inventory import KEPT, OWNED, OWNED_LABEL, InventoryEntry
 from shared.applier.policy import Policy
-from shared.applier.prune import linger, prune
+from shared.applier.prune import await_deletion, prune
 from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD, await_all_established
@@ -51,10 +51,10 @@ def applied(client: Client, *crds: Object) -> list[Object]:
     return [client.apply(CRD, each, manager="test") for each in crds]
 
 
-def entry(obj: Object) -> Entry:
+def entry(obj: Object) -> InventoryEntry:
     group, version = obj["apiVersion"].split("/")
     metadata = obj["metadata"]
-    return Entry(group, version, obj["kind"], metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+    return InventoryEntry(group, version, obj["kind"], metadata.get("namespace", ""), metadata["name"], metadata["uid"])
 
 
 def instance(client: Client, resource: Resource, namespace: str, name: str, *finalizers: str) -> Object:
@@ -103,7 +103,7 @@ def test_what_was_deleted_is_waited_for(management: Client, group: str) -> None:
     workload = ClusterClients(management)
     entries = [entry(each) for each in crds]
     assert [prune(workload, each, Policy()) for each in entries] == [None] * 5
-    assert linger(workload, entries) == {}
+    assert await_deletion(workload, entries) == {}
     assert list(management.list(CRD, selector=f"group={group}")) == []
 
 
@@ -124,7 +124,7 @@ def test_a_kind_takes_along_what_is_in_the_same_inventory_alone(
     assert f"{resource.kind} {namespace}/w{others} would be deleted with it" in left.error
     assert "annotate the Cluster with capi-functions.dev/prune-crds: true" in left.error
     assert prune(workload, entry(live), Policy(), known) is None
-    assert linger(workload, [entry(live)]) == {}
+    assert await_deletion(workload, [entry(live)]) == {}
 
 
 @pytest.mark.parametrize("others", [0, 4])
@@ -137,11 +137,11 @@ def test_what_a_finalizer_holds_is_named(management: Client, namespace: str, gro
     entries = [entry(each) for each in (held, *free)]
     for each in entries:
         assert prune(workload, each, Policy()) is None
-    assert linger(workload, entries) == {
+    assert await_deletion(workload, entries) == {
         Identity(group, resource.kind, namespace, "held"): "finalizers hold it: example.com/holds"
     }
     management.patch(resource, Key(namespace, "held"), {"metadata": {"finalizers": None}})
-    assert linger(workload, entries) == {}
+    assert await_deletion(workload, entries) == {}
 
 
 def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespace: str, group: str) -> None:
@@ -152,7 +152,7 @@ def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespa
     for each in entries:
         assert prune(workload, each, Policy()) is None
     instance(management, resource, namespace, "w1")
-    assert linger(workload, entries) == {}
+    assert await_deletion(workload, entries) == {}
 
 
 def test_a_kind_that_is_not_served_any_more_may_have_objects_still(

@@ -9,7 +9,7 @@ import pytest
 
 from shared.api.conditions import rfc3339
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, SECRET
-from shared.applier.readiness import unready
+from shared.applier.readiness import unready_reason
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from tests.support.controllers import PENDING, POD
@@ -86,7 +86,7 @@ def start(core: MadeUp, resource: Resource, key: Key) -> None:
     def runs() -> bool:
         for pod in list(client.list(POD, SPACE, selector=f"app={app}")):
             client.patch(POD, key_of(pod), labels)
-        return not unready(client.get(resource, key))
+        return not unready_reason(client.get(resource, key))
 
     until(runs, f"{resource.kind} {key} runs")
     hear(core, resource, key)
@@ -142,7 +142,7 @@ def test_each_has_the_authority_and_the_service_of_its_provider(core: MadeUp) ->
 
 def test_daemons_are_backends(core: MadeUp) -> None:
     wanted(core, [pending(agents()), *every_kind()])
-    until(lambda: not unready(core.providers.client.get(DEPLOYMENT, MANAGER)), "the other one runs")
+    until(lambda: not unready_reason(core.providers.client.get(DEPLOYMENT, MANAGER)), "the other one runs")
     core.look()
     status, reason, message = core.told()
     assert (status, reason) == ("False", "WaitingForBackends")

@@ -18,9 +18,9 @@ from shared.addons.target import Progress, Target
 from shared.api.conditions import get_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
-from shared.applier.inventory import SYNCED, Entry, content_hash
+from shared.applier.connection import ClusterConnection
+from shared.applier.inventory import SYNCED, InventoryEntry, content_hash
 from shared.applier.policy import Policy
-from shared.applier.reach import Reached
 from shared.applier.rollout import Rollout
 from shared.clients import ClusterClients
 from shared.effects import Results
@@ -35,7 +35,7 @@ from tests.support.releases import archive, config_map
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v2"
 NAME = ReleaseName.parse(TAG)
-REACHED = Reached(cast(ClusterClients, None), {("v1", "ConfigMap"): CONFIG_MAP})
+REACHED = ClusterConnection(cast(ClusterClients, None), {("v1", "ConfigMap"): CONFIG_MAP})
 POLICY = Policy()
 WIDGET = {"apiVersion": "toys/v1", "kind": "Widget", "metadata": {"name": "w"}}
 
@@ -90,7 +90,7 @@ def a_release(addon: Object | None = None, content: Assets | None = None, **more
     return replace(found, **more)
 
 
-def applied_before(*known: Entry, ready: bool = True, **spec: Any) -> Object:
+def applied_before(*known: InventoryEntry, ready: bool = True, **spec: Any) -> Object:
     """An addon whose latest rollout had the goal of `a_release()`."""
     goal = a_release().goal
     resources = [entry.dump() for entry in known]
@@ -98,10 +98,10 @@ def applied_before(*known: Entry, ready: bool = True, **spec: Any) -> Object:
     return an_addon(spec=applied, digest=goal.digest, ready=ready, resources=resources)
 
 
-def entry_of_a(**more: Any) -> Entry:
+def entry_of_a(**more: Any) -> InventoryEntry:
     """The inventory's entry of the ConfigMap that `a_release()` wants."""
     obj = rollout(decided(a_release())).plan.steps[0].obj
-    entry = Entry("", "v1", "ConfigMap", "default", "a", uid="u", hash=content_hash(obj), status=SYNCED)
+    entry = InventoryEntry("", "v1", "ConfigMap", "default", "a", uid="u", hash=content_hash(obj), status=SYNCED)
     return replace(entry, **more)
 
 

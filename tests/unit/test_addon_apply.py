@@ -21,10 +21,10 @@ from shared.addons.first_values import Field, Record
 from shared.addons.secret_record import pack, unpack
 from shared.addons.target import Target
 from shared.api.conditions import get_condition, rfc3339
+from shared.applier.connection import ConnectionFailed
 from shared.applier.inventory import NOT_SYNCED
-from shared.applier.outcome import Drift, Incomplete, Outcome
+from shared.applier.outcome import Drift, RolloutIncomplete, RolloutOutcome
 from shared.applier.policy import PolicyError
-from shared.applier.reach import Unreachable
 from shared.applier.rollout import Rollout
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
@@ -85,7 +85,7 @@ def test_the_addon_of_an_earlier_cluster_goes() -> None:
         (None, a_cluster(paused=True), "ClusterReady", "Paused", None),
         (None, a_cluster(topology={}), "ClusterStackReleaseDownloaded", "NoClusterStack", None),
         (PolicyError("drift: what?"), None, "ClusterAddonConfigValidated", "InvalidAnnotation", 60.0),
-        (Unreachable("no kubeconfig"), None, "ClusterReady", "ControlPlaneNotReady", 10.0),
+        (ConnectionFailed("no kubeconfig"), None, "ClusterReady", "ControlPlaneNotReady", 10.0),
         (MissingAssets(TAG), None, "ClusterStackReleaseDownloaded", "ReleaseAssetsNotDownloadedYet", 10.0),
         (MissingAssets(TAG, "no such"), None, "ClusterStackReleaseDownloaded", "IssueWithReleaseAssets", 10.0),
         (
@@ -154,7 +154,7 @@ def test_an_unknown_kind_is_asked_for_again() -> None:
 @pytest.mark.parametrize(("before", "told"), [("True", ["ControlPlaneNotReady"]), ("False", [])])
 def test_only_a_cluster_that_was_reached_is_lost(before: str, told: list[str]) -> None:
     addon = an_addon({"type": "ClusterReady", "status": before, "reason": "", "lastTransitionTime": "x"})
-    assert [event.reason for event in decided(Unreachable("gone"), addon).kubernetes_events] == told
+    assert [event.reason for event in decided(ConnectionFailed("gone"), addon).kubernetes_events] == told
 
 
 def test_settled() -> None:
@@ -218,16 +218,16 @@ def test_the_same_addons_in_a_new_release_cost_nothing() -> None:
 @pytest.mark.parametrize(
     ("addon", "outcome", "told"),
     [
-        (an_addon(), Outcome(written=[entry_of_a()]), ["AddonsApplied"]),
-        (applied_before(), Outcome(), []),
+        (an_addon(), RolloutOutcome(written=[entry_of_a()]), ["AddonsApplied"]),
+        (applied_before(), RolloutOutcome(), []),
         (
             applied_before(),
-            Outcome(written=[entry_of_a()], drift=[Drift(entry_of_a())]),
+            RolloutOutcome(written=[entry_of_a()], drift=[Drift(entry_of_a())]),
             ["DriftFound", "AddonsApplied"],
         ),
     ],
 )
-def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> None:
+def test_news_of_a_rollout(addon: Object, outcome: RolloutOutcome, told: list[str]) -> None:
     decision, _ = reported(a_release(addon, known=[entry_of_a()]), outcome)
     assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (told, None)
     assert decision.status is not None
@@ -238,7 +238,7 @@ def test_news_of_a_rollout(addon: Object, outcome: Outcome, told: list[str]) -> 
 @pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
 def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], told: list[str]) -> None:
     decision, _ = reported(
-        a_release(), Outcome(), manifest_history.Remembered(frozenset(kept), "" if kept else "too large")
+        a_release(), RolloutOutcome(), manifest_history.Remembered(frozenset(kept), "" if kept else "too large")
     )
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
     assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *told]
@@ -246,7 +246,7 @@ def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], to
 
 def test_drift_that_is_only_told_stays_in_the_status() -> None:
     found = a_release(applied_before(), known=[entry_of_a()], policy=replace(POLICY, drift="report"))
-    decision, _ = reported(found, Outcome(drift=[Drift(entry_of_a(), ("data.k",))]))
+    decision, _ = reported(found, RolloutOutcome(drift=[Drift(entry_of_a(), ("data.k",))]))
     assert (decision.status or {})["drift"] == ["ConfigMap default/a (data.k)"]
 
 
@@ -261,7 +261,7 @@ def test_drift_that_is_only_told_stays_in_the_status() -> None:
 def test_a_rollout_that_did_not_get_through(
     entry: dict[str, str], unavailable: bool, reason: str, requeue_after: float
 ) -> None:
-    failure = Incomplete(Outcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
+    failure = RolloutIncomplete(RolloutOutcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
     decision, results = reported(a_release(), error=failure)
     assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", reason, requeue_after)
     assert ((decision.status or {})["ready"], results.error) == (False, None)
@@ -318,7 +318,7 @@ def test_a_rollback() -> None:
     going = get_condition(intent.patch["status"]["conditions"], "HelmChartApplied") or {}
     assert (going["reason"], rollout(decision).plan.prune) == ("RollingBack", ())
     assert record.patch["spec"]["clusterStack"] == found.kept.class_name
-    told, _ = reported(found, Outcome())
+    told, _ = reported(found, RolloutOutcome())
     assert (*condition(told, "HelmChartApplied")[:2], told.requeue_after) == ("False", "RolledBack", None)
     assert (told.status or {})["ready"] is False
 

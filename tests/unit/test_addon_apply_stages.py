@@ -10,8 +10,8 @@ import pytest
 from shared.addons.context import Release
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
-from shared.applier.outcome import Outcome
-from shared.applier.reach import Unreachable
+from shared.applier.connection import ConnectionFailed
+from shared.applier.outcome import RolloutOutcome
 from shared.effects import Patch
 from shared.releases.stages import FIRST, Bound, Condition, Stage, Stages
 from shared.runtime import Decision
@@ -52,7 +52,7 @@ def phase(decision: Decision) -> str:
         ({"a": None}, 0, "FailedToEvaluatePreCondition", "ConfigMap default/a is not there"),
         ({"a": config_map("a", "2")}, 0, "FailedToEvaluatePreCondition", "waiting until a.data.k == '1'"),
         ({"a": config_map("a", "2")}, 601, "PreConditionOverdue", "this has taken longer than 600 s"),
-        (Unreachable("no answer"), 601, "FailedToEvaluatePreCondition", "no answer"),
+        (ConnectionFailed("no answer"), 601, "FailedToEvaluatePreCondition", "no answer"),
     ],
 )
 def test_a_stage_waits_for_its_condition(bound: Any, since: float, reason: str, words: str) -> None:
@@ -81,7 +81,7 @@ def test_a_stage_that_deletes_leaves_everything_else() -> None:
 
 @pytest.mark.parametrize(("after", "expected"), [(EXISTS, AFTER), (None, DONE)])
 def test_a_stage_that_was_worked_on(after: Condition | None, expected: str) -> None:
-    decision, _ = reported(staged(Stage("net", after=after), WORKING), Outcome())
+    decision, _ = reported(staged(Stage("net", after=after), WORKING), RolloutOutcome())
     assert (phase(decision), decision.proceed) == (expected, True)
     assert [event.reason for event in decision.kubernetes_events] == ["StageDone"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.applier.inventory import OWNED, OWNED_LABEL, Entry
+from shared.applier.inventory import OWNED, OWNED_LABEL, InventoryEntry
 from shared.applier.owner import Owner
 from shared.effects import MANAGER
 from shared.kube import Object
@@ -37,7 +37,7 @@ def there(labels: dict[str, str], uid: str, *managers: Object) -> Object:
     ],
 )
 def test_whose_it_is(labels: dict[str, str], uid: str, manager: Object, *, alone: bool, one_of_several: bool) -> None:
-    entry = Entry("", "v1", "ConfigMap", "ns", "a", uid="1")
+    entry = InventoryEntry("", "v1", "ConfigMap", "ns", "a", uid="1")
     live = there(labels, uid, manager)
     assert (ALONE.has(live, entry), ONE_OF_SEVERAL.has(live, entry)) == (alone, one_of_several)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from shared.applier.policy import Ignored, Policy, PolicyError
+from shared.applier.policy import IgnoredPath, Policy, PolicyError
 
 
 def annotated(**values: str) -> dict[str, object]:
@@ -22,10 +22,10 @@ def test_ignored_paths() -> None:
         annotated(drift_ignore="spec.replicas, Deployment:spec.paused,ConfigMap/ns/name:.data.k,Job/j:x")
     )
     assert policy.ignored == (
-        Ignored("spec.replicas"),
-        Ignored("spec.paused", "Deployment"),
-        Ignored("data.k", "ConfigMap", "ns", "name"),
-        Ignored("x", "Job", "", "j"),
+        IgnoredPath("spec.replicas"),
+        IgnoredPath("spec.paused", "Deployment"),
+        IgnoredPath("data.k", "ConfigMap", "ns", "name"),
+        IgnoredPath("x", "Job", "", "j"),
     )
     config = {"kind": "ConfigMap", "metadata": {"name": "name", "namespace": "ns"}}
     assert [one.covers(config) for one in policy.ignored] == [True, False, True, False]

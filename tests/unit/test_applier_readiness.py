@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.applier.readiness import completed, unready
+from shared.applier.readiness import incomplete_reason, unready_reason
 from shared.kube import Object
 
 
@@ -89,13 +89,13 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
     ],
 )
 def test_unready(obj: Object, words: str) -> None:
-    found = unready(obj)
+    found = unready_reason(obj)
     assert words in found
     assert bool(found) is bool(words)
 
 
 def test_only_jobs_and_pods_have_an_end() -> None:
-    assert completed(make("apps/v1", "Deployment", {}, {})) == ""
-    assert completed(make("batch/v1", "Job", {}, {})) == "has not completed yet"
-    assert completed(make("v1", "Pod", {}, {"phase": "Succeeded"})) == ""
-    assert completed(make("v1", "Pod", {}, {"phase": "Running", **condition("Ready")})) == "is Running"
+    assert incomplete_reason(make("apps/v1", "Deployment", {}, {})) == ""
+    assert incomplete_reason(make("batch/v1", "Job", {}, {})) == "has not completed yet"
+    assert incomplete_reason(make("v1", "Pod", {}, {"phase": "Succeeded"})) == ""
+    assert incomplete_reason(make("v1", "Pod", {}, {"phase": "Running", **condition("Ready")})) == "is Running"

@@ -16,9 +16,9 @@ from functions.cluster_stack_release.rollout import Rediscover
 from functions.cluster_stack_release.triggers import TRIGGERS, asker
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
-from shared.applier.inventory import Entry, content_hash
-from shared.applier.outcome import Incomplete, Outcome
-from shared.applier.reach import Reached
+from shared.applier.connection import ClusterConnection
+from shared.applier.inventory import InventoryEntry, content_hash
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.clients import ClusterClients, LookupResult
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
@@ -33,7 +33,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v1"
 NAME = ReleaseName.parse(TAG)
 CLASS = Resource("cluster.x-k8s.io", "v1beta1", "ClusterClass", "clusterclasses")
-HERE = Management(Reached(cast(ClusterClients, None), {(CLASS.api_version, CLASS.kind): CLASS}), "v1.36.3")
+HERE = Management(ClusterConnection(cast(ClusterClients, None), {(CLASS.api_version, CLASS.kind): CLASS}), "v1.36.3")
 TEMPLATE = "apiVersion: cluster.x-k8s.io/v1beta1\nkind: ClusterClass\nmetadata: {name: '{{ .Release.Name }}-v1'}\n"
 
 
@@ -142,7 +142,7 @@ def applied() -> Object:
     assert isinstance(rollout, Rollout)
     [step] = rollout.plan.steps
     entry = replace(step.entry, uid="c", hash=content_hash(step.obj), status="synced")
-    results = Results([{}, Outcome(entries=(entry,), written=[entry])])
+    results = Results([{}, RolloutOutcome(entries=(entry,), written=[entry])])
     told = report(seen, decision, results, NOW)
     assert [event.reason for event in told.kubernetes_events] == ["ClusterStackReleaseReady"]
     return release() | {"status": told.status}
@@ -165,7 +165,7 @@ def test_looking_again_writes_no_intent() -> None:
     [rollout] = decision.effects
     assert isinstance(rollout, Rollout)
     assert [step.action for step in rollout.plan.steps] == ["verify"]
-    outcome = Outcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
+    outcome = RolloutOutcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
     told = report(seen, decision, Results([outcome]), datetime(2027, 1, 1, tzinfo=UTC))
     assert told.status == applied()["status"]
     assert told.kubernetes_events == ()
@@ -195,8 +195,8 @@ def test_a_chart_that_cannot_be_applied(template: str, words: str) -> None:
 
 def test_a_partial_rollout() -> None:
     seen = up()
-    failed = Entry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
-    results = Results(error=Incomplete(Outcome(entries=(failed,))))
+    failed = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
+    results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(failed,))))
     told = report(seen, decide(seen, NOW), results, NOW)
     assert results.error is None
     assert condition(told.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
@@ -219,7 +219,7 @@ def test_a_name_that_is_none() -> None:
 
 # -- on the way down ---------------------------------------------------------------------------------------------
 
-ENTRY = Entry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", TAG, uid="c", hash="h", status="synced")
+ENTRY = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", TAG, uid="c", hash="h", status="synced")
 
 
 def down(**more: Any) -> Observed:
@@ -273,7 +273,7 @@ def test_what_others_claim_stays() -> None:
 def test_removed_objects_leave_the_inventory() -> None:
     seen = down(provider=toy(**OWNED))
     decision = decide(seen, NOW)
-    told = report(seen, decision, Results([Outcome(pruned=(ENTRY,)), None]), NOW)
+    told = report(seen, decision, Results([RolloutOutcome(pruned=(ENTRY,)), None]), NOW)
     assert (told.status or {})["resources"] == []
     assert condition(told.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
 
@@ -281,7 +281,7 @@ def test_removed_objects_leave_the_inventory() -> None:
 def test_an_object_that_does_not_go() -> None:
     seen = down()
     stuck = replace(ENTRY, status="not-synced", error="not pruned: forbidden")
-    results = Results(error=Incomplete(Outcome(entries=(stuck,))))
+    results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(stuck,))))
     told = report(seen, decide(seen, NOW), results, NOW)
     status, reason, message = condition(told.status, "HelmChartDeleted")
     assert (status, reason) == ("False", "FailedToDeleteObjects")

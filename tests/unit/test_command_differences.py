@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.cli.differences import lines
-from shared.applier.diff import ABSENT, WITHHELD, Field
+from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 
 LONG = "x" * 200
 GATES = "--feature-gates=MachinePool=true,ClusterTopology=true,RuntimeSDK=false,MachineSetPreflightChecks=true"
@@ -22,7 +22,7 @@ MORE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "delete"]}
         ("b", "c", ['a: "b" -> "c"']),
         (ABSENT, {"b": 1}, ['a: + {"b": 1}']),
         ([1], ABSENT, ["a: - [1]"]),
-        (WITHHELD, WITHHELD, ["a: (a Secret's: not shown)"]),
+        (REDACTED, REDACTED, ["a: (a Secret's: not shown)"]),
         (LONG + "old", LONG + "new", [f'a: "…{"x" * 20}old" -> "…{"x" * 20}new"']),
         (LONG, "y", [f'a: "{"x" * 98}… -> "y"']),
         (
@@ -50,10 +50,10 @@ MORE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "delete"]}
     ],
 )
 def test_one_field(old: Any, new: Any, told: list[str]) -> None:
-    assert list(lines(Field("a", old, new))) == told
+    assert list(lines(FieldDiff("a", old, new))) == told
 
 
 def test_a_list_without_end() -> None:
-    told = list(lines(Field("a", [], list(range(100)))))
+    told = list(lines(FieldDiff("a", [], list(range(100)))))
     assert len(told) == 22
     assert told[-1] == "  and 80 more"

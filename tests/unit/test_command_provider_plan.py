@@ -11,9 +11,9 @@ from infra.cli.provider.crds import brief, dropped
 from infra.cli.provider.marks import only_marked
 from infra.cli.provider.plan import Outlook
 from infra.cli.provider.rights import widened
-from shared.applier.apply import Held
-from shared.applier.diff import Field, compare
-from shared.applier.inventory import Entry
+from shared.applier.apply import FieldConflict
+from shared.applier.diff import FieldDiff, compare
+from shared.applier.inventory import InventoryEntry
 from shared.applier.preview import Change
 from shared.kube import Key, Object
 
@@ -104,7 +104,7 @@ def crd(*versions: Object) -> Object:
     ],
 )
 def test_versions_that_go(old: list[Any], new: list[Any], told: list[str]) -> None:
-    entry = Entry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
+    entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     changes = [Change(entry, "update", compare(crd(*old), crd(*new)))]
     assert list(dropped(changes)) == told
 
@@ -134,7 +134,7 @@ TEXT = {"type": "string"}
     ],
 )
 def test_fields_of_a_schema(old: Object, new: Object, gone: list[str], told: list[str]) -> None:
-    entry = Entry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
+    entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     change = Change(entry, "update", compare(crd(old), crd(new)))
     assert list(dropped([change])) == gone
     assert [field.path for field in brief(change).fields] == told
@@ -142,8 +142,8 @@ def test_fields_of_a_schema(old: Object, new: Object, gone: list[str], told: lis
 
 
 def test_the_version_of_the_generator_is_no_news() -> None:
-    entry = Entry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
-    field = Field("metadata.annotations.controller-gen.kubebuilder.io/version", "v0.20.0", "v0.21.0")
+    entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
+    field = FieldDiff("metadata.annotations.controller-gen.kubebuilder.io/version", "v0.20.0", "v0.21.0")
     assert brief(Change(entry, "update", (field,))).fields == ()
 
 
@@ -151,7 +151,7 @@ def outlook(**fields: Any) -> Outlook:
     return Outlook("CoreProvider", Key("capi-system", "cluster-api"), "v1.0.0", "v1.1.0", **fields)
 
 
-ENTRY = Entry("", "v1", "Service", "x", "y")
+ENTRY = InventoryEntry("", "v1", "Service", "x", "y")
 
 
 @pytest.mark.parametrize(
@@ -196,31 +196,31 @@ INSTANCE = "metadata.labels.clusterstack.x-k8s.io/instance"
 @pytest.mark.parametrize(
     ("fields", "only"),
     [
-        ((Field(INSTANCE, new="owned"), Field("metadata.ownerReferences", new=[{}])), True),
-        ((Field("metadata.ownerReferences[0].uid", "a", "b"),), True),
-        ((Field('webhooks[name="a.b"].clientConfig.caBundle', new="x"),), True),
-        ((Field("webhooks[0].clientConfig.caBundle", "x", "y"), Field("spec.caBundle", new="x")), True),
-        ((Field("spec.conversion.webhook.clientConfig.caBundle", new="x"),), True),
-        ((Field("metadata.annotations.cert-manager.io/inject-ca-from", "a/b"),), True),
-        ((Field("metadata.labels", new={"clusterstack.x-k8s.io/instance": "owned"}),), True),
-        ((Field("metadata.labels", new={"clusterstack.x-k8s.io/instance": "owned", "a": "b"}),), False),
-        ((Field("metadata.labels", old={"a": "b"}),), False),
-        ((Field(INSTANCE, new="owned"), Field("spec.replicas", 1, 2)), False),
-        ((Field("metadata.labels.a", new="owned"),), False),
-        ((Field("spec.webhook.clientConfig.caBundle", "x", "y"),), False),
+        ((FieldDiff(INSTANCE, new="owned"), FieldDiff("metadata.ownerReferences", new=[{}])), True),
+        ((FieldDiff("metadata.ownerReferences[0].uid", "a", "b"),), True),
+        ((FieldDiff('webhooks[name="a.b"].clientConfig.caBundle', new="x"),), True),
+        ((FieldDiff("webhooks[0].clientConfig.caBundle", "x", "y"), FieldDiff("spec.caBundle", new="x")), True),
+        ((FieldDiff("spec.conversion.webhook.clientConfig.caBundle", new="x"),), True),
+        ((FieldDiff("metadata.annotations.cert-manager.io/inject-ca-from", "a/b"),), True),
+        ((FieldDiff("metadata.labels", new={"clusterstack.x-k8s.io/instance": "owned"}),), True),
+        ((FieldDiff("metadata.labels", new={"clusterstack.x-k8s.io/instance": "owned", "a": "b"}),), False),
+        ((FieldDiff("metadata.labels", old={"a": "b"}),), False),
+        ((FieldDiff(INSTANCE, new="owned"), FieldDiff("spec.replicas", 1, 2)), False),
+        ((FieldDiff("metadata.labels.a", new="owned"),), False),
+        ((FieldDiff("spec.webhook.clientConfig.caBundle", "x", "y"),), False),
         ((), False),
     ],
     ids=str,
 )
-def test_what_only_marks_an_object(fields: tuple[Field, ...], only: bool) -> None:
+def test_what_only_marks_an_object(fields: tuple[FieldDiff, ...], only: bool) -> None:
     assert only_marked(Change(ENTRY, "update", fields)) is only
     assert not only_marked(Change(ENTRY, "create", fields))
-    assert only_marked(Change(ENTRY, "update", fields, (Held("other", "spec"),))) is only
+    assert only_marked(Change(ENTRY, "update", fields, (FieldConflict("other", "spec"),))) is only
 
 
 def test_marks_are_told_in_one_line() -> None:
-    mark = Field(INSTANCE, new="owned")
-    both = Change(ENTRY, "update", (mark, Field("spec.replicas", 1, 2)))
+    mark = FieldDiff(INSTANCE, new="owned")
+    both = Change(ENTRY, "update", (mark, FieldDiff("spec.replicas", 1, 2)))
     made = outlook(changes=(Change(ENTRY, "update", (mark,)), Change(ENTRY, "update", (mark,)), both))
     told = "\n".join(plan_text.lines(made))
     assert "2 objects: only labels and owners" in told

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from shared.applier.desired import MANAGEMENT, UnknownKinds, defined_by, desired
+from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import (
     KEPT,
     SYNCED,
-    Entry,
+    InventoryEntry,
     content_hash,
     deletion,
     digest,
@@ -34,7 +34,7 @@ def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> O
     }
 
 
-def applied(obj: Object, **changes: str) -> Entry:
+def applied(obj: Object, **changes: str) -> InventoryEntry:
     return replace(entry_of(obj), **{"uid": "u", "hash": content_hash(obj), "status": SYNCED, **changes})
 
 
@@ -60,7 +60,13 @@ A, B, B2, C = config_map("a"), config_map("b"), config_map("b", "2"), config_map
     ],
 )
 def test_plan(
-    objects: list[Object], inventory: list[Entry], resumed: bool, apply: str, verify: str, keep: str, prune: str
+    objects: list[Object],
+    inventory: list[InventoryEntry],
+    resumed: bool,
+    apply: str,
+    verify: str,
+    keep: str,
+    prune: str,
 ) -> None:
     result = plan(objects, inventory, resumed=resumed)
     for action, names in (("apply", apply), ("verify", verify), ("keep", keep)):
@@ -80,7 +86,7 @@ def test_plan(
     ],
 )
 @pytest.mark.parametrize("resumed", [False, True])
-def test_what_may_be_anothers(entry: Entry | None, *, new: bool, resumed: bool) -> None:
+def test_what_may_be_anothers(entry: InventoryEntry | None, *, new: bool, resumed: bool) -> None:
     [step] = plan([B2], [entry] if entry else [], resumed=resumed).steps
     assert (step.action, step.new) == ("apply", new)
 
@@ -183,7 +189,7 @@ def test_kinds_that_the_chart_defines() -> None:
         "Widget",
         "CustomResourceDefinition",
     ]
-    assert list(defined_by([CRD])) == [("x.io/v1", "Widget")]
+    assert list(kinds_defined_by([CRD])) == [("x.io/v1", "Widget")]
 
 
 def test_unknown_kinds_are_named() -> None:
@@ -216,7 +222,7 @@ def test_many_failures_fit_into_a_status() -> None:
     name = "capx-some-rather-usual-role-binding-{:05d}"
     group, error = "rbac.authorization.k8s.io", "x" * 600
     entries = [
-        Entry(group, "v1", "ClusterRoleBinding", "", name.format(number), "0" * 36, "0" * 16, "synced", error)
+        InventoryEntry(group, "v1", "ClusterRoleBinding", "", name.format(number), "0" * 36, "0" * 16, "synced", error)
         for number in range(4_000)
     ]
     dumped = dump(entries)

@@ -12,11 +12,11 @@ from infra.cli import plan_text
 from infra.cli.forecast import Forecast, Part
 from infra.cli.scratch import Scratch
 from infra.cli.text import age, duration, plain, value
-from shared.applier.apply import Applied, Held
-from shared.applier.diff import ABSENT, WITHHELD, Field, compare
-from shared.applier.inventory import Entry
+from shared.applier.apply import ApplyResult, FieldConflict
+from shared.applier.diff import ABSENT, REDACTED, FieldDiff, compare
+from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
-from shared.applier.preview import Change, judged, totals, why_kept
+from shared.applier.preview import Change, classify, keep_reason, totals
 from shared.kube import Key, Object
 from shared.releases.stages import Condition, Stage
 
@@ -27,42 +27,42 @@ def obj(kind: str = "ConfigMap", **content: Any) -> Object:
 
 # -- fields --------------------------------------------------------------------------------------------------------
 
-DIFFERENCES: list[tuple[Any, Any, list[Field]]] = [
+DIFFERENCES: list[tuple[Any, Any, list[FieldDiff]]] = [
     ({}, {}, []),
     ({"a": 1}, {"a": 1}, []),
-    ({"a": 1}, {"a": 2}, [Field("spec.a", 1, 2)]),
-    ({"a": 1}, {"a": True}, [Field("spec.a", 1, True)]),
-    ({"a": 1}, {}, [Field("spec.a", 1, ABSENT)]),
-    ({}, {"a": None}, [Field("spec.a", ABSENT, None)]),
-    ({"a": {"b": 1, "c": 1}}, {"a": {"b": 1, "c": 2}}, [Field("spec.a.c", 1, 2)]),
-    ({"a": {"b": 1}}, {"a": [1]}, [Field("spec.a", {"b": 1}, [1])]),
-    ({"a": [1, 2]}, {"a": [1, 3]}, [Field("spec.a", [1, 2], [1, 3])]),
+    ({"a": 1}, {"a": 2}, [FieldDiff("spec.a", 1, 2)]),
+    ({"a": 1}, {"a": True}, [FieldDiff("spec.a", 1, True)]),
+    ({"a": 1}, {}, [FieldDiff("spec.a", 1, ABSENT)]),
+    ({}, {"a": None}, [FieldDiff("spec.a", ABSENT, None)]),
+    ({"a": {"b": 1, "c": 1}}, {"a": {"b": 1, "c": 2}}, [FieldDiff("spec.a.c", 1, 2)]),
+    ({"a": {"b": 1}}, {"a": [1]}, [FieldDiff("spec.a", {"b": 1}, [1])]),
+    ({"a": [1, 2]}, {"a": [1, 3]}, [FieldDiff("spec.a", [1, 2], [1, 3])]),
     (
         {"c": [{"name": "x", "image": "1"}, {"name": "y"}]},
         {"c": [{"name": "x", "image": "2"}, {"name": "z"}]},
         [
-            Field('spec.c[name="x"].image', "1", "2"),
-            Field('spec.c[name="y"]', {"name": "y"}, ABSENT),
-            Field('spec.c[name="z"]', ABSENT, {"name": "z"}),
+            FieldDiff('spec.c[name="x"].image', "1", "2"),
+            FieldDiff('spec.c[name="y"]', {"name": "y"}, ABSENT),
+            FieldDiff('spec.c[name="z"]', ABSENT, {"name": "z"}),
         ],
     ),
     (
         {"c": [{"name": "x"}, {"name": "y"}]},
         {"c": [{"name": "y"}, {"name": "x"}]},
-        [Field("spec.c", [{"name": "x"}, {"name": "y"}], [{"name": "y"}, {"name": "x"}])],
+        [FieldDiff("spec.c", [{"name": "x"}, {"name": "y"}], [{"name": "y"}, {"name": "x"}])],
     ),
-    ({"p": [{"port": 1}, {"port": 2}]}, {"p": [{"port": 1}, {"port": 3}]}, [Field("spec.p[1].port", 2, 3)]),
-    ({"p": [{"port": 1}]}, {"p": []}, [Field("spec.p", [{"port": 1}], [])]),
+    ({"p": [{"port": 1}, {"port": 2}]}, {"p": [{"port": 1}, {"port": 3}]}, [FieldDiff("spec.p[1].port", 2, 3)]),
+    ({"p": [{"port": 1}]}, {"p": []}, [FieldDiff("spec.p", [{"port": 1}], [])]),
     (
         {"c": [{"name": "x"}, {"name": "x"}]},
         {"c": [{"name": "x"}]},
-        [Field("spec.c", [{"name": "x"}, {"name": "x"}], [{"name": "x"}])],
+        [FieldDiff("spec.c", [{"name": "x"}, {"name": "x"}], [{"name": "x"}])],
     ),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), DIFFERENCES)
-def test_fields(old: Any, new: Any, expected: list[Field]) -> None:
+def test_fields(old: Any, new: Any, expected: list[FieldDiff]) -> None:
     assert list(compare(obj(spec=old), obj(spec=new))) == expected
 
 
@@ -71,11 +71,11 @@ def test_bookkeeping_is_no_difference() -> None:
     theirs = {"name": "a", "uid": "1", "resourceVersion": "2", "generation": 2, "managedFields": [{"time": "1"}]}
     assert compare(obj(metadata=mine, status={"a": 1}), obj(metadata=theirs, status={"a": 2})) == ()
     labelled = compare(obj(metadata=mine), obj(metadata={**theirs, "labels": {"a.b/c": "1"}}))
-    assert labelled == (Field("metadata.labels", ABSENT, {"a.b/c": "1"}),)
+    assert labelled == (FieldDiff("metadata.labels", ABSENT, {"a.b/c": "1"}),)
 
 
 def test_only_what_is_asked_for() -> None:
-    assert compare(obj(spec={"a": 1, "defaulted": 2}), obj(spec={"a": 2}), whole=False) == (Field("spec.a", 1, 2),)
+    assert compare(obj(spec={"a": 1, "defaulted": 2}), obj(spec={"a": 2}), whole=False) == (FieldDiff("spec.a", 1, 2),)
 
 
 ASKED = {
@@ -118,51 +118,59 @@ def test_of_a_secret_the_paths_only() -> None:
     old, new = obj("Secret", data={"a": "MQ==", "b": "Mg=="}), obj("Secret", data={"a": "Mw==", "c": "NA=="})
     fields = compare(old, new)
     assert fields == (
-        Field("data.a", WITHHELD, WITHHELD),
-        Field("data.b", WITHHELD, ABSENT),
-        Field("data.c", ABSENT, WITHHELD),
+        FieldDiff("data.a", REDACTED, REDACTED),
+        FieldDiff("data.b", REDACTED, ABSENT),
+        FieldDiff("data.c", ABSENT, REDACTED),
     )
     assert [field.dump() for field in fields] == [
         {"path": f"data.{name}", "withheld": True} for name in ("a", "b", "c")
     ]
     custom = {"apiVersion": "example.com/v1", "kind": "Secret", "metadata": {}}
-    assert compare({**custom, "a": 1}, {**custom, "a": 2}) == (Field("a", 1, 2),)
+    assert compare({**custom, "a": 1}, {**custom, "a": 2}) == (FieldDiff("a", 1, 2),)
 
 
 # -- objects -------------------------------------------------------------------------------------------------------
 
-NEW = Entry("", "v1", "ConfigMap", "ns", "a")
-OURS = Entry("", "v1", "ConfigMap", "ns", "a", uid="1", hash="x")
+NEW = InventoryEntry("", "v1", "ConfigMap", "ns", "a")
+OURS = InventoryEntry("", "v1", "ConfigMap", "ns", "a", uid="1", hash="x")
 UNSEEN = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "2"}}
-HELD = (Held("hpa", ".data.k"),)
-CHANGED = (Field("data.k", "1", "2"),)
+HELD = (FieldConflict("hpa", ".data.k"),)
+CHANGED = (FieldDiff("data.k", "1", "2"),)
 
-JUDGEMENTS: list[tuple[Entry, Object | None, Applied, str, str, tuple[Field, ...], str]] = [
-    (NEW, None, Applied(obj()), "force", "create", (), ""),
-    (NEW, None, Applied(UNSEEN), "force", "create", (), ""),
-    (OURS, None, Applied(obj()), "force", "create", (), "missing"),
-    (OURS, None, Applied(UNSEEN), "force", "update", (), "not served yet"),
-    (OURS, obj(), Applied(obj()), "force", "unchanged", (), ""),
-    (OURS, obj(data={"k": "1"}), Applied(obj(data={"k": "2"})), "force", "update", CHANGED, ""),
-    (OURS, obj(data={"k": "1", "d": "3"}), Applied(UNSEEN), "force", "recreate", CHANGED, "immutable"),
-    (NEW, obj(data={"k": "1"}), Applied(obj(data={"k": "2"}), HELD), "force", "update", CHANGED, "conflicts: force"),
-    (NEW, obj(data={"k": "1"}), Applied(obj(data={"k": "2"}), HELD), "fail", "refuse", CHANGED, "conflicts: fail"),
-    (NEW, obj(), Applied(obj(), HELD), "yield", "unchanged", (), "conflicts: yield"),
+JUDGEMENTS: list[tuple[InventoryEntry, Object | None, ApplyResult, str, str, tuple[FieldDiff, ...], str]] = [
+    (NEW, None, ApplyResult(obj()), "force", "create", (), ""),
+    (NEW, None, ApplyResult(UNSEEN), "force", "create", (), ""),
+    (OURS, None, ApplyResult(obj()), "force", "create", (), "missing"),
+    (OURS, None, ApplyResult(UNSEEN), "force", "update", (), "not served yet"),
+    (OURS, obj(), ApplyResult(obj()), "force", "unchanged", (), ""),
+    (OURS, obj(data={"k": "1"}), ApplyResult(obj(data={"k": "2"})), "force", "update", CHANGED, ""),
+    (OURS, obj(data={"k": "1", "d": "3"}), ApplyResult(UNSEEN), "force", "recreate", CHANGED, "immutable"),
+    (
+        NEW,
+        obj(data={"k": "1"}),
+        ApplyResult(obj(data={"k": "2"}), HELD),
+        "force",
+        "update",
+        CHANGED,
+        "conflicts: force",
+    ),
+    (NEW, obj(data={"k": "1"}), ApplyResult(obj(data={"k": "2"}), HELD), "fail", "refuse", CHANGED, "conflicts: fail"),
+    (NEW, obj(), ApplyResult(obj(), HELD), "yield", "unchanged", (), "conflicts: yield"),
 ]
 
 
 @pytest.mark.parametrize(("entry", "live", "applied", "conflicts", "action", "fields", "reason"), JUDGEMENTS)
 def test_what_becomes_of_an_object(
-    entry: Entry,
+    entry: InventoryEntry,
     live: Object | None,
-    applied: Applied,
+    applied: ApplyResult,
     conflicts: str,
     action: str,
-    fields: tuple[Field, ...],
+    fields: tuple[FieldDiff, ...],
     reason: str,
 ) -> None:
-    change = judged(entry, live, applied, Policy(conflicts=conflicts))
-    assert (change.action, change.fields, change.held) == (action, fields, applied.held)
+    change = classify(entry, live, applied, Policy(conflicts=conflicts))
+    assert (change.action, change.fields, change.conflicts) == (action, fields, applied.conflicts)
     assert reason in change.reason
     assert bool(reason) == bool(change.reason)
 
@@ -180,7 +188,7 @@ LABEL = {"clusterstack.x-k8s.io/instance": "owned"}
     ],
 )
 def test_why_something_is_kept(metadata: Object, reason: str) -> None:
-    assert reason in why_kept(OURS, obj(metadata=metadata))
+    assert reason in keep_reason(OURS, obj(metadata=metadata))
 
 
 # -- the whole -----------------------------------------------------------------------------------------------------
@@ -208,7 +216,7 @@ def test_exit_code(actions: list[Any], code: int) -> None:
 
 
 def test_totals() -> None:
-    counts = totals([Change(OURS, "update", held=HELD), Change(OURS, "update"), Change(OURS, "keep")])
+    counts = totals([Change(OURS, "update", conflicts=HELD), Change(OURS, "update"), Change(OURS, "keep")])
     assert {name: count for name, count in counts.items() if count} == {"update": 2, "keep": 1, "conflicts": 1}
 
 
@@ -217,7 +225,11 @@ def test_text() -> None:
     changes = (
         Change(OURS, "update", CHANGED, HELD, "why"),
         Change(OURS, "unchanged"),
-        Change(OURS, "update", (Field("data.l", ABSENT, [1]), Field("data.m", 2, ABSENT), Field("data", WITHHELD))),
+        Change(
+            OURS,
+            "update",
+            (FieldDiff("data.l", ABSENT, [1]), FieldDiff("data.m", 2, ABSENT), FieldDiff("data", REDACTED)),
+        ),
     )
     told = "\n".join(plan_text.lines(forecast(*changes, stage=stage, notes=("[b]paused[/b]",))))
     for words in (

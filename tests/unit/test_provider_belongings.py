@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from shared.applier.inventory import NOT_SYNCED, SYNCED, Entry
+from shared.applier.inventory import NOT_SYNCED, SYNCED, InventoryEntry
 from shared.kube import Object
 from shared.providers.inventory import inventory_of, with_unsynced
 
 
-def entry(name: str, **more: str) -> Entry:
-    return Entry("", "v1", "ConfigMap", "n", name, **more)
+def entry(name: str, **more: str) -> InventoryEntry:
+    return InventoryEntry("", "v1", "ConfigMap", "n", name, **more)
 
 
-def provider(*entries: Entry) -> Object:
+def provider(*entries: InventoryEntry) -> Object:
     return {"status": {"resources": [each.dump() for each in entries]}}
 
 

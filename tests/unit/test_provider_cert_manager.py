@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from functions.provider_install.observe import Observed, has_cert_manager
-from shared.applier.inventory import Entry
+from shared.applier.inventory import InventoryEntry
 from shared.clients import Clients
 from shared.kube import Client, Object, Unavailable
 from shared.kube.credentials import Credentials
 
 BEGUN: Object = {"status": {"target": {"inputs": "digest"}}}
-DEPLOYMENT = Entry("apps", "v1", "Deployment", "space", "manager")
-CERTIFICATE = Entry("cert-manager.io", "v1", "Certificate", "space", "serving")
+DEPLOYMENT = InventoryEntry("apps", "v1", "Deployment", "space", "manager")
+CERTIFICATE = InventoryEntry("cert-manager.io", "v1", "Certificate", "space", "serving")
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def nobody() -> Clients:
 
 
 @pytest.mark.parametrize(("known", "found"), [((DEPLOYMENT, CERTIFICATE), True), ((DEPLOYMENT,), False)])
-def test_what_has_begun_goes_on_as_it_began(nobody: Clients, known: tuple[Entry, ...], found: bool) -> None:
+def test_what_has_begun_goes_on_as_it_began(nobody: Clients, known: tuple[InventoryEntry, ...], found: bool) -> None:
     assert has_cert_manager(nobody, Observed(BEGUN, digest="digest", known=known)) is found
 
 

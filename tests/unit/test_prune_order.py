@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from shared.applier.inventory import Entry
-from shared.applier.prune import backwards, is_custom
+from shared.applier.inventory import InventoryEntry
+from shared.applier.prune import is_custom_resource, prune_waves
 
 CRD = "apiextensions.k8s.io"
 
 
-def entry(kind: str, group: str = "") -> Entry:
-    return Entry(group, "v1", kind, "", "x")
+def entry(kind: str, group: str = "") -> InventoryEntry:
+    return InventoryEntry(group, "v1", kind, "", "x")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def entry(kind: str, group: str = "") -> Entry:
 def test_backwards(kinds: list[tuple[str, str]], waves: list[list[str]]) -> None:
     entries = [entry(kind, group) for kind, group in kinds]
     random.Random(1).shuffle(entries)
-    assert [[each.kind for each in wave] for wave in backwards(entries)] == waves
+    assert [[each.kind for each in wave] for wave in prune_waves(entries)] == waves
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_backwards(kinds: list[tuple[str, str]], waves: list[list[str]]) -> None
     ],
 )
 def test_what_a_crd_defines(group: str, *, custom: bool) -> None:
-    assert is_custom(entry("Thing", group)) is custom
+    assert is_custom_resource(entry("Thing", group)) is custom

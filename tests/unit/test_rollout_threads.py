@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.applier.rollout import threads
+from shared.applier.rollout import thread_count
 
 
 @pytest.mark.parametrize(("objects", "expected"), [(0, 1), (1, 1), (7, 1), (8, 2), (15, 3), (31, 7), (32, 8), (400, 8)])
 def test_threads(objects: int, expected: int) -> None:
-    assert threads(objects) == expected
+    assert thread_count(objects) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
-from shared.applier.inventory import Entry
+from shared.applier.inventory import InventoryEntry
 from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, dig
 from shared.kube.connect import workload as connect_workload
@@ -67,7 +67,7 @@ class Site:
             raise DemoError("there is no workload cluster yet")
         return self._workload
 
-    def applied(self, entry: Entry) -> Object | None:
+    def applied(self, entry: InventoryEntry) -> Object | None:
         """The live object of an entry of the inventory."""
         resource = self.workload.discovery.resource(entry.api_version, entry.kind)
         return self.workload.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
@@ -76,4 +76,4 @@ class Site:
         """What there is now of an object that was read before."""
         who = identity(obj)
         version = obj["apiVersion"].rpartition("/")[2]
-        return self.applied(Entry(who.group, version, who.kind, who.namespace, who.name))
+        return self.applied(InventoryEntry(who.group, version, who.kind, who.namespace, who.name))

@@ -11,7 +11,7 @@ from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import ROLLBACK, addon_of
 from shared.applier import inventory
-from shared.applier.inventory import SYNCED, Entry
+from shared.applier.inventory import SYNCED, InventoryEntry
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.applier.prune import KEPT
 from shared.clients import LookupResult
@@ -140,8 +140,8 @@ def _waiting(addon: Object, now: datetime) -> Object | None:
     return None if cause.get("reason") in (NO_RELEASE, manifest_history.ROLLED_BACK) else _condition(cause, now)
 
 
-def _inventory(entries: Sequence[Entry]) -> Object:
-    def listed(chosen: Iterable[Entry], field: str) -> list[Object]:
+def _inventory(entries: Sequence[InventoryEntry]) -> Object:
+    def listed(chosen: Iterable[InventoryEntry], field: str) -> list[Object]:
         return [{"object": str(entry), "stage": entry.stage, "why": getattr(entry, field)} for entry in chosen]
 
     kept = [entry for entry in entries if entry.status == KEPT]

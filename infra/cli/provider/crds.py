@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from shared.applier.diff import ABSENT, Field
+from shared.applier.diff import ABSENT, FieldDiff
 from shared.applier.preview import Change
 from shared.kube.crds import CRD
 
@@ -35,7 +35,7 @@ def brief(change: Change) -> Change:
     return replace(change, fields=tuple(fields), reason="; ".join(filter(None, (change.reason, told))))
 
 
-def _gone(fields: Iterable[Field]) -> Iterable[str]:
+def _gone(fields: Iterable[FieldDiff]) -> Iterable[str]:
     for field in fields:
         version, schema = _VERSION.fullmatch(field.path), _SCHEMA.fullmatch(field.path)
         if version and not version[2] and field.new is ABSENT:
@@ -46,7 +46,7 @@ def _gone(fields: Iterable[Field]) -> Iterable[str]:
             yield f"{schema[1]} has no {_short(schema[2])} any more"
 
 
-def _describes(field: Field) -> bool:
+def _describes(field: FieldDiff) -> bool:
     if field.path == _GENERATOR:
         return True
     schema = _SCHEMA.fullmatch(field.path)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shared.api.provider import COMPONENT_LABEL, PROVIDER_LABEL
-from shared.applier.diff import Field
+from shared.applier.diff import FieldDiff
 from shared.applier.inventory import OWNED_LABEL
 from shared.applier.preview import Change
 from shared.components.certificates import INJECT
@@ -21,11 +21,11 @@ _OTHERS = re.compile(
 )
 
 
-def is_mark(field: Field) -> bool:
+def is_mark(field: FieldDiff) -> bool:
     return field.path in _PLAIN or bool(_OTHERS.fullmatch(field.path)) or _all_of_them(field)
 
 
-def _all_of_them(field: Field) -> bool:
+def _all_of_them(field: FieldDiff) -> bool:
     """Where an object had no labels or annotations at all, or has none any more."""
     names = _NAMES.get(field.path.removeprefix("metadata."), ())
     values = [value for value in (field.old, field.new) if isinstance(value, Mapping)]

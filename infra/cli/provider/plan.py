@@ -131,7 +131,7 @@ def _notes(provider: Object, goal: Next) -> Iterable[str]:
 
 
 def _foreseen(management: Client, outlook: Outlook, provider: Object, decision: Decision, rollout: Rollout) -> Outlook:
-    changes = preview(rollout.workload, rollout.plan, rollout.resources, rollout.policy)
+    changes = preview(rollout.cluster, rollout.plan, rollout.resources, rollout.policy)
     there = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if there and not inventory_of(provider):
         note = f"{there} of its objects are there already, and are taken over: what only their installer set goes"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.applier.takeover import inherited
+from shared.applier.adoption import adopted_fields
 from shared.effects import MANAGER
 from shared.kube import Object
 
@@ -51,4 +51,4 @@ EDITED = entry("kubectl-edit", SPEC)
     ],
 )
 def test_what_becomes_ours(entries: list[Object], after: list[Object] | None) -> None:
-    assert inherited(obj(*entries), LABEL) == after
+    assert adopted_fields(obj(*entries), LABEL) == after

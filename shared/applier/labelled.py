@@ -13,14 +13,14 @@ from ..api.resources import CLUSTER_ADDON
 from ..clients import ClusterClients
 from ..kube import ApiError, Object, Resource, Unavailable, dig
 from ..kube.client import METADATA_LIST
-from .inventory import OWNED, OWNED_LABEL, Entry, entry_of
+from .inventory import OWNED, OWNED_LABEL, InventoryEntry, entry_of
 from .rollout import THREADS
 
 _COPIES = ("Endpoints", "EndpointSlice", "Event")
 """Kinds that controllers make with the labels of what they stand for, without naming an owner."""
 
 
-def labelled(workload: ClusterClients, served: Iterable[Resource]) -> list[Entry]:
+def labelled_entries(cluster: ClusterClients, served: Iterable[Resource]) -> list[InventoryEntry]:
     """The objects with our label that no other object owns. Raises `Unavailable` where the server fails.
 
     None of a cluster that manages clusters itself: there ClusterClasses carry the same label.
@@ -31,12 +31,12 @@ def labelled(workload: ClusterClients, served: Iterable[Resource]) -> list[Entry
     newest = {(resource.group, resource.kind): resource for resource in reversed(served)}
     kinds = [resource for resource in newest.values() if resource.kind not in _COPIES]
     with ThreadPoolExecutor(THREADS, thread_name_prefix="adopt") as pool:
-        found = pool.map(lambda resource: _of_kind(workload, resource), kinds)
+        found = pool.map(lambda resource: _of_kind(cluster, resource), kinds)
         return [entry for entries in found for entry in entries]
 
 
-def _of_kind(workload: ClusterClients, resource: Resource) -> list[Entry]:
-    pages = workload.client.pages(resource, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST)
+def _of_kind(cluster: ClusterClients, resource: Resource) -> list[InventoryEntry]:
+    pages = cluster.client.pages(resource, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST)
     try:
         items: list[Object] = [item for page in pages for item in page["items"]]
     except Unavailable:

@@ -21,24 +21,26 @@ KEEP = "helm.sh/resource-policy"
 _PAGE = 500
 
 
-def is_kept(live: Mapping[str, Any]) -> bool:
+def is_marked_keep(live: Mapping[str, Any]) -> bool:
     """Whether its author wants the object to stay, whatever becomes of the release."""
     return bool(dig(live, ("metadata", "annotations", KEEP)) == "keep")
 
 
-def held_by(workload: ClusterClients, live: Object, policy: Policy, known: Collection[Identity] = ()) -> str:
+def cascade_blocker(
+    cluster: ClusterClients, live: Object, policy: Policy, inventoried: Collection[Identity] = ()
+) -> str:
     """What holds a CRD or Namespace, with the way out; empty for what may go. `known` is the whole inventory.
 
     Raises `ApiError`.
     """
     if live["kind"] == CRD.kind:
-        return _of_crd(workload, live, policy, known)
+        return _crd_blocker(cluster, live, policy, inventoried)
     if live["kind"] == "Namespace":
-        return _of_namespace(workload, live["metadata"]["name"])
+        return _namespace_blocker(cluster, live["metadata"]["name"])
     return ""
 
 
-def _of_crd(workload: ClusterClients, crd: Object, policy: Policy, known: Collection[Identity]) -> str:
+def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventoried: Collection[Identity]) -> str:
     """Consent to the end of other people's objects is none to that of ours that are marked to be kept.
 
     The label does not tell whose objects are: cluster stacks put it on theirs, too.
@@ -48,12 +50,12 @@ def _of_crd(workload: ClusterClients, crd: Object, policy: Policy, known: Collec
         kind = dig(crd, "spec.names.kind")
         return f"the CRD serves no version, so nobody can tell which {kind} objects would go with it; serve one"
     group, kind = resource.group, resource.kind
-    ours = {Key(who.namespace, who.name) for who in known if (who.group, who.kind) == (group, kind)}
+    ours = {Key(who.namespace, who.name) for who in inventoried if (who.group, who.kind) == (group, kind)}
     limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # more than ours: one of them is another's
-    for page in workload.client.pages(resource, limit=limit, accept=METADATA_LIST):
+    for page in cluster.client.pages(resource, limit=limit, accept=METADATA_LIST):
         for obj in page["items"]:
-            if is_owned(obj) and is_kept(obj):
-                return _marked(resource, obj)
+            if is_owned(obj) and is_marked_keep(obj):
+                return _marked_message(resource, obj)
         others = [key for key in map(key_of, page["items"]) if key not in ours]
         if others and not policy.prune_crds:
             more = len(others) - 1 + int(dig(page, "metadata.remainingItemCount", 0))
@@ -63,21 +65,21 @@ def _of_crd(workload: ClusterClients, crd: Object, policy: Policy, known: Collec
     return ""
 
 
-def _of_namespace(workload: ClusterClients, namespace: str) -> str:
-    workload.discovery.invalidate()  # a kind that came since may have objects that are to be kept
-    served = workload.discovery.served().values()
+def _namespace_blocker(cluster: ClusterClients, namespace: str) -> str:
+    cluster.discovery.invalidate()  # a kind that came since may have objects that are to be kept
+    served = cluster.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
     for resource in kinds.values():
-        for obj in _labelled(workload, resource, namespace):
-            if is_kept(obj):
-                return _marked(resource, obj)
+        for obj in _labelled_objects(cluster, resource, namespace):
+            if is_marked_keep(obj):
+                return _marked_message(resource, obj)
     return ""
 
 
-def _labelled(workload: ClusterClients, resource: Resource, namespace: str) -> Iterator[Object]:
+def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: str) -> Iterator[Object]:
     selector = f"{OWNED_LABEL}={OWNED}"
     try:
-        for page in workload.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):
+        for page in cluster.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):
             yield from page["items"]
     except Unavailable as error:
         if resource.group in BUILT_IN_GROUPS:
@@ -88,6 +90,6 @@ def _labelled(workload: ClusterClients, resource: Resource, namespace: str) -> I
         return  # not a kind that can be listed, or not by us: nothing of it was applied from here
 
 
-def _marked(resource: Resource, obj: Object) -> str:
+def _marked_message(resource: Resource, obj: Object) -> str:
     who = f"{resource.kind} {key_of(obj)}"
     return f"{who} would be deleted with it and is annotated with {KEEP}: keep; delete it, or take the annotation off"

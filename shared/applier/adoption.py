@@ -16,13 +16,13 @@ from ..kube import Client, Conflict, Object, Resource, dig, key_of
 _ATTEMPTS = 4
 
 
-def inherited(obj: Mapping[str, Any], label: str) -> list[Object] | None:
+def adopted_fields(obj: Mapping[str, Any], label: str) -> list[Object] | None:
     """The entries of `managedFields` with ours in the place of all installers'; None where there is no other.
 
     Those in another apiVersion stay: their fields may be called otherwise.
     """
     entries: list[Object] = dig(obj, "metadata.managedFields", [])
-    ours = next((entry for entry in entries if is_ours(entry)), None)
+    ours = next((entry for entry in entries if is_applied_by_us(entry)), None)
     if ours is None:
         return None
     others = [entry for entry in entries if _installs(entry, label) and entry["apiVersion"] == ours["apiVersion"]]
@@ -34,10 +34,10 @@ def inherited(obj: Mapping[str, Any], label: str) -> list[Object] | None:
     return [{**entry, "fieldsV1": fields} if entry is ours else entry for entry in entries if entry not in others]
 
 
-def take_over(client: Client, resource: Resource, live: Object, label: str) -> bool:
+def adopt(client: Client, resource: Resource, live: Object, label: str) -> bool:
     """Whether there was anything to take over: then the object is to be applied once more. Raises `ApiError`."""
     for attempt in range(_ATTEMPTS):
-        entries = inherited(live, label)
+        entries = adopted_fields(live, label)
         if entries is None:
             return attempt > 0
         metadata = {"resourceVersion": live["metadata"]["resourceVersion"], "managedFields": entries}
@@ -50,7 +50,7 @@ def take_over(client: Client, resource: Resource, live: Object, label: str) -> b
     raise refusal
 
 
-def is_ours(entry: Mapping[str, Any]) -> bool:
+def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
     """Whether an entry of `managedFields` is of what we applied."""
     return entry.get("manager") == MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
 

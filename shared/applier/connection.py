@@ -1,0 +1,68 @@
+"""Connects to the cluster that objects are applied to: the management cluster, or a workload cluster by kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..api.names import kubeconfig_of
+from ..api.resources import SECRET
+from ..clients import Clients, ClusterClients
+from ..kube import ApiError, Key, Resource, Unauthorized, dig
+from ..kube.connect import KubeconfigError
+
+_DEADLINE_SECONDS = 90.0
+"""For all requests of one reconcile. Together with the time within which a delivery may begin a reconcile this stays
+below the forwarder's timeout."""
+
+
+@dataclass(frozen=True)
+class ConnectionFailed:
+    """Why the cluster cannot be worked on yet; `severity` is that of the condition."""
+
+    message: str
+    severity: str = "Info"
+
+
+@dataclass(frozen=True)
+class ClusterConnection:
+    """A cluster whose API server answered, and the kinds that it serves by (apiVersion, kind)."""
+
+    cluster: ClusterClients
+    served: Mapping[tuple[str, str], Resource]
+
+
+def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | ConnectionFailed:
+    """Connects to the workload cluster of the Cluster `cluster`.
+
+    Raises:
+        ApiError: The management cluster's API server failed.
+    """
+    key = kubeconfig_of(cluster)
+    secret = clients.management.find(SECRET, key)
+    if secret is None:
+        return ConnectionFailed(f"kubeconfig not there (yet): waiting for Secret {key.name}", "Warning")
+    try:
+        kubeconfig = base64.b64decode(dig(secret, "data.value") or "", validate=True)
+        if not kubeconfig:
+            raise KubeconfigError('missing key "value" in secret data')
+        workload = clients.workload(kubeconfig).within(_DEADLINE_SECONDS)
+    except (KubeconfigError, ValueError) as error:
+        return ConnectionFailed(f"Secret {key.name}: {error}", "Warning")
+    try:
+        workload.client.text("/readyz")
+        served = workload.discovery.served()
+    except Unauthorized as error:
+        clients.forget(kubeconfig)
+        return ConnectionFailed(f"the API server refuses the credentials in {key.name}: {error}", "Warning")
+    except ApiError as error:
+        return ConnectionFailed(f"the workload API server is not ready: {error}")
+    return ClusterConnection(workload, served)
+
+
+def connect_management(clients: Clients) -> ClusterConnection:
+    """Returns the management cluster as a cluster to apply objects to. Raises `ApiError` if discovery fails."""
+    cluster = ClusterClients(clients.management)
+    cluster.discovery = clients.discovery
+    return ClusterConnection(cluster, clients.discovery.served())
