@@ -15,24 +15,24 @@ from shared.runtime.answer import Answer
 from shared.triggers import Triggers
 
 from .delivery import Deliver
-from .queue import DONE, Entry, Outcome, Pending, WorkQueue
+from .queue import DONE, DeliveryResult, Pending, QueueItem, WorkQueue
 
 log = logging.getLogger("capi-functions.events")
 
 OnDelivery = Callable[[str, Event, Answer, float], None]
 """Hears of each delivery: function, event, answer, and the seconds that the call took."""
-OnDead = Callable[[str, Event, Answer], None]
+OnDeadLetter = Callable[[str, Event, Answer], None]
 """Hears of each event that will never be delivered again."""
 
 _RETRYABLE = (404, 408, 409, 429)  # as a Knative broker sees it; 5xx too
-_KEPT = 100_000
+_MAX_LATENCIES = 100_000
 
 
 @dataclass
 class Stats:
     delivered: int = 0
     by_status: Counter[int] = field(default_factory=Counter)
-    dead: int = 0
+    dead_letters: int = 0
     coalesced: int = 0
     """Events that were taken up by an entry that was there already."""
     latencies: list[float] = field(default_factory=list)
@@ -43,16 +43,16 @@ class Stats:
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else math.nan
 
 
-def outcome(answer: Answer) -> Outcome:
+def delivery_result(answer: Answer) -> DeliveryResult:
     """What an answer means for the entry. A refusal (any other 4xx) ends it like success: it would repeat itself."""
     if answer.status < 300:
-        return DONE if answer.retry_after is None else Outcome("again", answer.retry_after)
-    if is_refusal(answer):
+        return DONE if answer.retry_after is None else DeliveryResult("requeue", answer.retry_after)
+    if is_rejection(answer):
         return DONE
-    return Outcome("failed", answer.retry_after)
+    return DeliveryResult("failed", answer.retry_after)
 
 
-def is_refusal(answer: Answer) -> bool:
+def is_rejection(answer: Answer) -> bool:
     return 400 <= answer.status < 500 and answer.status not in _RETRYABLE
 
 
@@ -70,16 +70,16 @@ class Dispatcher:
         workers: int = 8,
         rate: float = 500.0,
         on_delivery: OnDelivery | None = None,
-        on_dead: OnDead | None = None,
+        on_dead_letter: OnDeadLetter | None = None,
     ) -> None:
         self._triggers = triggers
         self._deliver = deliver
         self._on_delivery = on_delivery
-        self._on_dead = on_dead
+        self._on_dead_letter = on_dead_letter
         self._queue = WorkQueue(rate=rate)
         self._lock = threading.Lock()
         self._stats = Stats()
-        self._latencies: deque[float] = deque(maxlen=_KEPT)
+        self._latencies: deque[float] = deque(maxlen=_MAX_LATENCIES)
         self._threads = [
             threading.Thread(target=self._work, name=f"deliver-{number}", daemon=True) for number in range(workers)
         ]
@@ -100,7 +100,7 @@ class Dispatcher:
                 concerned += 1
         return concerned
 
-    def drain(self, timeout: float, settle_below: float = math.inf, *, quiet: float = 0.0) -> bool:
+    def drain(self, timeout: float, ignore_waits_above: float = math.inf, *, quiet: float = 0.0) -> bool:
         """Waits until nothing is left to do, for `quiet` seconds in a row; tells whether it came to that.
 
         Entries that wait (because a function asked for it, or after failures) for longer than `settle_below`
@@ -108,7 +108,7 @@ class Dispatcher:
         """
         deadline = time.monotonic() + timeout
         while True:
-            settled = self._queue.settled(settle_below)
+            settled = self._queue.is_idle(ignore_waits_above)
             if settled and time.monotonic() - self._queue.last_activity >= quiet:
                 return True
             if time.monotonic() >= deadline:
@@ -123,7 +123,9 @@ class Dispatcher:
         """A copy of the figures so far."""
         with self._lock:
             now = self._stats
-            return Stats(now.delivered, Counter(now.by_status), now.dead, self._queue.coalesced, list(self._latencies))
+            return Stats(
+                now.delivered, Counter(now.by_status), now.dead_letters, self._queue.coalesced, list(self._latencies)
+            )
 
     def stop(self, timeout: float = 5.0) -> None:
         """Takes nothing more up and waits for the calls in flight. What is still queued is dropped."""
@@ -134,39 +136,39 @@ class Dispatcher:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
-        while (entry := self._queue.take()) is not None:
+        while (item := self._queue.take()) is not None:
             started = time.monotonic()
-            event, since = entry.event, entry.since
+            event, due_at = item.event, item.due_at
             try:
-                answer = self._deliver(entry.function, event)
+                answer = self._deliver(item.function, event)
             except Exception as error:
-                log.exception("delivery to %s failed", entry.function)
+                log.exception("delivery to %s failed", item.function)
                 answer = Answer(500, f"{type(error).__name__}: {error}")
             seconds = time.monotonic() - started
-            self._note(answer, started - since)
+            self._count(answer, started - due_at)
             if answer.reply is not None:
                 self.submit(answer.reply, first=True)
             # Last, so that an entry counts as in flight until all that follows from it is queued.
             try:
-                self._tell(entry, event, answer, seconds)
+                self._call_hooks(item, event, answer, seconds)
             finally:
-                self._queue.finish(entry, outcome(answer))
+                self._queue.finish(item, delivery_result(answer))
 
-    def _note(self, answer: Answer, latency: float) -> None:
+    def _count(self, answer: Answer, latency: float) -> None:
         with self._lock:
             self._stats.delivered += 1
             self._stats.by_status[answer.status] += 1
-            self._stats.dead += is_refusal(answer)
+            self._stats.dead_letters += is_rejection(answer)
             self._latencies.append(latency)
 
-    def _tell(self, entry: Entry, event: Event, answer: Answer, seconds: float) -> None:
+    def _call_hooks(self, item: QueueItem, event: Event, answer: Answer, seconds: float) -> None:
         try:
             if self._on_delivery is not None:
-                self._on_delivery(entry.function, event, answer, seconds)
-            if is_refusal(answer):
+                self._on_delivery(item.function, event, answer, seconds)
+            if is_rejection(answer):
                 log.error(
                     "%s refused %s %s (%s, id %s) with %d and will not get it again: %s",
-                    entry.function,
+                    item.function,
                     event.kind or event.type,
                     event.key,
                     event.type,
@@ -174,7 +176,7 @@ class Dispatcher:
                     answer.status,
                     answer.message,
                 )
-                if self._on_dead is not None:
-                    self._on_dead(entry.function, event, answer)
+                if self._on_dead_letter is not None:
+                    self._on_dead_letter(item.function, event, answer)
         except Exception:
             log.exception("a hook of the dispatcher failed")

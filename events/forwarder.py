@@ -22,7 +22,7 @@ from shared.kube import Client, Key
 from shared.triggers import PrimaryRef, Triggers
 
 from .delivery import Deliver, HttpDelivery
-from .dispatcher import Dispatcher, OnDead, OnDelivery
+from .dispatcher import Dispatcher, OnDeadLetter, OnDelivery
 from .ingress import Ingress
 from .timer import Timer
 from .watcher import Watcher
@@ -34,7 +34,7 @@ OnEvent = Callable[[Event, Collection[str]], None]
 
 
 @dataclass(frozen=True)
-class Everything(Triggers):
+class AllEvents(Triggers):
     """Takes every event, one after the other for each object and type of event: a broker tells types apart."""
 
     def primary_ref(self, event: Event) -> PrimaryRef:
@@ -67,14 +67,14 @@ class Forwarder:
         listener: socket.socket | None = None,
         on_event: OnEvent | None = None,
         on_delivery: OnDelivery | None = None,
-        on_dead: OnDead | None = None,
+        on_dead_letter: OnDeadLetter | None = None,
     ) -> None:
         self._to_sink = to_sink
         self._triggers = triggers
         self._on_event = on_event
-        routes = {"sink": Everything("sink")} if to_sink else triggers
+        routes = {"sink": AllEvents("sink")} if to_sink else triggers
         self.dispatcher = Dispatcher(
-            routes, deliver, workers=workers, rate=rate, on_delivery=on_delivery, on_dead=on_dead
+            routes, deliver, workers=workers, rate=rate, on_delivery=on_delivery, on_dead_letter=on_dead_letter
         )
         self.watcher = Watcher(client, triggers, self._changed, resync=resync, namespace=namespace)
         self._timer = None if to_sink else Timer(self.dispatcher.submit, every=timer)
@@ -93,9 +93,9 @@ class Forwarder:
         """True once every kind that is served was listed, so that its objects are on their way to the functions."""
         return self.watcher.wait_synced(timeout)
 
-    def drain(self, timeout: float, settle_below: float = 1.0, *, quiet: float = 0.0) -> bool:
+    def drain(self, timeout: float, ignore_waits_above: float = 1.0, *, quiet: float = 0.0) -> bool:
         """See `Dispatcher.drain`; `quiet` gives what the last calls wrote the time to come back as changes."""
-        return self.dispatcher.drain(timeout, settle_below, quiet=quiet)
+        return self.dispatcher.drain(timeout, ignore_waits_above, quiet=quiet)
 
     def stop(self, drain: float = 0.0) -> None:
         """Stops taking events in, delivers what is queued for at most `drain` seconds, and ends."""
@@ -104,7 +104,7 @@ class Forwarder:
             self._timer.stop()
         if self.ingress is not None:
             self.ingress.stop()
-        if drain and not self.dispatcher.drain(drain, settle_below=0.0):
+        if drain and not self.dispatcher.drain(drain, ignore_waits_above=0.0):
             log.warning("stopped with work left: %s", self.dispatcher.pending())
         self.dispatcher.stop()
 

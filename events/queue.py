@@ -21,36 +21,36 @@ from typing import Literal
 from shared.event import Event
 from shared.kube import dig
 
-BASE, CAP = 0.2, 60.0
+BACKOFF_BASE, BACKOFF_CAP = 0.2, 60.0
 """Seconds: the first back-off, and the longest."""
-SHORTEST = 0.05
+MIN_DELAY = 0.05
 """Seconds: what "come back at once" means, so that nobody can keep a worker to itself."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeliveryResult:
     """What a delivery came to: `again` is a wait that the function asked for, `failed` one that a failure needs.
 
     `after` is the wait in seconds where the receiver named one.
     """
 
-    state: Literal["done", "again", "failed"]
+    state: Literal["done", "requeue", "failed"]
     after: float | None = None
 
 
-DONE = Outcome("done")
+DONE = DeliveryResult("done")
 
 
 @dataclass(eq=False)
-class Entry:
+class QueueItem:
     """A function's next (or present) look at `key`."""
 
     function: str
     key: Hashable
     event: Event
-    since: float
+    due_at: float
     """When the event became due: arrived, or was to be delivered again."""
-    state: Literal["ready", "waiting", "flying"] = "ready"
+    state: Literal["ready", "waiting", "in_flight"] = "ready"
     failures: int = 0
     wait: float = 0.0
     newer: tuple[Event, float] | None = None
@@ -62,7 +62,7 @@ class Pending:
     """How many entries there are in each state; `failing` of the waiting ones do so after a failure."""
 
     ready: int = 0
-    flying: int = 0
+    in_flight: int = 0
     waiting: int = 0
     failing: int = 0
 
@@ -92,7 +92,7 @@ class TokenBucket:
 
 def backoff(failures: int, jitter: Callable[[float, float], float] = random.uniform) -> float:
     """Exponential with full jitter: the n-th failure waits up to 0.2 s * 2^(n-1), at most a minute."""
-    return jitter(0.0, min(CAP, BASE * 2.0 ** min(failures - 1, 30)))
+    return jitter(0.0, min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures - 1, 30)))
 
 
 def merge(waiting: Event, newer: Event) -> Event:
@@ -130,9 +130,9 @@ class WorkQueue:
         self._jitter = jitter
         self._bucket = TokenBucket(rate, max(1.0, burst or rate))
         self._changed = threading.Condition()
-        self._entries: dict[tuple[str, Hashable], Entry] = {}
-        self._ready: deque[Entry] = deque()
-        self._due: list[tuple[float, int, Entry]] = []  # what is due, whether or not the entry still waits for it
+        self._items: dict[tuple[str, Hashable], QueueItem] = {}
+        self._ready: deque[QueueItem] = deque()
+        self._due: list[tuple[float, int, QueueItem]] = []  # what is due, whether or not the entry still waits for it
         self._number = 0
         self._closed = False
         self.coalesced = 0
@@ -149,22 +149,22 @@ class WorkQueue:
         now = self._clock()
         with self._changed:
             self.last_activity = now
-            entry = self._entries.get((function, key))
-            if entry is None:
-                entry = self._entries[function, key] = Entry(function, key, event, now)
-                self._schedule(entry, seconds, now, first=first)
+            item = self._items.get((function, key))
+            if item is None:
+                item = self._items[function, key] = QueueItem(function, key, event, now)
+                self._schedule(item, seconds, now, first=first)
                 return
             self.coalesced += 1
-            if entry.state == "flying":
-                event = merge(entry.newer[0], event) if entry.newer else event
-                entry.newer = (event, entry.newer[1] if entry.newer else now)
+            if item.state == "in_flight":
+                event = merge(item.newer[0], event) if item.newer else event
+                item.newer = (event, item.newer[1] if item.newer else now)
                 return
-            at_once = entry.state == "waiting" and (entry.failures == 0 or is_news(entry.event, event))
-            entry.event = merge(entry.event, event)
+            at_once = item.state == "waiting" and (item.failures == 0 or is_news(item.event, event))
+            item.event = merge(item.event, event)
             if at_once:
-                self._schedule(entry, 0.0, now)
+                self._schedule(item, 0.0, now)
 
-    def take(self, timeout: float | None = None) -> Entry | None:
+    def take(self, timeout: float | None = None) -> QueueItem | None:
         """The next entry to deliver, to be given back to `finish`; None after `timeout` or when closed."""
         with self._changed:
             deadline = math.inf if timeout is None else self._clock() + timeout
@@ -174,52 +174,52 @@ class WorkQueue:
                 if self._ready:
                     pause = self._bucket.wait(now)
                     if pause <= 0:
-                        entry = self._ready.popleft()
-                        entry.state = "flying"
-                        return entry
+                        item = self._ready.popleft()
+                        item.state = "in_flight"
+                        return item
                 if now >= deadline:
                     break
                 pause = min(pause, deadline - now)
                 self._changed.wait(None if pause == math.inf else pause)
             return None
 
-    def finish(self, entry: Entry, outcome: Outcome) -> None:
+    def finish(self, item: QueueItem, result: DeliveryResult) -> None:
         """Ends a delivery: the entry is done, or comes again, at once if something newer arrived meanwhile."""
         now = self._clock()
         with self._changed:
             self.last_activity = now
-            newer, entry.newer = entry.newer, None
-            entry.failures = entry.failures + 1 if outcome.state == "failed" else 0
-            if outcome.state == "done" and newer is None:
-                del self._entries[entry.function, entry.key]
+            newer, item.newer = item.newer, None
+            item.failures = item.failures + 1 if result.state == "failed" else 0
+            if result.state == "done" and newer is None:
+                del self._items[item.function, item.key]
                 self._changed.notify_all()
                 return
-            if outcome.state != "done":  # a full look is still owed
-                entry.event = replace(entry.event, resync=True)
+            if result.state != "done":  # a full look is still owed
+                item.event = replace(item.event, resync=True)
             after = 0.0
-            if outcome.state == "failed":
+            if result.state == "failed":
                 # What the receiver asked for was about the event before; a newer one need not wait that long.
-                named = outcome.after if newer is None else None
-                after = named or backoff(entry.failures, self._jitter)
+                named = result.after if newer is None else None
+                after = named or backoff(item.failures, self._jitter)
             elif newer is None:
-                after = max(SHORTEST, outcome.after or 0.0)
+                after = max(MIN_DELAY, result.after or 0.0)
             if newer is not None:
-                entry.event = newer[0] if outcome.state == "done" else merge(entry.event, newer[0])
-            self._schedule(entry, after, now)
+                item.event = newer[0] if result.state == "done" else merge(item.event, newer[0])
+            self._schedule(item, after, now)
             if newer is not None and after == 0.0:
-                entry.since = newer[1]
+                item.due_at = newer[1]
 
     def pending(self) -> Pending:
         with self._changed:
-            entries = list(self._entries.values())
-            states = [entry.state for entry in entries]
-            failing = sum(entry.state == "waiting" and entry.failures > 0 for entry in entries)
-            return Pending(states.count("ready"), states.count("flying"), states.count("waiting"), failing)
+            items = list(self._items.values())
+            states = [item.state for item in items]
+            failing = sum(item.state == "waiting" and item.failures > 0 for item in items)
+            return Pending(states.count("ready"), states.count("in_flight"), states.count("waiting"), failing)
 
-    def settled(self, below: float = math.inf) -> bool:
+    def is_idle(self, ignore_waits_above: float = math.inf) -> bool:
         """True if nothing is left to do but entries whose wait is longer than `below` seconds."""
         with self._changed:
-            return all(entry.state == "waiting" and entry.wait > below for entry in self._entries.values())
+            return all(item.state == "waiting" and item.wait > ignore_waits_above for item in self._items.values())
 
     def close(self) -> None:
         """Ends every `take`, now and later."""
@@ -229,26 +229,26 @@ class WorkQueue:
 
     # -- under the lock ----------------------------------------------------------------------------------------
 
-    def _schedule(self, entry: Entry, seconds: float, now: float, *, first: bool = False) -> None:
-        entry.wait, entry.since = max(0.0, seconds), now + max(0.0, seconds)
+    def _schedule(self, item: QueueItem, seconds: float, now: float, *, first: bool = False) -> None:
+        item.wait, item.due_at = max(0.0, seconds), now + max(0.0, seconds)
         if seconds <= 0:
-            entry.state = "ready"
-            (self._ready.appendleft if first else self._ready.append)(entry)
+            item.state = "ready"
+            (self._ready.appendleft if first else self._ready.append)(item)
         else:
-            entry.state = "waiting"
+            item.state = "waiting"
             self._number += 1
-            heapq.heappush(self._due, (entry.since, self._number, entry))
+            heapq.heappush(self._due, (item.due_at, self._number, item))
         self._changed.notify()
 
     def _promote(self, now: float) -> float:
         """Moves what is due to the ready ones; the seconds until the next is due."""
         while self._due:
-            due, _, entry = self._due[0]
-            stale = entry.state != "waiting" or entry.since != due
+            due, _, item = self._due[0]
+            stale = item.state != "waiting" or item.due_at != due
             if not stale and due > now:
                 return due - now
             heapq.heappop(self._due)
             if not stale:
-                entry.state = "ready"
-                self._ready.append(entry)
+                item.state = "ready"
+                self._ready.append(item)
         return math.inf

@@ -16,7 +16,7 @@ from shared.kube import ApiError, Client, Object
 from shared.kube.discovery import Discovery
 
 from .delivery import HttpDelivery
-from .dispatcher import Dispatcher, is_refusal
+from .dispatcher import Dispatcher, is_rejection
 
 USER = "replay"
 """The field manager of replayed inputs: not our own, so that they count as the user's."""
@@ -30,7 +30,7 @@ def replay(
     shuffle_seed: int | None = None,
     pace: float | None = None,
     timeout: float = 60.0,
-    settle_below: float = 1.0,
+    ignore_waits_above: float = 1.0,
 ) -> bool:
     """Submits the events and tells whether all was done within `timeout` seconds (see `Dispatcher.drain`).
 
@@ -46,10 +46,10 @@ def replay(
         for event in sequence:
             dispatcher.submit(event)
             if pace is None:
-                dispatcher.drain(deadline - time.monotonic(), settle_below=0.0)
+                dispatcher.drain(deadline - time.monotonic(), ignore_waits_above=0.0)
             else:
                 time.sleep(pace)
-        if not dispatcher.drain(deadline - time.monotonic(), settle_below):
+        if not dispatcher.drain(deadline - time.monotonic(), ignore_waits_above):
             return False
     return True
 
@@ -67,7 +67,7 @@ def replay_to(
         for event in events:
             for attempt in range(1, attempts + 1):
                 answer = deliver("", event)
-                if answer.status < 300 or is_refusal(answer) or attempt == attempts:
+                if answer.status < 300 or is_rejection(answer) or attempt == attempts:
                     break
                 named = answer.retry_after
                 time.sleep(min(longest_wait, 0.2 * 2.0**attempt if named is None else named))

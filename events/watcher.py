@@ -26,7 +26,7 @@ from shared.triggers import Referrer, Triggers, Watch
 
 log = logging.getLogger("capi-functions.events")
 
-Sink = Callable[[Event, Collection[str]], object]
+OnChange = Callable[[Event, Collection[str]], object]
 """Takes a change and the names of the functions that it concerns."""
 
 _WATCH_SECONDS = 300
@@ -37,22 +37,22 @@ _DEFINED_PAUSE = 0.1
 """Seconds until a kind is asked for again that was just defined: it is served a moment later."""
 _BLIND_PAUSE = 2.0
 """Seconds, doubled each time, where definitions cannot be watched."""
-_KEPT = ("name", "namespace", "uid", "labels", "ownerReferences")
+_KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 
 @dataclass(frozen=True)
-class Feed:
+class InformerSpec:
     """One list and watch, and the functions that it serves."""
 
     resource: Resource
     selector: str
     reference: bool
-    wanted: tuple[tuple[str, Watch], ...]
+    watches: tuple[tuple[str, Watch], ...]
 
     @property
     def metadata_only(self) -> bool:
         """True where the content need not even be fetched, as for every Secret."""
-        paths = [path for _, watch in self.wanted for path in watch.fields]
+        paths = [path for _, watch in self.watches for path in watch.fields]
         return is_secret(self.resource) or (self.reference and all(path.startswith("metadata.") for path in paths))
 
     def __str__(self) -> str:
@@ -64,66 +64,69 @@ def is_secret(resource: Resource) -> bool:
     return resource.group == "" and resource.kind == "Secret"
 
 
-def feeds(triggers: Iterable[Triggers]) -> list[Feed]:
+def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
     """One feed for each kind, selector and form of event, whatever the number of functions.
 
     Raises ValueError for a declaration that would have the values of Secrets travel.
     """
-    wanted: dict[tuple[Resource, str, bool], list[tuple[str, Watch]]] = {}
+    watches: dict[tuple[Resource, str, bool], list[tuple[str, Watch]]] = {}
     for declared in triggers:
         for watch in declared.watches:
             if is_secret(watch.resource) and not watch.reference:
                 raise ValueError(f"{declared.name}: Secrets are watched by reference only, set reference=True")
-            wanted.setdefault((watch.resource, watch.selector, watch.reference), []).append((declared.name, watch))
-    return [Feed(*what, tuple(functions)) for what, functions in wanted.items()]
+            watches.setdefault((watch.resource, watch.selector, watch.reference), []).append((declared.name, watch))
+    return [InformerSpec(*what, tuple(functions)) for what, functions in watches.items()]
 
 
-class _Names:
+class _ReferenceIndex:
     """Which objects the objects of some kinds name, as far as these kinds are watched. Shared by all streams."""
 
-    def __init__(self, watched: Iterable[Feed]) -> None:
+    def __init__(self, watched: Iterable[InformerSpec]) -> None:
         watched = list(watched)
         self._lock = threading.Lock()
-        self._named: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
+        self._referenced: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
         """For each naming object what it names; None where that cannot be told."""
-        whole = {feed.resource for feed in watched if self._is_whole(feed)}
-        for _, watch in (wanted for feed in watched for wanted in feed.wanted):
-            self._named |= {naming: {} for naming in watch.referenced_by if naming.resource in whole}
+        whole = {spec.resource for spec in watched if self._is_complete(spec)}
+        for _, watch in (watches for spec in watched for watches in spec.watches):
+            self._referenced |= {referrer: {} for referrer in watch.referenced_by if referrer.resource in whole}
 
     @staticmethod
-    def _is_whole(feed: Feed) -> bool:
+    def _is_complete(spec: InformerSpec) -> bool:
         """Whether it brings every object of the kind, with its content."""
-        return not feed.selector and not feed.metadata_only
+        return not spec.selector and not spec.metadata_only
 
-    def learn(self, feed: Feed, obj: Object) -> None:
+    def update(self, spec: InformerSpec, obj: Object) -> None:
         """Called with each state of an object before anybody is told of it."""
-        for naming, named in self._named.items():
-            if naming.resource != feed.resource or not self._is_whole(feed):
+        for referrer, referenced in self._referenced.items():
+            if referrer.resource != spec.resource or not self._is_complete(spec):
                 continue
             try:
-                names = frozenset(naming.names(obj))
+                references = frozenset(referrer.names(obj))
             except Exception:  # an object that the declaration cannot take must not end the watch
-                log.exception("what %s %s names cannot be told", feed, key_of(obj))
-                names = None
+                log.exception("what %s %s names cannot be told", spec, key_of(obj))
+                references = None
             with self._lock:
-                named[key_of(obj)] = names
+                referenced[key_of(obj)] = references
 
-    def forget(self, feed: Feed, key: Key) -> None:
+    def forget(self, spec: InformerSpec, key: Key) -> None:
         with self._lock:
-            for naming, named in self._named.items():
-                if naming.resource == feed.resource:
-                    named.pop(key, None)
+            for referrer, referenced in self._referenced.items():
+                if referrer.resource == spec.resource:
+                    referenced.pop(key, None)
 
-    def concerns(self, watch: Watch, key: Key) -> bool:
+    def is_referenced(self, watch: Watch, key: Key) -> bool:
         """Whether something names this object, or may."""
         if not watch.referenced_by:
             return True
         either = {key, Key(key.namespace, "")}
         with self._lock:
             return any(
-                naming not in self._named
-                or any(names is None or not names.isdisjoint(either) for names in self._named[naming].values())
-                for naming in watch.referenced_by
+                referrer not in self._referenced
+                or any(
+                    references is None or not references.isdisjoint(either)
+                    for references in self._referenced[referrer].values()
+                )
+                for referrer in watch.referenced_by
             )
 
 
@@ -138,87 +141,88 @@ class Watcher:
         self,
         client: Client,
         triggers: Mapping[str, Triggers],
-        sink: Sink,
+        on_change: OnChange,
         *,
         resync: float = 600.0,
         namespace: str = "",
     ) -> None:
         self._stop = threading.Event()
-        watched = feeds(triggers.values())
-        names = _Names(watched)
-        definitions = Feed(CRD, "", True, (("", Watch(CRD, changes=("add", "update"), reference=True)),))
-        self._definitions = _Stream(client, definitions, self._defined, self._stop, resync, "", names)
-        self._streams = [
-            _Stream(client, feed, sink, self._stop, resync, namespace, names, self._undefined) for feed in watched
+        watched = informer_specs(triggers.values())
+        references = _ReferenceIndex(watched)
+        definitions = InformerSpec(CRD, "", True, (("", Watch(CRD, changes=("add", "update"), reference=True)),))
+        self._definitions = _Informer(client, definitions, self._on_defined, self._stop, resync, "", references)
+        self._informers = [
+            _Informer(client, spec, on_change, self._stop, resync, namespace, references, self._on_not_served)
+            for spec in watched
         ]
         self._starting = threading.Lock()
 
     def start(self) -> None:
-        for stream in self._streams:
-            stream.thread.start()
+        for informer in self._informers:
+            informer.thread.start()
 
-    def _undefined(self) -> bool:
+    def _on_not_served(self) -> bool:
         """Called by each stream whose kind is not served: whether it will be woken when that is defined."""
         with self._starting:
             if self._definitions.thread.ident is None and not self._stop.is_set():
                 self._definitions.thread.start()
         return self._definitions.listed
 
-    def _defined(self, event: Event, _functions: Collection[str]) -> None:
-        for stream in self._streams:
-            if event.name == f"{stream.resource.plural}.{stream.resource.group}":
-                stream.wake()
+    def _on_defined(self, event: Event, _functions: Collection[str]) -> None:
+        for informer in self._informers:
+            if event.name == f"{informer.resource.plural}.{informer.resource.group}":
+                informer.wake()
 
     def wait_synced(self, timeout: float) -> bool:
         """Waits until every kind was listed once; a kind that is not served (yet) does not hold this up."""
         deadline = time.monotonic() + timeout
-        return all(stream.synced.wait(max(0.0, deadline - time.monotonic())) for stream in self._streams)
+        return all(informer.synced.wait(max(0.0, deadline - time.monotonic())) for informer in self._informers)
 
     def stop(self, timeout: float = 5.0) -> None:
         self._stop.set()
         deadline = time.monotonic() + timeout
         with self._starting:
-            streams = [*self._streams, self._definitions]
-        for stream in streams:
-            stream.interrupt()
-        for stream in streams:
-            if stream.thread.is_alive():
-                stream.thread.join(max(0.0, deadline - time.monotonic()))
+            informers = [*self._informers, self._definitions]
+        for informer in informers:
+            informer.interrupt()
+        for informer in informers:
+            if informer.thread.is_alive():
+                informer.thread.join(max(0.0, deadline - time.monotonic()))
 
 
 @dataclass
-class _Seen:
+class _Known:
     version: str
     uid: str
     hashes: tuple[int, ...]
     metadata: Object
 
 
-class _Stream:
+class _Informer:
     """List, watch, compare, for one feed."""
 
     def __init__(
         self,
         client: Client,
-        feed: Feed,
-        sink: Sink,
+        spec: InformerSpec,
+        on_change: OnChange,
         stop: threading.Event,
         resync: float,
         namespace: str,
-        names: _Names,
-        undefined: Callable[[], bool] = lambda: False,
+        references: _ReferenceIndex,
+        on_not_served: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.resource = feed.resource
-        self.thread = threading.Thread(target=self._run, name=f"watch-{feed.resource.plural}", daemon=True)
+        self.resource = spec.resource
+        self.thread = threading.Thread(target=self._run, name=f"watch-{spec.resource.plural}", daemon=True)
         self.synced = threading.Event()
         self._client = client
-        self._feed = feed
-        self._sink = sink
+        self._spec = spec
+        self._on_change = on_change
         self._stop = stop
         self._resync = resync
         self._namespace = namespace
-        self._names = names
-        self._seen: dict[Key, _Seen] = {}
+        self._references = references
+        self._known: dict[Key, _Known] = {}
         self._next_resync = 0.0
         self._failures = 0
         self._served = True
@@ -226,7 +230,7 @@ class _Stream:
         """Whether the kind's definition came or changed since it was found not to be served."""
         self._absences = 0
         """How often it was not served, since then."""
-        self._undefined = undefined
+        self._on_not_served = on_not_served
         self._awake = threading.Event()
         self._end: Callable[[], None] | None = None
 
@@ -266,23 +270,23 @@ class _Stream:
         self._failures += 1
         pause = min(30.0, 0.1 * 2.0 ** min(self._failures, 20)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         if isinstance(error, Gone):
-            log.info("watch of %s fell behind, listing anew: %s", self._feed, error)
+            log.info("watch of %s fell behind, listing anew: %s", self._spec, error)
         elif isinstance(error, ApiError):
             # Once is nothing: a server that starts, or a kind that was just defined, refuses the first.
             level = logging.WARNING if self._failures > 1 else logging.INFO
-            log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self._feed, self._failures, pause, error)
+            log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self._spec, self._failures, pause, error)
         else:
-            log.exception("watch of %s failed, again in %.1fs", self._feed, pause)
+            log.exception("watch of %s failed, again in %.1fs", self._spec, pause)
         return pause
 
     def _not_served(self, error: NotServed) -> float:
         if self._served:
-            log.info("%s is not served (yet): %s", self._feed, error)
+            log.info("%s is not served (yet): %s", self._spec, error)
             self._defined, self._absences = False, 0
         self._served = False
         # Objects of before are not told to be gone: the kind may be served in another version, and have them still.
         self.synced.set()
-        watched = self._undefined()
+        watched = self._on_not_served()
         pause = _UNDEFINED_PAUSE
         if self._defined or not watched:
             pause = min(pause, (_DEFINED_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
@@ -295,21 +299,21 @@ class _Stream:
         """Tells of what differs from what was known, or of everything when a resync is due; the list's version."""
         now = time.monotonic()
         resync = self.synced.is_set() and now >= self._next_resync and bool(self._next_resync)
-        version, vanished = "", set(self._seen)
-        accept = METADATA_LIST if self._feed.metadata_only else "application/json"
+        version, missing = "", set(self._known)
+        accept = METADATA_LIST if self._spec.metadata_only else "application/json"
         for page in self._client.pages(
-            self._feed.resource, self._namespace, selector=self._feed.selector, accept=accept
+            self._spec.resource, self._namespace, selector=self._spec.selector, accept=accept
         ):
             # Of the first page: what changes while the others are read is told again by the watch.
             version = version or page["metadata"]["resourceVersion"]
             for obj in page["items"]:
-                vanished.discard(key_of(obj))
-                self._tell_state(obj, resync=resync)
+                missing.discard(key_of(obj))
+                self._observe(obj, resync=resync)
             if self._stop.is_set():
                 return version
-        self._tell_vanished(vanished)
+        self._observe_missing(missing)
         if not self._served:
-            log.info("%s is served now", self._feed)
+            log.info("%s is served now", self._spec)
         self._served = True
         if resync or not self._next_resync:
             self._next_resync = now + self._resync * random.uniform(0.9, 1.1)  # noqa: S311 - jitter
@@ -321,21 +325,21 @@ class _Stream:
         while not self._stop.is_set() and (left := self._next_resync - time.monotonic()) > 0:
             started = time.monotonic()
             for line in self._client.watch(
-                self._feed.resource,
+                self._spec.resource,
                 self._namespace,
                 version=version,
-                selector=self._feed.selector,
+                selector=self._spec.selector,
                 seconds=max(1, min(_WATCH_SECONDS, round(left))),
-                accept=METADATA if self._feed.metadata_only else "application/json",
+                accept=METADATA if self._spec.metadata_only else "application/json",
                 on_open=self._opened,
             ):
                 self._failures = 0
                 obj = line["object"]
                 version = obj["metadata"]["resourceVersion"]
                 if line["type"] == "DELETED":
-                    self._tell_deletion(obj)
+                    self._observe_deletion(obj)
                 elif line["type"] != "BOOKMARK":
-                    self._tell_state(obj)
+                    self._observe(obj)
             if time.monotonic() - started < 0.5:
                 self._stop.wait(0.2)
 
@@ -346,63 +350,65 @@ class _Stream:
 
     # -- what to tell ------------------------------------------------------------------------------------------
 
-    def _tell_state(self, obj: Object, *, resync: bool = False) -> None:
-        self._name(obj)
+    def _observe(self, obj: Object, *, resync: bool = False) -> None:
+        self._set_kind(obj)
         key = key_of(obj)
-        self._names.learn(self._feed, obj)
-        seen, new = self._seen.get(key), self._digest(obj)
-        if seen is not None and seen.uid != new.uid:  # deleted and made again while nobody watched
-            self._tell_vanished({key})
-            seen = None
-        if seen is None:
-            self._seen[key] = new
-            self._tell("add", obj, self._concerned("add", key))
+        self._references.update(self._spec, obj)
+        known, new = self._known.get(key), self._digest(obj)
+        if known is not None and known.uid != new.uid:  # deleted and made again while nobody watched
+            self._observe_missing({key})
+            known = None
+        if known is None:
+            self._known[key] = new
+            self._emit("add", obj, self._interested("add", key))
         elif resync:
-            self._seen[key] = new
-            self._tell("update", obj, self._concerned("update", key), resync=True)
-        elif seen.version != new.version:
-            self._seen[key] = new
+            self._known[key] = new
+            self._emit("update", obj, self._interested("update", key), resync=True)
+        elif known.version != new.version:
+            self._known[key] = new
             changed = {
                 name
-                for (name, _), before, after in zip(self._feed.wanted, seen.hashes, new.hashes, strict=True)
+                for (name, _), before, after in zip(self._spec.watches, known.hashes, new.hashes, strict=True)
                 if before != after
             }
-            self._tell("update", obj, [name for name in self._concerned("update", key) if name in changed])
+            self._emit("update", obj, [name for name in self._interested("update", key) if name in changed])
 
-    def _tell_deletion(self, obj: Object) -> None:
-        self._name(obj)
+    def _observe_deletion(self, obj: Object) -> None:
+        self._set_kind(obj)
         key = key_of(obj)
-        self._seen.pop(key, None)
-        self._names.forget(self._feed, key)
-        self._tell("delete", obj, self._concerned("delete", key))
+        self._known.pop(key, None)
+        self._references.forget(self._spec, key)
+        self._emit("delete", obj, self._interested("delete", key))
 
-    def _tell_vanished(self, keys: Collection[Key]) -> None:
+    def _observe_missing(self, keys: Collection[Key]) -> None:
         """Tells of deletions that were not seen, with what is still known of the objects."""
         for key in keys:
-            self._tell_deletion({"metadata": self._seen[key].metadata})
+            self._observe_deletion({"metadata": self._known[key].metadata})
 
-    def _concerned(self, change: Change, key: Key) -> list[str]:
+    def _interested(self, change: Change, key: Key) -> list[str]:
         return [
-            name for name, watch in self._feed.wanted if change in watch.changes and self._names.concerns(watch, key)
+            name
+            for name, watch in self._spec.watches
+            if change in watch.changes and self._references.is_referenced(watch, key)
         ]
 
-    def _tell(self, change: Change, obj: Object, functions: Collection[str], *, resync: bool = False) -> None:
+    def _emit(self, change: Change, obj: Object, functions: Collection[str], *, resync: bool = False) -> None:
         if not functions:
             return
-        event = change_event(obj, change, source=self._client.host, reference=self._feed.reference, resync=resync)
+        event = change_event(obj, change, source=self._client.host, reference=self._spec.reference, resync=resync)
         try:
-            self._sink(event, functions)
+            self._on_change(event, functions)
         except Exception:  # one event that cannot be taken must not end the watch
-            log.exception("%s %s of %s was not taken", self._feed, change, event.key)
+            log.exception("%s %s of %s was not taken", self._spec, change, event.key)
 
-    def _name(self, obj: Object) -> None:
+    def _set_kind(self, obj: Object) -> None:
         # Lists leave both out, and answers with metadata only carry a kind of their own.
-        obj["apiVersion"], obj["kind"] = self._feed.resource.api_version, self._feed.resource.kind
+        obj["apiVersion"], obj["kind"] = self._spec.resource.api_version, self._spec.resource.kind
 
-    def _digest(self, obj: Object) -> _Seen:
+    def _digest(self, obj: Object) -> _Known:
         metadata = obj["metadata"]
         hashes = tuple(
-            hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self._feed.wanted
+            hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self._spec.watches
         )
-        kept = {name: metadata[name] for name in _KEPT if metadata.get(name)}
-        return _Seen(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)
+        kept = {name: metadata[name] for name in _KEPT_METADATA if metadata.get(name)}
+        return _Known(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)

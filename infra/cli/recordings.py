@@ -115,7 +115,7 @@ def _settle(recording: Recording, client: Client, *, double: bool, shuffle: int 
             double=double,
             shuffle_seed=shuffle,
             timeout=timeout,
-            settle_below=LONGEST_WAIT,
+            ignore_waits_above=LONGEST_WAIT,
         )
         stats = dispatcher.stats
     finally:

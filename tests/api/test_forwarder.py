@@ -21,7 +21,7 @@ from events.capture import Capture
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from events.replay import apply_inputs, replay
-from events.watcher import Watcher, feeds
+from events.watcher import Watcher, informer_specs
 from functions import catalog
 from infra import local_control_plane
 from shared.api.provider import IPAM
@@ -119,7 +119,7 @@ def test_predicates_selectors_and_changes_decide_who_hears(management: Client, n
         "chosen": Triggers("chosen", (Watch(CONFIG_MAP, selector="chosen=yes"),)),
         "reference": Triggers("reference", (Watch(CONFIG_MAP, reference=True, fields=("data",)),)),
     }
-    assert len(feeds(triggers.values())) == 3
+    assert len(informer_specs(triggers.values())) == 3
     heard = Heard()
     with watching(management, triggers, heard, namespace=namespace):
         for data, labels in (({"a": "1"}, {}), ({"a": "2"}, {}), ({"a": "2"}, {"chosen": "yes"}), ({"a": "2"}, {})):
@@ -140,7 +140,7 @@ def test_predicates_selectors_and_changes_decide_who_hears(management: Client, n
 
 def test_values_of_secrets_are_not_even_fetched(management: Client, namespace: str) -> None:
     with pytest.raises(ValueError, match="reference only"):
-        feeds([Triggers("careless", (Watch(SECRET),))])
+        informer_specs([Triggers("careless", (Watch(SECRET),))])
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "s"}}
     management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
     heard = Heard()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from events.delivery import Deliver, InProcessDelivery
-from events.dispatcher import Dispatcher, outcome
-from events.queue import DONE, Outcome, Pending
+from events.dispatcher import Dispatcher, delivery_result
+from events.queue import DONE, DeliveryResult, Pending
 from events.replay import replay
 from shared.clients import Clients
 from shared.event import Event, EventError, change_event, own_event
@@ -80,14 +80,14 @@ class Calls:
         (Answer(204), DONE),
         (Answer(200), DONE),
         (Answer(202), DONE),
-        (Answer(202, retry_after=3), Outcome("again", 3)),
-        (Answer(503, retry_after=2), Outcome("failed", 2)),
-        *[(Answer(status), Outcome("failed")) for status in (301, 404, 408, 409, 429, 500, 502, 503)],
+        (Answer(202, retry_after=3), DeliveryResult("requeue", 3)),
+        (Answer(503, retry_after=2), DeliveryResult("failed", 2)),
+        *[(Answer(status), DeliveryResult("failed")) for status in (301, 404, 408, 409, 429, 500, 502, 503)],
         *[(Answer(status), DONE) for status in (400, 401, 403, 405, 422)],
     ],
 )
-def test_outcome(answer: Answer, expected: Outcome) -> None:
-    assert outcome(answer) == expected
+def test_outcome(answer: Answer, expected: DeliveryResult) -> None:
+    assert delivery_result(answer) == expected
 
 
 def test_routes_by_declaration_and_a_broken_mapping_stops_nobody() -> None:
@@ -134,7 +134,7 @@ def test_burst_is_coalesced_and_one_call_is_in_flight_per_key() -> None:
         for version in range(1, 200):
             for name in names:
                 dispatcher.submit(changed(name, version))
-        assert dispatcher.pending() == Pending(flying=3), "workers are free, but each key has its call in flight"
+        assert dispatcher.pending() == Pending(in_flight=3), "workers are free, but each key has its call in flight"
         go.set()
         assert dispatcher.drain(LONG)
         stats = dispatcher.stats
@@ -146,12 +146,12 @@ def test_refusal_is_a_dead_letter() -> None:
     dead: list[tuple[str, int]] = []
     with dispatching(
         calls := Calls(Answer(400, "no")),
-        on_dead=lambda function, _event, answer: dead.append((function, answer.status)),
+        on_dead_letter=lambda function, _event, answer: dead.append((function, answer.status)),
     ) as dispatcher:
         dispatcher.submit(changed())
         assert dispatcher.drain(LONG)
         assert dispatcher.pending() == Pending(), "nothing is left that would be delivered again"
-        assert dispatcher.stats.dead == 1
+        assert dispatcher.stats.dead_letters == 1
     assert len(calls.calls) == 1
     assert dead == [("all", 400)]
 
@@ -182,7 +182,7 @@ def test_retry_after_is_kept_to() -> None:
 def test_drain_leaves_out_waits_that_are_longer_than_what_is_waited_for() -> None:
     with dispatching(Calls(Answer(202, retry_after=3600))) as dispatcher:
         dispatcher.submit(changed())
-        assert dispatcher.drain(LONG, settle_below=1800)
+        assert dispatcher.drain(LONG, ignore_waits_above=1800)
         assert dispatcher.pending() == Pending(waiting=1)
         assert not dispatcher.drain(0.05)
 
@@ -232,4 +232,4 @@ def test_replay(options: dict[str, Any], count: int) -> None:
 
 def test_replay_tells_of_what_does_not_settle() -> None:
     with dispatching(Calls(Answer(503, retry_after=0.1))) as dispatcher:
-        assert not replay([changed()], dispatcher, timeout=0.5, settle_below=1)
+        assert not replay([changed()], dispatcher, timeout=0.5, ignore_waits_above=1)

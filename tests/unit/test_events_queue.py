@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from events.queue import DONE, Entry, Outcome, TokenBucket, WorkQueue, backoff, is_news, merge
+from events.queue import DONE, DeliveryResult, QueueItem, TokenBucket, WorkQueue, backoff, is_news, merge
 from shared.event import Change, Event, change_event, own_event
 from shared.kube import Key
 
 ONE, TWO = Key("default", "one"), Key("default", "two")
-FAILED = Outcome("failed")
+FAILED = DeliveryResult("failed")
 
 
 @dataclass
@@ -37,16 +37,16 @@ def queue(clock: Clock) -> WorkQueue:
     return WorkQueue(clock=clock, jitter=lambda _low, high: high)  # the longest back-off each time
 
 
-def take(queue: WorkQueue) -> Entry:
-    entry = queue.take(0)
-    assert entry is not None
-    return entry
+def take(queue: WorkQueue) -> QueueItem:
+    item = queue.take(0)
+    assert item is not None
+    return item
 
 
 def test_first_come_first_served(queue: WorkQueue) -> None:
     for function, key in (("f", ONE), ("f", TWO), ("g", ONE)):
         queue.add(function, key, event())
-    assert [(entry.function, entry.key) for entry in (take(queue), take(queue), take(queue))] == [
+    assert [(item.function, item.key) for item in (take(queue), take(queue), take(queue))] == [
         ("f", ONE),
         ("f", TWO),
         ("g", ONE),
@@ -58,7 +58,7 @@ def test_what_has_begun_goes_on_before_anything_else_begins(queue: WorkQueue) ->
     queue.add("f", ONE, event())
     queue.add("f", TWO, event())
     queue.add("next", ONE, event(), first=True)
-    assert [entry.function for entry in (take(queue), take(queue), take(queue))] == ["next", "f", "f"]
+    assert [item.function for item in (take(queue), take(queue), take(queue))] == ["next", "f", "f"]
 
 
 def test_newer_event_takes_the_place_of_the_waiting_one(queue: WorkQueue) -> None:
@@ -107,18 +107,18 @@ def test_is_news(waiting: Event, newer: Event, news: bool) -> None:
 
 def test_change_during_delivery_is_delivered_afterwards(queue: WorkQueue) -> None:
     queue.add("f", ONE, event(1))
-    entry = take(queue)
+    item = take(queue)
     queue.add("f", ONE, event(2))
     queue.add("f", ONE, last := event(3))
     assert queue.take(0) is None, "one in flight per key"
-    queue.finish(entry, DONE)
+    queue.finish(item, DONE)
     assert take(queue).event == last
-    assert queue.pending().flying == 1
+    assert queue.pending().in_flight == 1
 
 
 def test_requeue_comes_after_its_time_and_asks_for_a_full_look(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
-    queue.finish(take(queue), Outcome("again", 30))
+    queue.finish(take(queue), DeliveryResult("requeue", 30))
     clock.now += 29.9
     assert queue.take(0) is None
     clock.now += 0.1
@@ -127,26 +127,26 @@ def test_requeue_comes_after_its_time_and_asks_for_a_full_look(queue: WorkQueue,
 
 def test_event_ends_a_requeue_at_once_and_the_old_time_is_forgotten(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
-    queue.finish(take(queue), Outcome("again", 30))
+    queue.finish(take(queue), DeliveryResult("requeue", 30))
     queue.add("f", ONE, event(1))
     queue.finish(take(queue), DONE)
     clock.now += 60
     assert queue.take(0) is None
-    assert queue.settled()
+    assert queue.is_idle()
 
 
 def test_backoff_grows_and_success_resets_it(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
     waits = []
     for _ in range(11):
-        queue.finish(entry := take(queue), FAILED)
-        waits.append(round(entry.wait, 3))
-        clock.now += entry.wait
+        queue.finish(item := take(queue), FAILED)
+        waits.append(round(item.wait, 3))
+        clock.now += item.wait
     assert waits == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 60, 60]
-    queue.finish(take(queue), Outcome("again", 1))
+    queue.finish(take(queue), DeliveryResult("requeue", 1))
     clock.now += 1
-    queue.finish(entry := take(queue), FAILED)
-    assert entry.wait == pytest.approx(0.2)
+    queue.finish(item := take(queue), FAILED)
+    assert item.wait == pytest.approx(0.2)
 
 
 def test_backoff_is_fully_jittered() -> None:
@@ -171,7 +171,7 @@ def test_only_news_ends_a_backoff(queue: WorkQueue, clock: Clock, again: Event, 
 
 def test_retry_after_is_honoured(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
-    queue.finish(take(queue), Outcome("failed", 7))
+    queue.finish(take(queue), DeliveryResult("failed", 7))
     clock.now += 6.9
     assert queue.take(0) is None
     clock.now += 0.1
@@ -180,9 +180,9 @@ def test_retry_after_is_honoured(queue: WorkQueue, clock: Clock) -> None:
 
 def test_change_during_a_failed_delivery_waits_for_the_backoff_only(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
-    entry = take(queue)
+    item = take(queue)
     queue.add("f", ONE, event(2))
-    queue.finish(entry, Outcome("failed", 60))
+    queue.finish(item, DeliveryResult("failed", 60))
     assert queue.take(0) is None
     clock.now += 0.2
     assert take(queue).event.resync
@@ -195,15 +195,15 @@ def test_add_after(queue: WorkQueue, clock: Clock) -> None:
     assert take(queue).key == ONE
 
 
-@pytest.mark.parametrize(("below", "settled"), [(5, True), (30, False)])
-def test_settled_leaves_out_the_longer_waits(queue: WorkQueue, clock: Clock, below: float, settled: bool) -> None:
+@pytest.mark.parametrize(("below", "idle"), [(5, True), (30, False)])
+def test_settled_leaves_out_the_longer_waits(queue: WorkQueue, clock: Clock, below: float, idle: bool) -> None:
     queue.add("f", ONE, event())
-    assert not queue.settled(below)
-    entry = take(queue)
-    assert not queue.settled(below)
-    queue.finish(entry, Outcome("again", 30))
+    assert not queue.is_idle(below)
+    item = take(queue)
+    assert not queue.is_idle(below)
+    queue.finish(item, DeliveryResult("requeue", 30))
     clock.now += 29
-    assert queue.settled(below) == settled
+    assert queue.is_idle(below) == idle
 
 
 def test_rate_is_limited_by_a_token_bucket(clock: Clock) -> None:

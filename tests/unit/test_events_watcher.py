@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from events.watcher import Feed, _Names, _Stream
+from events.watcher import InformerSpec, _Informer, _ReferenceIndex
 from shared.kube import Client, NotServed, Resource
 from shared.kube.credentials import Credentials
 from shared.triggers import Watch
@@ -16,11 +16,13 @@ WIDGET = Resource("example.dev", "v1", "Widget", "widgets")
 ABSENT = NotServed("GET widgets: 404", status=404)
 
 
-def stream(*, defined_kinds_are_watched: bool) -> _Stream:
-    feed = Feed(WIDGET, "", False, (("f", Watch(WIDGET)),))
+def stream(*, defined_kinds_are_watched: bool) -> _Informer:
+    feed = InformerSpec(WIDGET, "", False, (("f", Watch(WIDGET)),))
     client = Client(Credentials("http://127.0.0.1:1"))
     watched = defined_kinds_are_watched
-    return _Stream(client, feed, lambda _e, _f: None, threading.Event(), 600.0, "", _Names([feed]), lambda: watched)
+    return _Informer(
+        client, feed, lambda _e, _f: None, threading.Event(), 600.0, "", _ReferenceIndex([feed]), lambda: watched
+    )
 
 
 def test_kind_without_definition_is_asked_for_every_five_minutes() -> None:
