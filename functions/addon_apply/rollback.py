@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from shared.addons import manifest_history
 from shared.addons.context import Rollback
-from shared.api.names import ROLLBACK
+from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import inventory
 from shared.applier.outcome import RolloutOutcome
 from shared.runtime import Decision
@@ -31,7 +31,7 @@ def apply(builder: AddonStatus, case: Rollback) -> Decision:
 
 def applied(builder: AddonStatus, case: Rollback, decision: Decision, outcome: RolloutOutcome) -> Decision:
     message = (
-        f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {ROLLBACK} "
+        f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {ROLLBACK_ANNOTATION} "
         "or give the Cluster another class to go on"
     )
     builder.set_false("HelmChartApplied", manifest_history.ROLLED_BACK, message, "Warning", event_type="Warning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.addons.status import at_rest, is_anothers
 from shared.api import cluster as cluster_api
-from shared.api.names import ADDON_FINALIZER, ROLLBACK
+from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier.policy import Policy, PolicyError
 from shared.event import Event
@@ -30,7 +30,7 @@ def _looks_at_rest(addon: Object) -> bool:
         dig(addon, "status.ready") is True
         and bool(dig(addon, "spec.clusterStack"))
         and not dig(addon, "spec.hook")
-        and not dig(addon, ("metadata", "annotations", ROLLBACK))
+        and not dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
         and has_finalizer(addon, ADDON_FINALIZER)
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
-from shared.api.hooks import CLEANED_UP, Awaited, Limits, cleanup_wait
+from shared.api.hooks import CLEANED_UP, HookWait, Limits, cleanup_wait
 from shared.applier.connection import ConnectionFailed
 from shared.effects import Effect, Results
 from shared.kube import Object, dig
@@ -67,8 +67,8 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:
     """Counted from when the hook was first called for this deletion, as the hook does."""
-    deleted, begun = cluster_api.deleted_at(cluster), Awaited.on(addon)
-    since = begun.since if begun and cleanup_wait(cluster, now).goes_on(begun, earliest=deleted) else deleted
+    deleted, begun = cluster_api.deleted_at(cluster), HookWait.load(addon)
+    since = begun.since if begun and cleanup_wait(cluster, now).continues(begun, earliest=deleted) else deleted
     return since is not None and now - since >= limits.delete
 
 

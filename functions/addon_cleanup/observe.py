@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.api.cluster import is_paused
-from shared.api.hooks import BEFORE_DELETE, is_about, wants_cleanup
+from shared.api.hooks import BEFORE_DELETE, cleanup_enabled, refers_to
 from shared.api.resources import CLUSTER
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.clients import Clients, ClusterClients
@@ -29,9 +29,9 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
         return Observed(addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, dig(addon, "spec.clusterRef.name") or "-"))
     # Anybody who can reach the hooks can ask for a clean-up: what counts is that the Cluster is really going.
-    if cluster is None or not deleting(cluster) or not is_about(addon, cluster):
+    if cluster is None or not deleting(cluster) or not refers_to(addon, cluster):
         return Observed(addon, cluster)
-    if is_paused(cluster) or not wants_cleanup(cluster):
+    if is_paused(cluster) or not cleanup_enabled(cluster):
         return Observed(addon, cluster)
     reached = connect_workload(clients, key_of(cluster))
     if isinstance(reached, ConnectionFailed):

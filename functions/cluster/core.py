@@ -58,6 +58,6 @@ def _writes(cluster: Object) -> Iterator[datetime]:
     """When others last wrote to the spec or the status; metadata is not core's to answer to."""
     for entry in dig(cluster, "metadata.managedFields", []):
         if entry.get("manager") != MANAGER and not {"f:spec", "f:status"}.isdisjoint(entry.get("fieldsV1") or {}):
-            time = cluster_api.time(entry, "time")
+            time = cluster_api.timestamp(entry, "time")
             if time is not None:
                 yield time

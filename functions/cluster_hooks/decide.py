@@ -16,7 +16,16 @@ from typing import Any, Literal
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
-from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited, Limits, cleanup_wait, is_about, wants_cleanup
+from shared.api.hooks import (
+    BEFORE_DELETE,
+    CLEANED_UP,
+    WAIT_ANNOTATION,
+    HookWait,
+    Limits,
+    cleanup_enabled,
+    cleanup_wait,
+    refers_to,
+)
 from shared.effects import would_change
 from shared.kube import Object, deleting, dig
 from shared.releases.naming import ReleaseName
@@ -40,7 +49,7 @@ class Reply:
 
 
 def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetime, limits: Limits) -> Reply:
-    if addon is None or cluster is None or not is_about(addon, cluster):
+    if addon is None or cluster is None or not refers_to(addon, cluster):
         return Reply("go", "the Cluster has no addons")
     holds = hook in (UPGRADE, BEFORE_DELETE)
     if cluster_api.is_paused(cluster):
@@ -65,7 +74,7 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
     if dig(addon, "spec.clusterStack") == name and dig(addon, "status.ready") is True:
         return Reply("go", f"the addons of {name} are applied", _forgotten(addon))
     version = dig(cluster, "spec.topology.version", "")
-    wait = Awaited(UPGRADE, f"{name}/{version}", now)
+    wait = HookWait(UPGRADE, f"{name}/{version}", now)
     return _hold(addon, wait, limits.upgrade, f"the addons of {name} are not ready: {_obstacle(addon)}")
 
 
@@ -78,7 +87,7 @@ def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limi
 
 
 def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits: Limits) -> Reply:
-    if not wants_cleanup(cluster):
+    if not cleanup_enabled(cluster):
         return Reply("go", "no clean-up is wanted")
     if is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Reply("go", "the workload cluster is cleaned up")
@@ -99,7 +108,7 @@ _DECISIONS: Mapping[str, Callable[[Object, Object, datetime, Limits], Reply]] = 
 
 def _hold(
     addon: Object,
-    wait: Awaited,
+    wait: HookWait,
     limit: timedelta,
     message: str,
     asked: Mapping[str, Any] | None = None,
@@ -107,10 +116,10 @@ def _hold(
     earliest: datetime | None = None,
 ) -> Reply:
     """Blocks from the first time on, which is recorded on the addon, until the limit."""
-    begun = Awaited.on(addon)
+    begun = HookWait.load(addon)
     patch = dict(asked or {})
-    if not wait.goes_on(begun, earliest=earliest):
-        patch["metadata"] = {"annotations": {AWAITED: wait.dump()}}
+    if not wait.continues(begun, earliest=earliest):
+        patch["metadata"] = {"annotations": {WAIT_ANNOTATION: wait.dump()}}
     elif begun is not None and wait.since - begun.since >= limit:
         message = f"let go after {limit.total_seconds():g} s: {message}"
         return Reply("overdue", message, warned=f"{wait.hook.lower()}-{begun.since:%Y%m%d%H%M%S}")
@@ -131,5 +140,5 @@ def _stack(cluster: Object) -> str | None:
 
 def _forgotten(addon: Object) -> Object | None:
     """The patch that ends a recorded wait, so that a later one for the same begins anew."""
-    recorded = dig(addon, ("metadata", "annotations", AWAITED))
-    return {"metadata": {"annotations": {AWAITED: None}}} if recorded is not None else None
+    recorded = dig(addon, ("metadata", "annotations", WAIT_ANNOTATION))
+    return {"metadata": {"annotations": {WAIT_ANNOTATION: None}}} if recorded is not None else None

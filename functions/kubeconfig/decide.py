@@ -9,7 +9,7 @@ from shared import kubeconfig
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE
 from shared.api.conditions import get_condition, set_condition
-from shared.api.names import authority_of, kubeconfig_of
+from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
 from shared.effects import Create
 from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
@@ -41,20 +41,20 @@ def decide(observed: Observed, now: datetime) -> Decision:
     key = key_of(cluster)
     name = key.name
     if observed.authority is None:
-        message = f"Waiting for Secret {authority_of(key).name} with tls.crt and tls.key"
+        message = f"Waiting for Secret {ca_secret_of(key).name} with tls.crt and tls.key"
         return _report(cluster, now, "False", "WaitingForCA", message, requeue_after=CA_RETRY)
     try:
         data = observed.authority.get("data") or {}
         certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
         document = kubeconfig.create(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
     except ValueError as error:
-        message = f"Secret {authority_of(key).name} cannot be used: {error}"
+        message = f"Secret {ca_secret_of(key).name} cannot be used: {error}"
         return _report(cluster, now, "False", "InvalidCA", message, requeue_after=CA_RETRY)
     secret: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": kubeconfig_of(key).name,
+            "name": kubeconfig_secret_of(key).name,
             "namespace": cluster["metadata"]["namespace"],
             "labels": {CLUSTER_NAME_LABEL: name},
             "ownerReferences": [owner_reference(cluster)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.api import cluster as cluster_api
-from shared.api.names import authority_of, kubeconfig_of
+from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.kube import Key, Object
@@ -28,7 +28,7 @@ def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
         or cluster_api.endpoint(cluster) is None
     ):
         return Observed(cluster)
-    existing = clients.management.find(SECRET, kubeconfig_of(key))
+    existing = clients.management.find(SECRET, kubeconfig_secret_of(key))
     if existing is not None:
         return Observed(cluster, existing)
-    return Observed(cluster, None, clients.management.find(SECRET, authority_of(key)))
+    return Observed(cluster, None, clients.management.find(SECRET, ca_secret_of(key)))

@@ -114,7 +114,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
     assert resolved is not None
     if isinstance(resolved, Exception):
         return _broken(builder, resolved)
-    if not provider_api.version_of(provider):
+    if not provider_api.spec_version(provider):
         return _resolved(builder, provider, resolved.version)
     if resolved.bundle is None:
         return Decision((Download(resolved),), proceed=True)

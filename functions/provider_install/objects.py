@@ -74,6 +74,6 @@ def _listed(provider: Object, served: Mapping[tuple[str, str], Resource]) -> lis
             },
             "providerName": key.name,
             "type": kind.kind,
-            "version": provider_api.version_of(provider),
+            "version": provider_api.spec_version(provider),
         }
     ]

@@ -65,7 +65,7 @@ class Observed:
     @property
     def upgrades(self) -> bool:
         provider = self.provider or {}
-        return provider_api.installed_version(provider) not in ("", provider_api.version_of(provider))
+        return provider_api.installed_version(provider) not in ("", provider_api.spec_version(provider))
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:

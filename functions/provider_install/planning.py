@@ -50,7 +50,7 @@ def begin(
     goes = {entry.identity for entry in due.prune} - stays
     if (whole or observed.resumed) and not due.count("apply") and not goes:
         return ()
-    reason, what = "Installing", provider_api.version_of(provider)
+    reason, what = "Installing", provider_api.spec_version(provider)
     if observed.upgrades:
         reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
     message = f"{reason.lower()} {what}: {len(due.steps)} objects"

@@ -84,7 +84,8 @@ def _failed(
 ) -> Decision:
     if observed.upgrades:
         provider = observed.provider or {}
-        message = f"from {provider_api.installed_version(provider)} to {provider_api.version_of(provider)}: {message}"
+        installed, wanted = provider_api.installed_version(provider), provider_api.spec_version(provider)
+        message = f"from {installed} to {wanted}: {message}"
         builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
     builder.set_false(PROVIDER_INSTALLED, "InstallFailed", message, event_type="Warning")
     status, kubernetes_events = builder.status(**fields), tuple(builder.kubernetes_events)
@@ -96,7 +97,7 @@ def _failed(
 def _installed(
     builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: RolloutOutcome, *, resync: bool
 ) -> Decision:
-    version = provider_api.version_of(provider)
+    version = provider_api.spec_version(provider)
     message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
     builder.set_true(PROVIDER_INSTALLED, "ProviderInstalled", "Provider is installed", event_type="Normal")
     if observed.upgrades:

@@ -65,7 +65,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
 
 
 def _version(_observed: Observed, provider: Object) -> Refusal | None:
-    wanted = provider_api.version_of(provider)
+    wanted = provider_api.spec_version(provider)
     try:
         versions.parse(wanted or "v0.0.0")
     except ValueError as error:
@@ -74,7 +74,7 @@ def _version(_observed: Observed, provider: Object) -> Refusal | None:
 
 
 def _no_downgrade(_observed: Observed, provider: Object) -> Refusal | None:
-    wanted, installed = provider_api.version_of(provider), provider_api.installed_version(provider)
+    wanted, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
     if message := versions.downgrade(installed, wanted) if wanted and installed else "":
         return Refusal("UnsupportedProviderDowngradeReason", message)
     return None

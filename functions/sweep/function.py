@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
-from shared.api.names import ROLLBACK
+from shared.api.names import ROLLBACK_ANNOTATION
 from shared.api.provider import BY_KIND
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
@@ -89,7 +89,7 @@ def _release_of(addon: Object) -> str:
 
 
 def _lacks_rollback(addon: Object) -> bool:
-    wanted = dig(addon, ("metadata", "annotations", ROLLBACK))
+    wanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     return bool(wanted) and wanted == _release_of(addon) != dig(addon, "status.rollbackFrom")
 
 

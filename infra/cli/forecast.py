@@ -11,7 +11,7 @@ from shared.addons.kept_values import explain
 from shared.addons.rendering import DEFAULT_NAMESPACE, render
 from shared.addons.target import unchanged
 from shared.api import cluster as cluster_api
-from shared.api.names import ROLLBACK
+from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import inventory
 from shared.applier.desired import desired, kinds_defined_by
 from shared.applier.inventory import InventoryEntry, entry_of
@@ -195,7 +195,7 @@ def _unknown(obj: Object) -> Change:
 def _notes(release: Release, addon: Object, cluster: Object, *, changed: bool) -> Iterable[str]:
     if cluster_api.is_paused(cluster):
         yield "the Cluster is paused: nothing of this happens before it is not"
-    if dig(addon, ("metadata", "annotations", ROLLBACK)) == release.goal.class_name:
+    if dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION)) == release.goal.class_name:
         yield "the addons are rolled back from this class: nothing of this happens while that is asked for"
     goal, drift = release.goal, release.policy.drift
     if changed and drift != "repair" and unchanged(addon, goal):

@@ -12,7 +12,7 @@ from shared.addons import resolve
 from shared.addons.context import Release
 from shared.addons.status import is_anothers
 from shared.api import cluster as cluster_api
-from shared.api.names import ROLLBACK, addon_of
+from shared.api.names import ROLLBACK_ANNOTATION, addon_of
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.applier.policy import Policy, PolicyError
@@ -120,7 +120,7 @@ _TYPE = {"apiVersion": CLUSTER_ADDON.api_version, "kind": CLUSTER_ADDON.kind}
 def _forgetful(addon: Object) -> Object:
     """The addon without what it remembers of its way: conditions, stages, a rollback that is asked for."""
     annotations = {**dig(addon, "metadata.annotations", {})}
-    annotations.pop(ROLLBACK, None)
+    annotations.pop(ROLLBACK_ANNOTATION, None)
     status = {name: value for name, value in addon.get("status", {}).items() if name not in ("conditions", "stages")}
     return {**addon, "metadata": {**addon["metadata"], "annotations": annotations}, "status": status}
 

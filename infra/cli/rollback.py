@@ -9,7 +9,7 @@ from shared.addons.manifest_history import Kept
 from shared.addons.status import at_rest
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
-from shared.api.names import ROLLBACK, addon_of
+from shared.api.names import ROLLBACK_ANNOTATION, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, dig, key_of
@@ -20,7 +20,7 @@ from .text import plain
 
 _WIDE = 4000
 """Characters of a condition: several errors of an API server, each with its object."""
-_ANNOTATION = ("metadata", "annotations", ROLLBACK)
+_ANNOTATION = ("metadata", "annotations", ROLLBACK_ANNOTATION)
 
 
 def addon_of_cluster(management: Client, cluster: Object) -> Object:
@@ -35,7 +35,7 @@ def ask(management: Client, cluster: Object, addon: Object) -> Kept:
     unwanted = cluster_api.class_name(cluster)
     if not unwanted:
         raise Failure(f"Cluster {key_of(cluster)} has no class to go back from")
-    annotations = {**dig(addon, "metadata.annotations", {}), ROLLBACK: unwanted}
+    annotations = {**dig(addon, "metadata.annotations", {}), ROLLBACK_ANNOTATION: unwanted}
     asking = {**addon, "metadata": {**addon["metadata"], "annotations": annotations}}
     kept = manifest_history.read(Clients(management), asking)
     if kept.problem:
@@ -58,7 +58,7 @@ def obstacle(cluster: Object) -> str:
 
 
 def _annotate(management: Client, addon: Object, value: str | None) -> None:
-    management.patch(CLUSTER_ADDON, key_of(addon), {"metadata": {"annotations": {ROLLBACK: value}}})
+    management.patch(CLUSTER_ADDON, key_of(addon), {"metadata": {"annotations": {ROLLBACK_ANNOTATION: value}}})
 
 
 def wait(management: Client, key: Key, *, within: float, tell: Callable[[str], None]) -> None:

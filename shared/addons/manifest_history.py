@@ -14,7 +14,7 @@ from typing import Any
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, rfc3339
-from shared.api.names import ROLLBACK
+from shared.api.names import ROLLBACK_ANNOTATION
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import MANAGER
@@ -42,7 +42,7 @@ class Kept:
 
 def asked(addon: Object, cluster: Object) -> bool:
     """Whether the Cluster's class is the one to stay away from."""
-    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK))
+    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     return bool(unwanted) and unwanted == cluster_api.class_name(cluster)
 
 
@@ -54,7 +54,7 @@ def holds(addon: Object, cluster: Object) -> bool:
 
 def read(clients: Clients, addon: Object) -> Kept:
     """The newest manifest that is not of the class to stay away from."""
-    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK))
+    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != unwanted]
     if not entries:
         return Kept(problem=f"there is no manifest of anything but {unwanted} to go back to")

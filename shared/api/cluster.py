@@ -1,7 +1,7 @@
-"""What a Cluster and the objects that it refers to say, whichever contract (v1beta1 or v1beta2) they were written in.
+"""Accessors for Clusters and the objects that they refer to, for both contracts (v1beta1 and v1beta2).
 
-Accessors over plain objects. A field that is absent, null or of the wrong type reads as unset, because half of what
-comes in was written by other programs; only failure domains are strict, since a wrong shape there must be reported.
+They work on plain objects. A field that is absent, null or of the wrong type counts as unset, since other programs
+write many of these objects. Only failure domains are strict: a wrong shape there must be reported.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .conditions import is_true
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
-"""On everything that belongs to a Cluster; a Secret without it is not watched."""
+"""The label of every object that belongs to a Cluster; Secrets without it are not watched."""
 
 OK_TO_DELETE_ANNOTATION = "runtime.cluster.x-k8s.io/ok-to-delete"
-"""Set by Cluster API core once all BeforeClusterDelete hooks have let the Cluster go."""
+"""Set by Cluster API core once all BeforeClusterDelete hooks allow the deletion."""
 
 KUBECONFIG_AVAILABLE = "KubeconfigAvailable"
-"""The condition that remembers that a Cluster's kubeconfig was found or minted."""
+"""The condition that records that a Cluster's kubeconfig Secret exists."""
 
 TOPOLOGY_RECONCILED = "TopologyReconciled"
 """The condition that only Cluster API's topology controller writes."""
@@ -34,45 +34,50 @@ _Object = Mapping[str, Any]
 
 
 def class_name(cluster: _Object) -> str | None:
-    """The name of the ClusterClass; None for a Cluster without topology."""
+    """Returns the name of the ClusterClass; None for a Cluster without topology."""
     return _text(cluster, "spec.topology.classRef.name") or _text(cluster, "spec.topology.class")
 
 
 def class_namespace(cluster: _Object) -> str:
-    """Where the ClusterClass is: beside the Cluster unless it says otherwise."""
+    """Returns the namespace of the ClusterClass: the Cluster's own unless the topology names another."""
     own = _text(cluster, "metadata.namespace") or ""
     return _text(cluster, "spec.topology.classRef.namespace") or _text(cluster, "spec.topology.classNamespace") or own
 
 
 def infrastructure_ref(cluster: _Object) -> Object | None:
+    """Returns `spec.infrastructureRef`; None without a kind and a name."""
     return _reference(cluster, "spec.infrastructureRef")
 
 
 def control_plane_ref(cluster: _Object) -> Object | None:
+    """Returns `spec.controlPlaneRef`; None without a kind and a name."""
     return _reference(cluster, "spec.controlPlaneRef")
 
 
 def is_paused(obj: _Object) -> bool:
-    """By its spec or by the annotation, whatever the annotation's value; also for objects other than Clusters."""
+    """Returns whether the object is paused by `spec.paused` or by the annotation, whatever the annotation's value."""
     annotations = dig(obj, "metadata.annotations")
     return dig(obj, "spec.paused") is True or (isinstance(annotations, Mapping) and PAUSED_ANNOTATION in annotations)
 
 
 def ok_to_delete(cluster: _Object) -> bool:
+    """Returns whether Cluster API core allows the deletion of the Cluster's objects (`OK_TO_DELETE_ANNOTATION`)."""
     annotations = dig(cluster, "metadata.annotations")
     return isinstance(annotations, Mapping) and OK_TO_DELETE_ANNOTATION in annotations
 
 
 def deleted_at(obj: _Object) -> datetime | None:
-    """When its deletion was asked for, by the API server's clock."""
-    return time(obj, "metadata.deletionTimestamp")
+    """Returns the deletion timestamp of an object, by the API server's clock."""
+    return timestamp(obj, "metadata.deletionTimestamp")
 
 
 def created_at(obj: _Object) -> datetime | None:
-    return time(obj, "metadata.creationTimestamp")
+    """Returns the creation timestamp of an object, by the API server's clock."""
+    return timestamp(obj, "metadata.creationTimestamp")
 
 
 def infrastructure_provisioned(cluster: _Object) -> bool:
+    """Returns whether the Cluster's status records that its infrastructure is provisioned."""
     return _flag(cluster, "status.initialization.infrastructureProvisioned") or _flag(
         cluster, "status.infrastructureReady"
     )
@@ -82,32 +87,32 @@ def infrastructure_provisioned(cluster: _Object) -> bool:
 
 
 def wants_kubeconfig(cluster: _Object) -> bool:
-    """Whether its kubeconfig is minted here: a control-plane provider makes its own."""
+    """Returns whether `kubeconfig` creates the Cluster's kubeconfig; a control-plane provider creates its own."""
     return not (dig(cluster, "metadata.deletionTimestamp") or is_paused(cluster) or control_plane_ref(cluster))
 
 
 def lacks_kubeconfig(cluster: _Object) -> bool:
-    """Whether a kubeconfig could be minted, and no condition says that it was."""
+    """Returns whether a kubeconfig can be created and no condition records that it exists."""
     conditions = dig(cluster, "status.conditions", [])
     return wants_kubeconfig(cluster) and endpoint(cluster) is not None and not is_true(conditions, KUBECONFIG_AVAILABLE)
 
 
 def endpoint(obj: _Object) -> tuple[str, int] | None:
-    """Host and port of the API server; None until both are there."""
+    """Returns host and port of the API server; None until both are set."""
     host, port = _text(obj, "spec.controlPlaneEndpoint.host"), dig(obj, "spec.controlPlaneEndpoint.port")
     valid = isinstance(port, int) and not isinstance(port, bool) and port != 0
     return (host, port) if host and valid else None
 
 
 def provisioned(infra: _Object) -> bool:
-    """An infrastructure object says that it is done."""
+    """Returns whether an infrastructure object reports that it is provisioned, in either contract."""
     return _flag(infra, "status.initialization.provisioned") or _flag(infra, "status.ready")
 
 
 def control_plane_initialized(obj: _Object) -> bool:
-    """A control-plane object says that its API server can be reached, or a Cluster that it once could.
+    """Returns whether a control-plane object or a Cluster reports that the API server has been reachable.
 
-    v1beta1 has a field on the former and a condition on the latter.
+    v1beta1 has a field for it on the control-plane object and a condition on the Cluster.
     """
     return (
         _flag(obj, "status.initialization.controlPlaneInitialized")
@@ -117,9 +122,10 @@ def control_plane_initialized(obj: _Object) -> bool:
 
 
 def failure_domains(infra: _Object) -> list[Object]:
-    """Sorted by name, each {name, controlPlane[, attributes]}; raises ValueError for what is neither map nor list.
+    """Returns the failure domains of an infrastructure object sorted by name: {name, controlPlane[, attributes]}.
 
     v1beta1 has a map of name to {controlPlane, attributes}, v1beta2 a list of {name, controlPlane, attributes}.
+    Raises `ValueError` for any other shape.
     """
     given = dig(infra, "status.failureDomains")
     if given is None:
@@ -129,27 +135,27 @@ def failure_domains(infra: _Object) -> list[Object]:
     elif isinstance(given, list):
         entries = [(domain.get("name") if isinstance(domain, Mapping) else None, domain) for domain in given]
     else:
-        raise ValueError(f"status.failureDomains is {_kind(given)}, a map or a list is needed")
+        raise ValueError(f"status.failureDomains is {_type(given)}, a map or a list is needed")
     return sorted((_failure_domain(name, domain) for name, domain in entries), key=lambda domain: str(domain["name"]))
 
 
 def _failure_domain(name: Any, domain: Any) -> Object:
     if not isinstance(domain, Mapping):
-        raise ValueError(f"status.failureDomains has {_kind(domain)} where {{controlPlane, attributes}} is needed")
+        raise ValueError(f"status.failureDomains has {_type(domain)} where {{controlPlane, attributes}} is needed")
     if not isinstance(name, str) or not name:
         raise ValueError("status.failureDomains has an entry without a name")
     control_plane = domain.get("controlPlane")
     attributes = domain.get("attributes")
     if not isinstance(control_plane, bool | None):
-        raise ValueError(f"failure domain {name}: controlPlane is {_kind(control_plane)}, a boolean is needed")
+        raise ValueError(f"failure domain {name}: controlPlane is {_type(control_plane)}, a boolean is needed")
     if not isinstance(attributes, Mapping | None):
-        raise ValueError(f"failure domain {name}: attributes is {_kind(attributes)}, a map is needed")
+        raise ValueError(f"failure domain {name}: attributes is {_type(attributes)}, a map is needed")
     found: Object = {"name": name, "controlPlane": bool(control_plane)}
     return found | ({"attributes": dict(attributes)} if attributes else {})
 
 
-def time(obj: _Object, path: str) -> datetime | None:
-    """A time as the API server writes it; one that names no time zone reads as unset."""
+def timestamp(obj: _Object, path: str) -> datetime | None:
+    """Returns the time at a path, None if it is invalid or has no time zone."""
     try:
         found = datetime.fromisoformat(_text(obj, path) or "")
     except ValueError:
@@ -170,10 +176,10 @@ def _flag(obj: _Object, path: str) -> bool:
 
 
 def _reference(obj: _Object, path: str) -> Object | None:
-    """A reference with kind and name; without both it refers to nothing."""
+    """Returns the reference at a path, None without a kind and a name."""
     value = dig(obj, path)
     return dict(value) if _text(obj, f"{path}.kind") and _text(obj, f"{path}.name") else None
 
 
-def _kind(value: Any) -> str:
+def _type(value: Any) -> str:
     return f"a {type(value).__name__}"

@@ -1,7 +1,7 @@
-"""Lists of conditions, as plain data: a list goes in, a new list comes out, conditions of others stay as they are.
+"""Reading and setting conditions in lists of plain objects; each function returns a new list.
 
-Serves both shapes that Cluster API knows: metav1 (`observedGeneration`) and its own v1beta1 (`severity` where the
-status is False). Entries without a type, which other programs may have written, are carried along untouched.
+Both shapes of Cluster API are supported: metav1 (`observedGeneration`) and its own v1beta1 (`severity` if the status is
+False). Conditions of other types, and entries without a type, are kept unchanged.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ Conditions = Iterable[Mapping[str, Any]] | None
 
 READY = "Ready"
 
-MOST = 4_000
-"""Characters of a message that we write: names can be of any length, conditions cannot."""
+MAX_MESSAGE = 4_000
+"""Characters of a condition's message; the API limits the size of conditions, but not of the names in messages."""
 
 _SEVERITIES = ("Error", "Warning", "Info")
 
 
 def get_condition(conditions: Conditions, type: str) -> Object | None:
-    """The condition of this type; None also for what is no list of conditions at all."""
+    """Returns the condition of a type; None if there is none, or `conditions` is not a list."""
     return next((condition for condition in _listed(conditions) if condition.get("type") == type), None)
 
 
 def is_true(conditions: Conditions, type: str) -> bool:
+    """Returns whether the condition of a type exists with the status True."""
     return (get_condition(conditions, type) or {}).get("status") == "True"
 
 
 def seconds_since(conditions: Conditions, type: str, now: datetime) -> float:
-    """Since the condition became what it is; 0 where there is none, or no one can tell."""
+    """Returns the seconds since the last transition of a condition; 0 if it is absent or has no valid time."""
     try:
         return (
             now - datetime.fromisoformat((get_condition(conditions, type) or {})["lastTransitionTime"])
@@ -42,6 +43,7 @@ def seconds_since(conditions: Conditions, type: str, now: datetime) -> float:
 
 
 def remove_condition(conditions: Conditions, type: str) -> list[Object]:
+    """Returns the list without the condition of a type."""
     return [condition for condition in _listed(conditions) if condition.get("type") != type]
 
 
@@ -56,9 +58,9 @@ def set_condition(
     severity: str | None = None,
     observed_generation: int | None = None,
 ) -> list[Object]:
-    """The list with this condition in its old place, or at the end.
+    """Returns the list with the condition set, at its old position or at the end.
 
-    `lastTransitionTime` moves only when the status does, so that saying the same thing twice gives the same list.
+    `lastTransitionTime` changes only with the status, so setting the same condition twice gives the same list.
     """
     before = get_condition(conditions, type) or {}
     transition = before.get("lastTransitionTime") if before.get("status") == status else None
@@ -84,11 +86,11 @@ def summary(
     observed_generation: int | None = None,
     first: Collection[str] = (),
 ) -> list[Object]:
-    """The list with `type` (v1beta1's `Ready`) telling of all others.
+    """Returns the list with the condition `type` (`Ready`) set to a summary of all others, as in v1beta1.
 
-    False with reason, severity and message of the worst that is False (the first of them in the list; those of the
-    types `first` before all others), else Unknown if one is Unknown, else True. Where there is nothing to sum up, there
-    is no summary.
+    The summary is False with reason, severity and message of the most severe condition that is False (types in `first`
+    before all others, then by position), else Unknown if a condition is Unknown, else True. Without other conditions
+    there is no summary.
     """
     others = [entry for entry in remove_condition(conditions, type) if entry.get("type")]
     if not others:
@@ -109,21 +111,22 @@ def summary(
     )
 
 
-def shortened(message: str) -> str:
-    """As much of it as a condition may have."""
-    return message if len(message) <= MOST else f"{message[: MOST - 1]}…"
+def truncate(message: str) -> str:
+    """Cuts a message to `MAX_MESSAGE` characters."""
+    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1]}…"
 
 
 def rfc3339(time: datetime) -> str:
-    """In UTC and whole seconds, as metav1.Time is written."""
+    """Formats a time like metav1.Time: in UTC, with whole seconds."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _rank(condition: Mapping[str, Any]) -> int:
-    """0 for the worst; a severity that is not given counts as Error, as in Cluster API."""
+    """Returns the rank of the severity, 0 for the most severe; without one it is Error, as in Cluster API."""
     severity = condition.get("severity") or "Error"
     return _SEVERITIES.index(severity) if severity in _SEVERITIES else 0
 
 
 def _listed(conditions: Any) -> list[Object]:
+    """Returns copies of the entries that are mappings, empty if `conditions` is not a list."""
     return [dict(entry) for entry in conditions if isinstance(entry, Mapping)] if isinstance(conditions, list) else []

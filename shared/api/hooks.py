@@ -1,7 +1,7 @@
-"""What Cluster API's lifecycle hooks leave on a ClusterAddon, so that any process can go on from there.
+"""The state of Cluster API's lifecycle hooks, stored on the ClusterAddon so that any process can continue.
 
-`spec.hook` names the hook that is under way. An annotation says what is waited for and since when:
-`<time> <hook> <target>`. Deadlines count from that time, so they outlive restarts; a new target begins anew.
+`spec.hook` names the hook in progress. An annotation records since when a hook waits for which target:
+`<time> <hook> <target>`. Deadlines count from that time, so they survive restarts; a new target starts a new wait.
 """
 
 from __future__ import annotations
@@ -19,29 +19,28 @@ from .conditions import rfc3339
 
 BEFORE_DELETE = "BeforeClusterDelete"
 
-AWAITED = "capi-functions.dev/hook-awaited"
-CLEANUP = "capi-functions.dev/cleanup"
-"""On the Cluster: `false` leaves load balancers and volumes to themselves."""
+WAIT_ANNOTATION = "capi-functions.dev/hook-awaited"
+CLEANUP_ANNOTATION = "capi-functions.dev/cleanup"
+"""The annotation of a Cluster that disables the clean-up of load balancers and volumes with the value `false`."""
 
 CLEANED_UP = "WorkloadCleanedUp"
-"""The condition that ends the wait for a clean-up."""
-
+"""The condition that ends the wait for a clean-up once it is True."""
 
 _CLOCK_SKEW = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
-class Awaited:
-    """A wait that was begun: for `hook`, until `target` is reached (whatever tells it from another)."""
+class HookWait:
+    """A wait of `hook` until `target` is reached; `target` is any text that identifies what is waited for."""
 
     hook: str
     target: str
     since: datetime
 
     @classmethod
-    def on(cls, addon: Mapping[str, Any]) -> Awaited | None:
-        """The wait that is recorded; None also where the annotation says nothing of the kind."""
-        value = dig(addon, ("metadata", "annotations", AWAITED))
+    def load(cls, addon: Mapping[str, Any]) -> HookWait | None:
+        """Returns the wait that an addon's annotation records; None if it is absent or invalid."""
+        value = dig(addon, ("metadata", "annotations", WAIT_ANNOTATION))
         parts = value.split(" ") if isinstance(value, str) else []
         if len(parts) != 3:
             return None
@@ -51,51 +50,54 @@ class Awaited:
             return None
         return cls(parts[1], unquote(parts[2]), since) if since.tzinfo else None
 
-    def goes_on(self, begun: Awaited | None, *, earliest: datetime | None = None) -> bool:
-        """Whether `begun` is this wait.
+    def continues(self, recorded: HookWait | None, *, earliest: datetime | None = None) -> bool:
+        """Returns whether `recorded` is the beginning of this wait: for the same hook and target.
 
-        One from the future is none, or it would never end; nor is one from before `earliest`, or it would end too soon.
+        A start in the future is rejected, since the wait would not end in time; so is one before `earliest`, since it
+        would end too soon.
         """
         return (
-            begun is not None
-            and (begun.hook, begun.target) == (self.hook, self.target)
-            and begun.since <= self.since + _CLOCK_SKEW
-            and (earliest is None or begun.since >= earliest - _CLOCK_SKEW)
+            recorded is not None
+            and (recorded.hook, recorded.target) == (self.hook, self.target)
+            and recorded.since <= self.since + _CLOCK_SKEW
+            and (earliest is None or recorded.since >= earliest - _CLOCK_SKEW)
         )
 
     def dump(self) -> str:
+        """Returns the value of the annotation that records this wait."""
         return f"{rfc3339(self.since)} {self.hook} {quote(self.target, safe='/:')}"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a hook holds Cluster API back at most."""
+    """The longest time that a hook blocks an upgrade or a deletion."""
 
     upgrade: timedelta = timedelta(hours=1)
     delete: timedelta = timedelta(minutes=10)
 
     @classmethod
     def from_env(cls) -> Limits:
-        """From HOOK_UPGRADE_SECONDS and HOOK_DELETE_SECONDS. Raises ValueError."""
+        """Reads HOOK_UPGRADE_SECONDS and HOOK_DELETE_SECONDS. Raises `ValueError` for a value that is not a number."""
         return cls(
             _seconds("HOOK_UPGRADE_SECONDS", cls.upgrade),
             _seconds("HOOK_DELETE_SECONDS", cls.delete),
         )
 
 
-def cleanup_wait(cluster: Mapping[str, Any], now: datetime) -> Awaited:
-    """The wait for the clean-up of a Cluster that is being deleted, as one that begins now."""
-    return Awaited(BEFORE_DELETE, str(dig(cluster, "metadata.uid", "")), now)
+def cleanup_wait(cluster: Mapping[str, Any], now: datetime) -> HookWait:
+    """Returns a wait for the clean-up of a Cluster that is being deleted, starting now."""
+    return HookWait(BEFORE_DELETE, str(dig(cluster, "metadata.uid", "")), now)
 
 
-def wants_cleanup(cluster: Mapping[str, Any]) -> bool:
-    return bool(dig(cluster, ("metadata", "annotations", CLEANUP)) != "false")
+def cleanup_enabled(cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the Cluster's annotation allows the clean-up."""
+    return bool(dig(cluster, ("metadata", "annotations", CLEANUP_ANNOTATION)) != "false")
 
 
-def is_about(addon: Mapping[str, Any], cluster: Mapping[str, Any]) -> bool:
-    """False for the addon of another Cluster that had this name before."""
-    uid, of = dig(cluster, "metadata.uid"), dig(addon, "spec.clusterRef.uid")
-    return not uid or not of or bool(uid == of)
+def refers_to(addon: Mapping[str, Any], cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the addon belongs to this Cluster, not to an earlier one of the same name."""
+    uid, referenced = dig(cluster, "metadata.uid"), dig(addon, "spec.clusterRef.uid")
+    return not uid or not referenced or bool(uid == referenced)
 
 
 def _seconds(name: str, default: timedelta) -> timedelta:

@@ -1,4 +1,4 @@
-"""The names that tie a Cluster's belongings to it; users and other controllers rely on them."""
+"""The names of the objects that belong to a Cluster; users and other controllers rely on them."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from shared.kube.resources import Key, key_of
 
 ADDON_PREFIX = "cluster-addon-"
 ADDON_FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
-"""`addon_create` gives it, `addon_apply` takes it away (and gives it to addons that others made)."""
-ROLLBACK = "capi-functions.dev/rollback-from"
-"""The annotation on a ClusterAddon that names the class to stay away from."""
+"""`addon_create` sets it, `addon_apply` removes it (and sets it on addons that others created)."""
+ROLLBACK_ANNOTATION = "capi-functions.dev/rollback-from"
+"""The annotation of a ClusterAddon that names the class it was rolled back from, which is not applied again."""
 CA_SUFFIX = "-ca"
 KUBECONFIG_SUFFIX = "-kubeconfig"
 
 
 def addon_of(cluster: Mapping[str, Any]) -> Key:
-    """The ClusterAddon of a Cluster."""
+    """Returns the key of a Cluster's ClusterAddon."""
     key = key_of(cluster)
     return Key(key.namespace, ADDON_PREFIX + key.name)
 
 
-def authority_of(cluster: Key) -> Key:
-    """The Secret with the cluster's CA: `tls.crt`, `tls.key`."""
+def ca_secret_of(cluster: Key) -> Key:
+    """Returns the key of the Secret with the cluster's CA (`tls.crt`, `tls.key`)."""
     return Key(cluster.namespace, cluster.name + CA_SUFFIX)
 
 
-def kubeconfig_of(cluster: Key) -> Key:
-    """The Secret with the admin kubeconfig: `value`."""
+def kubeconfig_secret_of(cluster: Key) -> Key:
+    """Returns the key of the Secret with the admin kubeconfig (`value`)."""
     return Key(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
 
 
-def cluster_of_secret(secret: Mapping[str, Any], *purposes: str) -> Key | None:
-    """The Cluster that a Secret of one of these purposes (suffixes) belongs to; works on a bare reference."""
+def cluster_of_secret(secret: Mapping[str, Any], *suffixes: str) -> Key | None:
+    """Returns the key of the Cluster that a Secret belongs to by its name; None without one of the suffixes.
+
+    A bare reference to the Secret is enough.
+    """
     key = key_of(secret)
-    for purpose in purposes:
-        if key.name.endswith(purpose) and key.name != purpose:
-            return Key(key.namespace, key.name.removesuffix(purpose))
+    for suffix in suffixes:
+        if key.name.endswith(suffix) and key.name != suffix:
+            return Key(key.namespace, key.name.removesuffix(suffix))
     return None

@@ -1,4 +1,4 @@
-"""Cluster API Operator's seven provider kinds: what tells them apart, and the names that follow from them."""
+"""Cluster API Operator's seven provider kinds, and the names that are derived from them."""
 
 from __future__ import annotations
 
@@ -13,41 +13,45 @@ CORE_NAME = "cluster-api"
 
 FINALIZER = "provider.cluster.x-k8s.io"
 HASH_ANNOTATION = f"{GROUP}/applied-spec-hash"
-"""On the provider object: the hash of all that the installed objects were made from."""
+"""The annotation of a provider object with the hash of all inputs of the installed objects."""
 
 COMPONENT_LABEL = "clusterctl.cluster.x-k8s.io"
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"
-"""On every installed object, with the provider's label as its value."""
+"""The label of every installed object; its value is that of `ProviderKind.label`."""
 
 
 @dataclass(frozen=True)
 class ProviderKind:
-    """One of the seven. `word` is its name in ConfigMaps and artifacts, `prefix` begins the label of its providers."""
+    """One of the seven kinds.
+
+    `type_name` names the kind in ConfigMaps and artifacts, `prefix` begins the label of its providers.
+    """
 
     resource: Resource
     short_name: str
-    word: str
+    type_name: str
     prefix: str
     file: str
-    """The components file of a release."""
+    """The name of the components file in a release."""
 
     @property
     def kind(self) -> str:
-        """Also clusterctl's name for the type."""
+        """The kind, which is also clusterctl's name for the provider type."""
         return self.resource.kind
 
     @property
     def is_core(self) -> bool:
-        return self.word == "core"
+        """Whether this is CoreProvider."""
+        return self.type_name == "core"
 
     def label(self, name: str) -> str:
-        """What the objects of this kind's provider `name` carry as `cluster.x-k8s.io/provider`."""
+        """Returns the value of `PROVIDER_LABEL` for the provider `name` of this kind."""
         return name if self.is_core else f"{self.prefix}-{name}"
 
 
-def _kind(kind: str, short_name: str, word: str, *, prefix: str = "", file: str = "") -> ProviderKind:
+def _kind(kind: str, short_name: str, type_name: str, *, prefix: str = "", file: str = "") -> ProviderKind:
     resource = Resource(GROUP, "v1alpha2", kind, kind.lower() + "s")
-    return ProviderKind(resource, short_name, word, prefix or word, f"{file or word}-components.yaml")
+    return ProviderKind(resource, short_name, type_name, prefix or type_name, f"{file or type_name}-components.yaml")
 
 
 CORE = _kind("CoreProvider", "cacp", "core")
@@ -61,43 +65,45 @@ RUNTIME_EXTENSION = _kind(
 ADDON = _kind("AddonProvider", "caap", "addon")
 
 KINDS = (CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, IPAM, RUNTIME_EXTENSION, ADDON)
-"""In the order in which clusterctl lists them, and in which they are best installed."""
+"""In clusterctl's order, which is also the best order of installation."""
 
 BY_KIND = {kind.kind: kind for kind in KINDS}
 
 
 def kind_of(provider: Mapping[str, Any]) -> ProviderKind:
-    """Of a provider object, or of a reference to one. Raises `KeyError` for any other kind."""
+    """Returns the kind of a provider object, or of a reference to one. Raises `KeyError` for any other kind."""
     return BY_KIND[provider["kind"]]
 
 
 def label_of(provider: Mapping[str, Any]) -> str:
+    """Returns the value of `PROVIDER_LABEL` for the provider's objects."""
     return kind_of(provider).label(key_of(provider).name)
 
 
 def selector_of(provider: Mapping[str, Any]) -> str:
-    """Selects what carries that label."""
+    """Returns the label selector of the provider's objects."""
     return f"{PROVIDER_LABEL}={label_of(provider)}"
 
 
-def version_of(provider: Mapping[str, Any]) -> str:
-    """What is asked for; empty where it is left to us."""
+def spec_version(provider: Mapping[str, Any]) -> str:
+    """Returns `spec.version`; empty if the newest release is to be used."""
     return str(dig(provider, "spec.version", ""))
 
 
 def installed_version(provider: Mapping[str, Any]) -> str:
+    """Returns `status.installedVersion`; empty if there is none."""
     return str(dig(provider, "status.installedVersion", ""))
 
 
 def config_map_name(provider: Mapping[str, Any], version: str) -> str:
-    """Of the ConfigMap that holds a downloaded version, such as `infrastructure-docker-v1.12.0`."""
-    return f"{kind_of(provider).word}-{key_of(provider).name}-{version}"
+    """Returns the name of the ConfigMap that holds a downloaded version, such as `infrastructure-docker-v1.12.0`."""
+    return f"{kind_of(provider).type_name}-{key_of(provider).name}-{version}"
 
 
 def download_labels(provider: Mapping[str, Any], version: str = "") -> dict[str, str]:
-    """What a ConfigMap with a downloaded version carries; without a version, what all of them do."""
+    """Returns the labels of the ConfigMap with a downloaded version; without a version, those of all versions."""
     labels = {
-        f"{FINALIZER}/type": kind_of(provider).word,
+        f"{FINALIZER}/type": kind_of(provider).type_name,
         f"{FINALIZER}/name": key_of(provider).name,
         "managed-by.operator.cluster.x-k8s.io": "true",
     }
@@ -105,12 +111,12 @@ def download_labels(provider: Mapping[str, Any], version: str = "") -> dict[str,
 
 
 def config_secret(provider: Mapping[str, Any]) -> Key | None:
-    """The Secret with variables and credentials; in the provider's own namespace unless it says otherwise."""
+    """Returns the key of the Secret with variables and credentials; by default in the provider's namespace."""
     return _reference(provider, dig(provider, "spec.configSecret"))
 
 
 def additional_manifests(provider: Mapping[str, Any]) -> Key | None:
-    """The ConfigMap whose key `manifests` is appended to the components."""
+    """Returns the key of the ConfigMap whose entry `manifests` is added to the components."""
     return _reference(provider, dig(provider, "spec.additionalManifests"))
 
 

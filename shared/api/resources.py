@@ -1,4 +1,4 @@
-"""The kinds that functions speak about, in the versions they ask for."""
+"""The resources that functions read and write, in the versions that they use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from shared.kube.resources import Resource
 _CORE = "cluster.x-k8s.io"
 
 _V1BETA2 = "Cluster API v1.11 or later"
-"""The first that serves v1beta2. Those before it are refused: what they have is never taken for gone."""
+"""The first release that serves v1beta2. With an older one requests fail with `NotServed`, never with `NotFound`."""
 
 CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters", needs=_V1BETA2)
 CLUSTER_CLASS = Resource(_CORE, "v1beta2", "ClusterClass", "clusterclasses", needs=_V1BETA2)

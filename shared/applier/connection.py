@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..api.names import kubeconfig_of
+from ..api.names import kubeconfig_secret_of
 from ..api.resources import SECRET
 from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Key, Resource, Unauthorized, dig
@@ -39,7 +39,7 @@ def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | Conn
     Raises:
         ApiError: The management cluster's API server failed.
     """
-    key = kubeconfig_of(cluster)
+    key = kubeconfig_secret_of(cluster)
     secret = clients.management.find(SECRET, key)
     if secret is None:
         return ConnectionFailed(f"kubeconfig not there (yet): waiting for Secret {key.name}", "Warning")

@@ -6,7 +6,7 @@ about where this runs.
 
 from __future__ import annotations
 
-from ..api.conditions import shortened
+from ..api.conditions import truncate
 
 
 class ChartError(Exception):
@@ -16,7 +16,7 @@ class ChartError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(shortened(message))
+        super().__init__(truncate(message))
 
 
 class ArchiveError(ChartError):

@@ -58,7 +58,7 @@ def refusal(provider: Object, version: str, contract: str, others: Iterable[Mapp
 
 def _stays(other: Mapping[str, Any]) -> bool:
     installed = api.installed_version(other)
-    return bool(installed) and (api.kind_of(other).is_core or api.version_of(other) in ("", installed))
+    return bool(installed) and (api.kind_of(other).is_core or api.spec_version(other) in ("", installed))
 
 
 def _skips(provider: Object, version: str) -> str:

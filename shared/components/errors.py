@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.api.conditions import shortened
+from shared.api.conditions import truncate
 
 
 class ComponentsError(ValueError):
@@ -11,7 +11,7 @@ class ComponentsError(ValueError):
     reason = "ComponentsFetchError"
 
     def __str__(self) -> str:
-        return shortened(super().__str__())
+        return truncate(super().__str__())
 
 
 class UnknownProvider(ComponentsError):

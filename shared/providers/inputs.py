@@ -104,7 +104,7 @@ def inputs_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
 
 def source_hash(provider: Object, inputs: Inputs) -> str:
     """Returns the SHA-256, in hex, of all that decides which components are fetched, without credentials."""
-    parts = [provider_api.version_of(provider), dig(provider, "spec.fetchConfig"), _content(inputs)]
+    parts = [provider_api.spec_version(provider), dig(provider, "spec.fetchConfig"), _content(inputs)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -125,8 +125,8 @@ def is_reconciled(provider: Object, digest: str) -> bool:
     return (
         not (renewal and renewal <= rfc3339(datetime.now(UTC)))
         and dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION)) == digest
-        and bool(provider_api.version_of(provider))
-        and provider_api.installed_version(provider) == provider_api.version_of(provider)
+        and bool(provider_api.spec_version(provider))
+        and provider_api.installed_version(provider) == provider_api.spec_version(provider)
         and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
         and has_finalizer(provider, provider_api.FINALIZER)
         and is_true(dig(provider, "status.conditions"), "PreflightCheckPassed")

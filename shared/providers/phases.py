@@ -29,7 +29,7 @@ def next_step(step: str, provider: Object, *, resync: bool) -> Event:
         resync: Whether the next phase also compares the objects in the cluster, where nothing else has changed.
     """
     about = {name: provider[name] for name in ("apiVersion", "kind", "metadata")}
-    subject = f"{provider_api.kind_of(provider).word}-{key_of(provider).name}"
+    subject = f"{provider_api.kind_of(provider).type_name}-{key_of(provider).name}"
     return own_event(step, source="/providers", subject=subject, about=about, data={}, resync=resync)
 
 

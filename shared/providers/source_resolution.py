@@ -55,7 +55,7 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
     Raises `ComponentsError`, `SourceError`, `StorageError` or `ApiError`.
     """
     source = _source(provider, repository_of(provider, inputs))
-    version = provider_api.version_of(provider) or source.repository.default_version()
+    version = provider_api.spec_version(provider) or source.repository.default_version()
     if bundle := clients.components.find(source.identity, version):
         return ResolvedSource(source, version, bundle)
     config_map = _config_map(clients, provider, version, source.repository.place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, shortened, summary
+from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, summary, truncate
 from ..kube import Object, dig
 from .recorder import KubernetesEvent
 
@@ -60,7 +60,7 @@ class StatusBuilder:
         progress: bool = False,
     ) -> None:
         """Sets the condition; `status` is "True", "False" or "Unknown"."""
-        message = shortened(message)
+        message = truncate(message)
         self.updated_types.add(type_)
         initial = get_condition(self.initial, type_) or {}
         same = (initial.get("status"), initial.get("reason") or "") == (status, reason)

@@ -24,7 +24,7 @@ from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra.generate import hooks as manifests
 from infra.generate.__main__ import PROJECT
-from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, Awaited
+from shared.api.hooks import BEFORE_DELETE, CLEANED_UP, WAIT_ANNOTATION, HookWait
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.certificates import Authority
@@ -119,7 +119,7 @@ def server(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def awaited(world: World) -> str | None:
-    value: str | None = dig(world.addon(), ("metadata", "annotations", AWAITED))
+    value: str | None = dig(world.addon(), ("metadata", "annotations", WAIT_ANNOTATION))
     return value
 
 
@@ -146,10 +146,10 @@ def applied(world: World, *versions: str) -> None:
 
 def backdate(world: World, **by: float) -> None:
     """Turns the clock of the recorded wait back."""
-    begun = Awaited.on(world.addon())
+    begun = HookWait.load(world.addon())
     assert begun is not None
-    earlier = Awaited(begun.hook, begun.target, begun.since - timedelta(**by)).dump()
-    patch = {"metadata": {"annotations": {AWAITED: earlier}}}
+    earlier = HookWait(begun.hook, begun.target, begun.since - timedelta(**by)).dump()
+    patch = {"metadata": {"annotations": {WAIT_ANNOTATION: earlier}}}
     world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch)
 
 
@@ -473,7 +473,7 @@ def test_the_deadline_is_a_setting(world: World, monkeypatch: pytest.MonkeyPatch
     assert call(world.clients, *request(UPGRADE, about)).outcome == "block"
     backdate(world, seconds=61)
     assert call(world.clients, *request(UPGRADE, about)).outcome == "overdue"
-    since = Awaited.on(world.addon())
+    since = HookWait.load(world.addon())
     assert since is not None
     assert since.since <= datetime.now(UTC)
 

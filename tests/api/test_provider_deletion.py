@@ -79,7 +79,7 @@ def make(providers: Providers, resource: Resource, key: Key) -> None:
 def test_the_core_provider_goes_last(core: MadeUp) -> None:
     """Others go in any order."""
     providers = core.providers
-    others = [core.other(kind, "other", f"{kind.word}-system") for kind in (INFRASTRUCTURE, BOOTSTRAP)]
+    others = [core.other(kind, "other", f"{kind.type_name}-system") for kind in (INFRASTRUCTURE, BOOTSTRAP)]
     for provider in (core, *others):
         provider.publish("v1.1.0")
         provider.install("v1.1.0")

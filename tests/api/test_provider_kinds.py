@@ -88,16 +88,15 @@ def test_control_planes_without_a_way_out(core: MadeUp) -> None:
     custom = (CONTROL_PLANE, "kubeadm-custom", "control-plane-test")
     for version in ("v1.2.0", "v1.3.0"):
         for kind, name, namespace in (core.key, custom):
-            selector = {"for": kind.word, "version": version}
-            objects = [config_map(kind.word, version), deployment(kind.word, version)]
+            selector = {"for": kind.type_name, "version": version}
+            objects = [config_map(kind.type_name, version), deployment(kind.type_name, version)]
             providers.namespace(namespace)
-            providers.client.apply(
-                CONFIG_MAP, _packed(f"{kind.word}-{version}", namespace, selector, version, objects), manager="user"
-            )
+            packed = _packed(f"{kind.type_name}-{version}", namespace, selector, version, objects)
+            providers.client.apply(CONFIG_MAP, packed, manager="user")
             providers.apply(kind, name, namespace, version=version, fetchConfig={"selector": {"matchLabels": selector}})
             provider = providers.until_ready(kind, name, namespace)
             assert dig(provider, "status.installedVersion") == version
-            found = providers.client.get(CONFIG_MAP, Key(namespace, kind.word))
+            found = providers.client.get(CONFIG_MAP, Key(namespace, kind.type_name))
             assert dig(found, "data.value") == version
     states = {entry["type"]: entry["status"] for entry in dig(provider, "status.conditions")}
     assert [states[type_] for type_ in ("Ready", "ProviderInstalled", "ProviderUpgraded")] == ["True"] * 3

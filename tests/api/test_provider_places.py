@@ -77,7 +77,7 @@ def test_one_name_in_two_kinds_and_one_namespace(core: MadeUp, providers: Provid
     core.install("v1.1.0")
     bootstrap, infrastructure = (core.other(kind, "same") for kind in (BOOTSTRAP, INFRASTRUCTURE))
     for each in (bootstrap, infrastructure):
-        each.publish("v1.1.0", whole(each.kind.word, "v1.1.0"))
+        each.publish("v1.1.0", whole(each.kind.type_name, "v1.1.0"))
         each.want("v1.1.0")
     for each in (bootstrap, infrastructure):
         each.until_ready()
@@ -88,4 +88,4 @@ def test_one_name_in_two_kinds_and_one_namespace(core: MadeUp, providers: Provid
 
 
 def _named(providers: Providers, kind: ProviderKind) -> int:
-    return sum(f"{kind.word}" in name for name in providers.brought())
+    return sum(f"{kind.type_name}" in name for name in providers.brought())

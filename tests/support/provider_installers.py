@@ -92,7 +92,7 @@ def told_by_operator(providers: Providers, key: tuple[ProviderKind, str, str], v
 
 def kept_by_operator(providers: Providers, provider: Object, version: str, file: str) -> list[tuple[Resource, Key]]:
     """Beside its provider object: the ConfigMap with what it downloaded, and the Secret with what it made of that."""
-    key, word = key_of(provider), kind_of(provider).word
+    key, word = key_of(provider), kind_of(provider).type_name
     name, release = f"{word}-{key.name}-{version}", components(version) / DOWNLOADS / version
     labels = {
         "provider.cluster.x-k8s.io/version": version,

@@ -22,7 +22,7 @@ def provider(
     **spec: Any,
 ) -> Object:
     """Its uid follows from kind, namespace and name. `installed` is status.installedVersion."""
-    about = {"name": name, "namespace": namespace, "uid": f"{kind.word}/{namespace}/{name}", "generation": 1}
+    about = {"name": name, "namespace": namespace, "uid": f"{kind.type_name}/{namespace}/{name}", "generation": 1}
     known: Object = {"installedVersion": installed} if installed else {}
     return {
         "apiVersion": kind.resource.api_version,

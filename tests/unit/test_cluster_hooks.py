@@ -10,7 +10,7 @@ import pytest
 
 from functions.cluster_hooks import protocol
 from functions.cluster_hooks.decide import decide
-from shared.api.hooks import AWAITED, BEFORE_DELETE, CLEANED_UP, CLEANUP, Awaited, Limits
+from shared.api.hooks import BEFORE_DELETE, CLEANED_UP, CLEANUP_ANNOTATION, WAIT_ANNOTATION, HookWait, Limits
 from shared.kube import Object
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED
 
@@ -45,21 +45,21 @@ def addon(
     if cleaned:
         conditions.append({"type": CLEANED_UP, "status": cleaned, "message": "two Services"})
     return {
-        "metadata": {"name": "cluster-addon-demo", "annotations": {AWAITED: awaited} if awaited else {}},
+        "metadata": {"name": "cluster-addon-demo", "annotations": {WAIT_ANNOTATION: awaited} if awaited else {}},
         "spec": {"clusterStack": applied, "hook": hook, "clusterRef": {"uid": "u"}},
         "status": {"ready": ready, "conditions": conditions},
     }
 
 
 def waiting(hook: str, target: str, **since: float) -> str:
-    return Awaited(hook, target, NOW - timedelta(**since)).dump()
+    return HookWait(hook, target, NOW - timedelta(**since)).dump()
 
 
 UPGRADE_V2 = f"{V2}/v1.36.3"
-BEGUN = {"metadata": {"annotations": {AWAITED: waiting(UPGRADE, UPGRADE_V2)}}}
-FORGOTTEN = {"metadata": {"annotations": {AWAITED: None}}}
+BEGUN = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(UPGRADE, UPGRADE_V2)}}}
+FORGOTTEN = {"metadata": {"annotations": {WAIT_ANNOTATION: None}}}
 ASKED = {"spec": {"hook": BEFORE_DELETE}}
-BEGUN_DELETE = {"metadata": {"annotations": {AWAITED: waiting(BEFORE_DELETE, "u")}}}
+BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_DELETE, "u")}}}
 
 
 @pytest.mark.parametrize("hook", [FIRST, UPGRADE, UPGRADED, BEFORE_DELETE])
@@ -146,9 +146,9 @@ def test_a_wait_ends_whatever_the_request_says() -> None:
     about = cluster(version="v1 36\n3 %20")
     begun = decide(UPGRADE, about, addon(V1), NOW, LIMITS).patch
     assert begun is not None
-    later = decide(UPGRADE, about, addon(V1, awaited=begun["metadata"]["annotations"][AWAITED]), NOW, LIMITS)
+    later = decide(UPGRADE, about, addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION]), NOW, LIMITS)
     assert later.patch is None
-    found = addon(V1, awaited=begun["metadata"]["annotations"][AWAITED])
+    found = addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION])
     assert decide(UPGRADE, about, found, NOW + timedelta(hours=1), LIMITS).outcome == "overdue"
 
 
@@ -207,8 +207,8 @@ def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | Non
             id="begun before the deletion",
         ),
         pytest.param(going(), addon(hook=BEFORE_DELETE, cleaned="True"), "go", None, id="cleaned up"),
-        pytest.param(going(**{CLEANUP: "false"}), addon(), "go", None, id="not wanted"),
-        pytest.param(going(**{CLEANUP: "true"}), addon(), "block", ASKED | BEGUN_DELETE, id="wanted"),
+        pytest.param(going(**{CLEANUP_ANNOTATION: "false"}), addon(), "go", None, id="not wanted"),
+        pytest.param(going(**{CLEANUP_ANNOTATION: "true"}), addon(), "block", ASKED | BEGUN_DELETE, id="wanted"),
         pytest.param(going("quick-start"), addon(""), "block", ASKED | BEGUN_DELETE, id="whatever the class"),
     ],
 )

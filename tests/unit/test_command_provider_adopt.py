@@ -61,7 +61,7 @@ def test_what_is_installed(
         assert part in said
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type_name)
 def test_labels_lead_back(kind: Any) -> None:
     name = "cluster-api" if kind.is_core else "some-name"
     assert of_label(kind.label(name)) == (kind, name)

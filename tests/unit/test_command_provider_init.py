@@ -140,8 +140,8 @@ KUBEADM = [(BOOTSTRAP, "kubeadm"), (CONTROL_PLANE, "kubeadm")]
 def test_what_comes_by_itself(asked: list[tuple[ProviderKind, str]], implied: list[tuple[ProviderKind, str]]) -> None:
     found = complete(wanted(*asked))
     assert [(one.kind, one.name) for one in found if one.implied] == implied
-    assert sorted((one.kind.word, one.name) for one in found if not one.implied) == sorted(
-        (kind.word, name) for kind, name in asked
+    assert sorted((one.kind.type_name, one.name) for one in found if not one.implied) == sorted(
+        (kind.type_name, name) for kind, name in asked
     )
     assert [KINDS.index(one.kind) for one in found] == sorted(KINDS.index(one.kind) for one in found)
 
@@ -157,9 +157,9 @@ def test_nothing_twice() -> None:
         complete([parse(INFRASTRUCTURE, "docker"), parse(INFRASTRUCTURE, "docker:elsewhere")])
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type_name)
 def test_the_words_for_a_kind(kind: ProviderKind) -> None:
-    for text in (kind.kind, kind.kind.lower(), kind.resource.plural, kind.short_name, kind.word, kind.prefix):
+    for text in (kind.kind, kind.kind.lower(), kind.resource.plural, kind.short_name, kind.type_name, kind.prefix):
         assert kind_named(text) is kind
     with pytest.raises(Failure, match="is no kind of provider"):
         kind_named("node")

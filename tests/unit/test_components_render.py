@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.api.conditions import MOST
+from shared.api.conditions import MAX_MESSAGE
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
 from shared.components.errors import ComponentsError
 from shared.components.render import generated, render
@@ -175,7 +175,7 @@ def test_the_mounted_configuration_is_named_in_errors(configuration: Path) -> No
 def test_messages_fit_into_conditions(components: str) -> None:
     with pytest.raises(ComponentsError) as caught:
         render(components, provider=x(), values={})
-    assert len(str(caught.value)) == MOST
+    assert len(str(caught.value)) == MAX_MESSAGE
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.api.names import ROLLBACK
+from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import policy, preview
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_conditions_reasons_and_events(name: str) -> None:
     assert f"`{name}`" in DOCS
 
 
-@pytest.mark.parametrize("name", [*policy._KNOWN, ROLLBACK.removeprefix(policy.PREFIX)])
+@pytest.mark.parametrize("name", [*policy._KNOWN, ROLLBACK_ANNOTATION.removeprefix(policy.PREFIX)])
 def test_annotations(name: str) -> None:
     assert f"| `{policy.PREFIX}{name}` |" in DOCS
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.api.conditions import MOST, get_condition
+from shared.api.conditions import MAX_MESSAGE, get_condition
 from shared.kube import Object
 from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.function import new_events
@@ -16,12 +16,12 @@ NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
-@pytest.mark.parametrize(("length", "ends"), [(MOST, "x"), (MOST + 1, "…")])
+@pytest.mark.parametrize(("length", "ends"), [(MAX_MESSAGE, "x"), (MAX_MESSAGE + 1, "…")])
 def test_messages_have_an_end(kind: type[StatusBuilder], length: int, ends: str) -> None:
     builder = kind({}, NOW)
     builder.set_false("Done", "TooMuch", "x" * length, event_type="Warning")
     told = get_condition(builder.status()["conditions"], "Done") or {}
-    assert len(told["message"]) == MOST
+    assert len(told["message"]) == MAX_MESSAGE
     assert told["message"].endswith(ends)
     assert [event.message for event in builder.kubernetes_events] == [told["message"]]
 

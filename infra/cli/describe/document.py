@@ -9,7 +9,7 @@ from typing import Any
 from shared.addons import manifest_history
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
-from shared.api.names import ROLLBACK, addon_of
+from shared.api.names import ROLLBACK_ANNOTATION, addon_of
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry
 from shared.applier.policy import PREFIX, Policy, PolicyError
@@ -108,7 +108,7 @@ def _addon(addon: Object, now: datetime) -> Object:
     return {
         "ready": dig(addon, "status.ready"),
         "hook": dig(addon, "spec.hook"),
-        "rollbackFrom": dig(addon, ("metadata", "annotations", ROLLBACK)),
+        "rollbackFrom": dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION)),
         "waitingFor": _waiting(addon, now),
         "stages": [
             {
@@ -167,7 +167,7 @@ def _policy(cluster: Object, addon: Object) -> Object:
         said |= {
             name.removeprefix(PREFIX): {"value": str(value), "from": obj["kind"]}
             for name, value in annotations.items()
-            if name.startswith(PREFIX) and name != ROLLBACK
+            if name.startswith(PREFIX) and name != ROLLBACK_ANNOTATION
         }
     try:
         Policy.of(cluster, addon)

@@ -49,7 +49,7 @@ class Exported:
         return config_maps.as_config_map(self.provider, self.version, self.files, owned=False)
 
     def layers(self) -> tuple[Layer, Layer]:
-        word, name = provider_api.kind_of(self.provider).word, key_of(self.provider).name
+        word, name = provider_api.kind_of(self.provider).type_name, key_of(self.provider).name
         return oci.layers_of(word, name, self.version, self.files)
 
     def images(self) -> list[str]:
@@ -80,7 +80,7 @@ def installed(client: Client, provider: Object) -> Exported:
     read = inputs.read(clients, provider)
     if read.problem:
         raise Failure(f"{who}: {read.problem}")
-    version = provider_api.version_of(provider) or provider_api.installed_version(provider)
+    version = provider_api.spec_version(provider) or provider_api.installed_version(provider)
     try:
         resolved = resolve(clients, {**provider, "spec": {**provider.get("spec", {}), "version": version}}, read)
     except (ComponentsError, SourceError) as error:

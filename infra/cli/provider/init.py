@@ -43,7 +43,7 @@ def create(client: Client, wanted: Sequence[Wanted], settings: Settings, report:
     """What is there already is left alone. The result is what there is of it then."""
     present = providers(client)
     core = next((provider for provider in present if provider["kind"] == provider_api.CORE.kind), {})
-    of_core = provider_api.version_of(core) or provider_api.installed_version(core)
+    of_core = provider_api.spec_version(core) or provider_api.installed_version(core)
     asked: list[Wanted] = []
     missing: list[Wanted] = []
     for one in wanted:
@@ -80,7 +80,7 @@ def _there(one: Wanted, present: Sequence[Object]) -> Object | None:
 
 def _passed_over(one: Wanted, there: Object) -> Iterator[str]:
     """What was asked for of a provider that is there, and is otherwise."""
-    key, version = key_of(there), provider_api.version_of(there)
+    key, version = key_of(there), provider_api.spec_version(there)
     what = f"{one.kind.kind} {key}"
     if one.version and not one.implied and one.version != version:
         patch = f'{{"spec":{{"version":"{one.version}"}}}}'

@@ -96,11 +96,11 @@ def _documents(path: Path) -> list[Object]:
 
 
 def _check_version(provider: Object, path: Path, report: Report) -> None:
-    from shared.api.provider import version_of
+    from shared.api.provider import spec_version
     from shared.components import contracts, metadata
 
     known = metadata.parse(path.read_bytes(), str(path))
-    if not (version := version_of(provider)):
+    if not (version := spec_version(provider)):
         report.note(["spec.version is not set: any version will do"])
     elif problem := contracts.of_version(known, version)[1]:
         raise Failure(f"{path}: {problem}")

@@ -78,7 +78,7 @@ def kind_named(text: str) -> ProviderKind:
     """By kind, plural or short name, or by its word, such as `infrastructure`. Raises `Failure`."""
     word = text.lower()
     for kind in KINDS:
-        if word in (kind.kind.lower(), kind.resource.plural, kind.short_name, kind.word, kind.prefix):
+        if word in (kind.kind.lower(), kind.resource.plural, kind.short_name, kind.type_name, kind.prefix):
             return kind
     raise Failure(f"{text!r} is no kind of provider: it may be {', '.join(kind.prefix for kind in KINDS)}")
 

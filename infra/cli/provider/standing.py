@@ -69,7 +69,7 @@ def standing(provider: Mapping[str, Any]) -> Standing:
         key.name,
         key.namespace,
         provider_api.installed_version(provider),
-        provider_api.version_of(provider),
+        provider_api.spec_version(provider),
         dig(provider, "status.contract", ""),
         ready,
         reason,

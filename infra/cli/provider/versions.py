@@ -44,7 +44,7 @@ def following(clients: Clients, provider: Object, read: Inputs) -> Next:
 
     Raises `Failure`.
     """
-    asked, installed = provider_api.version_of(provider), provider_api.installed_version(provider)
+    asked, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
     if asked and asked != installed:
         return Next(asked, "this version is asked for already")
     newest = _newest(clients, provider, read)

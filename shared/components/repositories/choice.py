@@ -40,7 +40,7 @@ def repository(
     if config.get("selector") is not None:
         return ConfigMapRepository(config_maps, selector)
     if url := config.get("oci"):
-        return OciRepository(url, kind.word, name, _registry_access(variables))
+        return OciRepository(url, kind.type_name, name, _registry_access(variables))
     url = config.get("url") or catalog.lookup(kind, name)
     if local and url.startswith("file:"):
         return FolderRepository(url)
