@@ -1,4 +1,4 @@
-"""Releases as GitHub has them: a tag, with the files as assets."""
+"""Releases of a GitHub repository: a tag, with the files as assets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
-class GitHubSource:
+class GitHubReleases:
     """One repository; `api` is the root of the API, without a slash at the end."""
 
     api: str

@@ -9,7 +9,7 @@ from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.components import bundles, versions
 from shared.components.bundles import Bundle
-from shared.components.repositories import Repository, config_maps, repository
+from shared.components.repositories import Repository, config_maps, open_repository
 from shared.kube import Object, dig, key_of, selectors
 from shared.kube.selectors import as_text
 
@@ -45,7 +45,7 @@ def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> R
     Raises `ComponentsError` if there is none.
     """
     selector = as_text(dig(provider, "spec.fetchConfig.selector", {}))
-    return repository(provider, inputs.variables, inputs.config_maps, selector, local=local)
+    return open_repository(provider, inputs.variables, inputs.config_maps, selector, local=local)
 
 
 def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:

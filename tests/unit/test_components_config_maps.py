@@ -11,7 +11,7 @@ import pytest
 
 from shared.api.provider import CORE, INFRASTRUCTURE
 from shared.components.errors import ComponentsError
-from shared.components.repositories import Files, repository
+from shared.components.repositories import Files, open_repository
 from shared.components.repositories.config_maps import ConfigMapRepository, as_config_map, packed, read, unpacked
 from shared.components.repositories.folder import FolderRepository
 from shared.components.repositories.gitlab import GitLabRepository
@@ -133,7 +133,7 @@ def test_no_oci_references(url: str) -> None:
 
 
 def chosen(**config: Any) -> object:
-    return repository(provider(INFRASTRUCTURE, "docker", "ns", fetchConfig=config), {}, [], "")
+    return open_repository(provider(INFRASTRUCTURE, "docker", "ns", fetchConfig=config), {}, [], "")
 
 
 PACKAGE = "api/v4/projects/group%2Fproject/packages/generic/package/v1.0.0/infrastructure-components.yaml"
@@ -150,7 +150,7 @@ def test_uf_which_place_a_url_means() -> None:
         assert gitlab.default_version() == "v1.0.0"
     # Any host that is laid out like GitHub's downloads: an internal mirror, say.
     assert isinstance(chosen(url="https://mirror.internal/o/r/releases/v1.0.0/c.yaml"), ReleaseRepository)
-    assert isinstance(repository(provider(CORE), {}, [], ""), ReleaseRepository)
+    assert isinstance(open_repository(provider(CORE), {}, [], ""), ReleaseRepository)
 
 
 @pytest.mark.parametrize(
@@ -180,21 +180,21 @@ def test_uf_what_is_refused(url: str) -> None:
     "url", ["https://github.com/o/r/releases/nightly/x.yaml", f"https://gitlab.com/{PACKAGE.replace('v1.0.0', 'main')}"]
 )
 def test_a_tag_that_is_no_version_is_nobodys_default(url: str) -> None:
-    found = repository(provider(INFRASTRUCTURE, "docker", "ns", fetchConfig={"url": url}), {}, [], "")
+    found = open_repository(provider(INFRASTRUCTURE, "docker", "ns", fetchConfig={"url": url}), {}, [], "")
     with pytest.raises(ComponentsError, match=r"set spec\.version"):
         found.default_version()
 
 
 def test_folders_are_for_the_command_line_alone() -> None:
     made = provider(CORE, fetchConfig={"url": "file:///a/cluster-api/latest/core-components.yaml"})
-    assert isinstance(repository(made, {}, [], "", local=True), FolderRepository)
+    assert isinstance(open_repository(made, {}, [], "", local=True), FolderRepository)
     with pytest.raises(ComponentsError, match="only https and http"):
-        repository(made, {}, [], "")
+        open_repository(made, {}, [], "")
 
 
 def test_what_own_credentials_or_cas_open_is_for_the_namespace_alone() -> None:
     def private(variables: dict[str, str], **config: str) -> bool:
-        return repository(provider(CORE, fetchConfig=config), variables, [], "").private
+        return open_repository(provider(CORE, fetchConfig=config), variables, [], "").private
 
     places = {"url": "https://host/o/r/releases/v1.0.0/x.yaml"}, {"url": f"https://host/{PACKAGE}"}, {"oci": "host/x"}
     for place, variable in zip(places, ("github-token", "gitlab-access-token", "OCI_PASSWORD"), strict=True):
@@ -232,8 +232,8 @@ def test_plain_http_gets_tokens_only_by_the_providers_own_choice(
     for scheme, elsewhere in (("https", "mine"), ("http", "")):
         url = f"{scheme}://mirror.internal/{path}"
         configuration.write_text(f"providers: [{{name: cluster-api, type: CoreProvider, url: '{url}'}}]")
-        named = repository(provider(CORE, fetchConfig={"url": url}), variables, [], "")
-        listed = repository(provider(CORE), variables, [], "")
+        named = open_repository(provider(CORE, fetchConfig={"url": url}), variables, [], "")
+        listed = open_repository(provider(CORE), variables, [], "")
         assert isinstance(named, ReleaseRepository | GitLabRepository)
         assert isinstance(listed, ReleaseRepository | GitLabRepository)
         assert (named.token, listed.token) == ("mine", elsewhere)
@@ -243,5 +243,5 @@ def test_a_folder_is_for_the_command_line_alone() -> None:
     provider: Object = {"kind": "CoreProvider", "metadata": {"name": "cluster-api", "namespace": "x"}}
     provider["spec"] = {"fetchConfig": {"url": "file:///a/b/v1.0.0/c.yaml"}}
     with pytest.raises(ComponentsError, match=r"only https and http are supported; only `provider export` reads"):
-        repository(provider, {}, (), "")
-    assert repository(provider, {}, (), "", local=True).place == "file:///a/b/c.yaml"
+        open_repository(provider, {}, (), "")
+    assert open_repository(provider, {}, (), "", local=True).place == "file:///a/b/c.yaml"

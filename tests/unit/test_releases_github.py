@@ -14,7 +14,7 @@ import pytest
 
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
-from shared.download.github import GitHubSource
+from shared.download.github import GitHubReleases
 from shared.download.ingest import Limits, receive
 from shared.releases.sources.urls import from_url
 from tests.support.site import Asked, Site, Told, files
@@ -85,21 +85,21 @@ def site(github: GitHub) -> Iterator[Site]:
 
 
 @pytest.fixture
-def source(site: Site) -> GitHubSource:
+def source(site: Site) -> GitHubReleases:
     return _source(site)
 
 
-def _source(site: Site, token: str = TOKEN) -> GitHubSource:
+def _source(site: Site, token: str = TOKEN) -> GitHubReleases:
     source = from_url(f"github+http://{site.host}/org/repo", Access(token=token))
-    assert isinstance(source, GitHubSource)
+    assert isinstance(source, GitHubReleases)
     return source
 
 
-def _received(source: GitHubSource, tag: str = TAG) -> dict[str, bytes]:
+def _received(source: GitHubReleases, tag: str = TAG) -> dict[str, bytes]:
     return {file.name: file.data for file in receive(source.fetch(tag), Limits())}
 
 
-def test_release_by_tag(source: GitHubSource, site: Site, github: GitHub) -> None:
+def test_release_by_tag(source: GitHubReleases, site: Site, github: GitHub) -> None:
     assert _received(source) == CONTENT
     assert {asked.authorization for asked in site.asked} == {f"Bearer {TOKEN}"}
     assert [asked.authorization for asked in github.storage.asked] == [None, None]
@@ -111,12 +111,12 @@ def test_public_release_without_a_token(site: Site, github: GitHub) -> None:
     assert {asked.authorization for asked in site.asked} == {None}
 
 
-def test_older_servers_know_no_digests(source: GitHubSource, github: GitHub) -> None:
+def test_older_servers_know_no_digests(source: GitHubReleases, github: GitHub) -> None:
     github.asset = {"digest": None}
     assert _received(source) == CONTENT
 
 
-def test_list_has_the_tags_of_all_pages(source: GitHubSource, site: Site, github: GitHub) -> None:
+def test_list_has_the_tags_of_all_pages(source: GitHubReleases, site: Site, github: GitHub) -> None:
     github.releases = [{"tag_name": f"t{number:03}", "name": f"title {number}"} for number in range(250)]
     github.releases[7] |= {"draft": True}
     github.releases[8] |= {"prerelease": True}
@@ -124,7 +124,7 @@ def test_list_has_the_tags_of_all_pages(source: GitHubSource, site: Site, github
     assert len(site.asked) == 3
 
 
-def test_no_such_release(source: GitHubSource) -> None:
+def test_no_such_release(source: GitHubReleases) -> None:
     for tag in ("nope", "../../../user", "a?b", ""):
         with pytest.raises(ReleaseNotFound):
             _received(source, tag)
@@ -145,7 +145,7 @@ def test_no_such_repository(site: Site) -> None:
 )
 @pytest.mark.parametrize("status", [403, 429])
 def test_rate_limit(
-    source: GitHubSource, github: GitHub, path: str, status: int, headers: dict[str, str], least: float, most: float
+    source: GitHubReleases, github: GitHub, path: str, status: int, headers: dict[str, str], least: float, most: float
 ) -> None:
     reset = str(int(time.time()) + 600)
     headers = {name: reset if value == "in 600 s" else value for name, value in headers.items()}
@@ -174,7 +174,7 @@ def test_refused_token(site: Site, github: GitHub) -> None:
         (Told(500), "HTTP 500"),
     ],
 )
-def test_damaged_assets(source: GitHubSource, github: GitHub, stored: Told, message: str) -> None:
+def test_damaged_assets(source: GitHubReleases, github: GitHub, stored: Told, message: str) -> None:
     github.storage.answer = lambda _: stored
     with pytest.raises(SourceError, match=message) as caught:
         _received(source)
@@ -182,7 +182,7 @@ def test_damaged_assets(source: GitHubSource, github: GitHub, stored: Told, mess
     assert "s1gned" not in str(caught.value)
 
 
-def test_asset_that_is_still_coming(source: GitHubSource, github: GitHub) -> None:
+def test_asset_that_is_still_coming(source: GitHubReleases, github: GitHub) -> None:
     github.asset = {"state": "starter"}
     with pytest.raises(SourceError, match="still being uploaded") as caught:
         _received(source)
@@ -202,7 +202,7 @@ def test_asset_that_is_still_coming(source: GitHubSource, github: GitHub) -> Non
         b"[" * 9999,
     ],
 )
-def test_a_server_that_is_no_github(source: GitHubSource, github: GitHub, answer: bytes) -> None:
+def test_a_server_that_is_no_github(source: GitHubReleases, github: GitHub, answer: bytes) -> None:
     github.said = {f"/releases/tags/{TAG}": Told(body=answer), "/releases": Told(body=b'{"message": 1}')}
     with pytest.raises(SourceError, match=r"JSON|as GitHub does"):
         _received(source)

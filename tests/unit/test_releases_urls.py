@@ -9,7 +9,7 @@ import pytest
 
 from shared.download import SourceError
 from shared.download.access import Access, of_secret
-from shared.download.github import GitHubSource
+from shared.download.github import GitHubReleases
 from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource
@@ -32,10 +32,10 @@ URLS: dict[str, Source] = {
     "https://host/releases/": HttpSource("https://host/releases"),
     "http://host:8080": HttpSource("http://host:8080"),
     "http://[::1]:8080/x": HttpSource("http://[::1]:8080/x"),
-    "github://github.com/org/repo": GitHubSource(GITHUB, "org", "repo"),
-    "github://GitHub.com/org/repo/": GitHubSource(GITHUB, "org", "repo"),
-    "github://git.example.com/org/a.b_c": GitHubSource("https://git.example.com/api/v3", "org", "a.b_c"),
-    "github+http://localhost:99/org/repo": GitHubSource("http://localhost:99/api/v3", "org", "repo"),
+    "github://github.com/org/repo": GitHubReleases(GITHUB, "org", "repo"),
+    "github://GitHub.com/org/repo/": GitHubReleases(GITHUB, "org", "repo"),
+    "github://git.example.com/org/a.b_c": GitHubReleases("https://git.example.com/api/v3", "org", "a.b_c"),
+    "github+http://localhost:99/org/repo": GitHubReleases("http://localhost:99/api/v3", "org", "repo"),
     "oci://registry:5000/a/b": OciSource("registry:5000", "a/b"),
     "oci+http://registry/a": OciSource("registry", "a", plain=True),
     "OCI://registry/a": OciSource("registry", "a"),
@@ -87,7 +87,7 @@ ENVIRONMENTS: list[tuple[dict[str, str], Source]] = [
         Several(
             (
                 FolderSource(Path("/a")),
-                GitHubSource(GITHUB, "o", "r", Access(token="t")),
+                GitHubReleases(GITHUB, "o", "r", Access(token="t")),
                 OciSource("h", "r", Access(username="u", password="p")),
             )
         ),
@@ -102,20 +102,20 @@ ENVIRONMENTS: list[tuple[dict[str, str], Source]] = [
                 OciSource("a", "x", _oci_token("t")),
                 OciSource("b", "x"),
                 OciSource("A", "y", _oci_token("t")),
-                GitHubSource("https://a/api/v3", "o", "r"),
+                GitHubReleases("https://a/api/v3", "o", "r"),
                 HttpSource("https://a/x"),
             )
         ),
     ),
     (
         {"GIT_PROVIDER": "github", "GIT_ORG_NAME": "o", "GIT_REPOSITORY_NAME": "r", "GIT_ACCESS_TOKEN": "t"},
-        GitHubSource(GITHUB, "o", "r", Access(token="t")),
+        GitHubReleases(GITHUB, "o", "r", Access(token="t")),
     ),
     ({"OCI_REGISTRY": "h", "OCI_REPOSITORY": "a/b", **USER}, OciSource("h", "a/b", Access(username="u", password="p"))),
     ({"OCI_REGISTRY": "h", "OCI_REPOSITORY": "h/a/b"}, OciSource("h", "a/b")),
     (
         {"GIT_ORG_NAME": "o", "GIT_REPOSITORY_NAME": "r", "OCI_REGISTRY": "h", "OCI_REPOSITORY": "r"},
-        GitHubSource(GITHUB, "o", "r"),
+        GitHubReleases(GITHUB, "o", "r"),
     ),
     ({"RELEASE_SOURCE": "/a", "GIT_ORG_NAME": "o", "GIT_REPOSITORY_NAME": "r"}, FolderSource(Path("/a"))),
 ]

@@ -1,6 +1,14 @@
-"""Where versions of providers come from: releases of a code host, an OCI registry, ConfigMaps of the cluster."""
+"""Repositories of provider components, one module for each type: code hosts, OCI registries, ConfigMaps, folders.
 
-from .choice import repository
-from .port import Files, Repository
+To add a type, put a module into this folder that defines `REPOSITORY_TYPE`, a `RepositoryType` with
 
-__all__ = ["Files", "Repository", "repository"]
+- a predicate: does this `spec.fetchConfig` (a `FetchConfig`) name such a repository, by its URL for example;
+- a factory that makes a `Repository` (see `port`) of it.
+
+Nothing else refers to the module: `open_repository` asks each type of this folder in turn.
+"""
+
+from .choice import open_repository
+from .port import FetchConfig, Files, Repository, RepositoryType
+
+__all__ = ["FetchConfig", "Files", "Repository", "RepositoryType", "open_repository"]

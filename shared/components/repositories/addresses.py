@@ -1,4 +1,4 @@
-"""URLs of `spec.fetchConfig` and of the catalog: what is asked of all of them."""
+"""URLs of `spec.fetchConfig` and of the catalog: checks that all of them have to pass."""
 
 from __future__ import annotations
 
@@ -11,8 +11,20 @@ from .. import versions
 from ..errors import ComponentsError
 
 
+def scheme_of(url: str) -> str:
+    """Returns the scheme in lower case; empty if the text is no URL."""
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        return ""
+
+
 def split(url: str, *schemes: str) -> SplitResult:
-    """Raises `ComponentsError` for a URL that is none, is of no such scheme, or has credentials in it."""
+    """Returns the parts of a URL.
+
+    Raises:
+        ComponentsError: The text is no URL, or the URL has another scheme, no host, or credentials in it.
+    """
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -36,7 +48,7 @@ def split(url: str, *schemes: str) -> SplitResult:
 
 
 def version_in(url: str, version: str) -> str:
-    """The version that a URL names. Raises `ComponentsError` for one that nobody could install."""
+    """Returns the version that a URL names. Raises `ComponentsError` if it is not a semantic version."""
     if versions.try_parse(version) is None:
         raise ComponentsError(
             f"URL {redact_url(url)} names {version!r}, which is no version such as v1.2.3: set spec.version"

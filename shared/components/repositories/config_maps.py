@@ -20,7 +20,7 @@ from shared.kube.resources import Object, dig, key_of, owner_reference
 
 from .. import versions
 from ..errors import ComponentsError, IncompatibleVersion
-from .port import MOST_COMPONENTS, MOST_METADATA, Files, text
+from .port import MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
 
 VERSION = f"{provider_api.FINALIZER}/version"
 COMPRESSED = f"{provider_api.FINALIZER}/compressed"
@@ -140,3 +140,14 @@ def packed(components: str) -> str:
     import gzip
 
     return base64.b64encode(gzip.compress(components.encode(), 9, mtime=0)).decode()
+
+
+def _serves(config: FetchConfig) -> bool:
+    return config.selector is not None
+
+
+def _open(config: FetchConfig) -> ConfigMapRepository:
+    return ConfigMapRepository(config.config_maps, config.selector or "")
+
+
+REPOSITORY_TYPE = RepositoryType(_serves, _open)

@@ -14,7 +14,7 @@ from shared.download import SourceError
 from .. import versions
 from ..errors import ComponentsError
 from .addresses import split, version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
 
 LATEST = "latest"
 
@@ -69,3 +69,14 @@ def _read(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise ComponentsError(f"{path} is larger than {most} bytes")
     return data
+
+
+def _serves(config: FetchConfig) -> bool:
+    return config.local and config.url.startswith("file:")
+
+
+def _open(config: FetchConfig) -> FolderRepository:
+    return FolderRepository(config.url)
+
+
+REPOSITORY_TYPE = RepositoryType(_serves, _open)

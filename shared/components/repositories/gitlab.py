@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import SplitResult, quote
+from urllib.parse import SplitResult, quote, urlsplit
 
 from shared.download import SourceError
 from shared.download.web import Web
@@ -11,13 +11,9 @@ from shared.redaction import redact_url
 
 from ..errors import ComponentsError
 from .addresses import split, version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
 
 _HINT = "give a token that may read it as gitlab-access-token in the Secret of spec.configSecret"
-
-
-def is_gitlab(parts: SplitResult) -> bool:
-    return "/api/v4/projects/" in parts.path or (parts.hostname or "").startswith(("gitlab.", "gitlab-"))
 
 
 @dataclass(frozen=True)
@@ -75,3 +71,19 @@ class GitLabRepository:
         if reply.status != 200:
             raise reply.error(_HINT)
         return reply.read(most)
+
+
+def _serves(config: FetchConfig) -> bool:
+    try:
+        parts = urlsplit(config.url)
+    except ValueError:
+        return False
+    return "/api/v4/projects/" in parts.path or (parts.hostname or "").startswith(("gitlab.", "gitlab-"))
+
+
+def _open(config: FetchConfig) -> GitLabRepository:
+    variables = config.variables
+    return GitLabRepository(config.url, variables.get("gitlab-access-token", ""), variables.get("ca.crt", ""))
+
+
+REPOSITORY_TYPE = RepositoryType(_serves, _open)

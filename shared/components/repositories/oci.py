@@ -16,7 +16,7 @@ from shared.download.registry import Layer, Manifest, NotInRegistry, Registry
 
 from ..errors import ComponentsError
 from .addresses import version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
 
 _REFERENCE = re.compile(
     r"(?P<plain>http://|https://|oci://)?(?P<host>[A-Za-z0-9.:\[\]-]+?)(?P<path>(?:/[A-Za-z0-9._-]+)*)"
@@ -115,3 +115,21 @@ def metadata_names(word: str, name: str, version: str) -> tuple[str, ...]:
 
 def components_names(word: str, name: str, version: str) -> tuple[str, ...]:
     return f"{word}-{name}-{version}-components.yaml", f"{word}-components.yaml", "components.yaml"
+
+
+def _serves(config: FetchConfig) -> bool:
+    return bool(config.oci)
+
+
+def _open(config: FetchConfig) -> OciRepository:
+    variables = config.variables
+    access = Access(  # the keys of Cluster API Operator
+        username=variables.get("OCI_USERNAME", ""),
+        password=variables.get("OCI_PASSWORD", "") or variables.get("OCI_REFRESH_TOKEN", ""),
+        token=variables.get("OCI_ACCESS_TOKEN", ""),
+        authority=variables.get("ca.crt", ""),
+    )
+    return OciRepository(config.oci, config.type_name, config.name, access)
+
+
+REPOSITORY_TYPE = RepositoryType(_serves, _open)

@@ -1,12 +1,10 @@
-"""The port to published components.
-
-Everything raises `SourceError` where the place fails, and `ComponentsError` for what it has being of no use.
-"""
+"""The interface of repositories of components, and what a type of repository declares about itself."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ..errors import ComponentsError
 
@@ -25,28 +23,66 @@ class Files:
 
 
 class Repository(Protocol):
-    """One provider's versions."""
+    """The published versions of one provider.
+
+    All methods raise `SourceError` if the place does not answer, and `ComponentsError` if its content is unusable.
+    """
 
     @property
     def place(self) -> str:
-        """For people: without anything secret, and without the version."""
+        """The address for messages: without secrets, and without the version."""
         ...
 
     @property
     def identity(self) -> str:
-        """What tells it from another source: most often its place."""
+        """The text that differs between two repositories: in most cases the place."""
         ...
 
     @property
     def private(self) -> bool:
-        """Whether credentials open it."""
+        """Whether the repository is opened with credentials, so that its content is for one namespace alone."""
         ...
 
     def default_version(self) -> str:
-        """What is installed where nobody says which version."""
+        """Returns the version to install if `spec.version` is empty."""
         ...
 
-    def fetch(self, version: str) -> Files: ...
+    def fetch(self, version: str) -> Files:
+        """Returns the files of a version."""
+        ...
+
+
+@dataclass(frozen=True)
+class FetchConfig:
+    """`spec.fetchConfig` of a provider, with defaults: exactly one of `selector`, `oci` and `url` is not empty.
+
+    `type_name` and `name` are the provider's type (`infrastructure`) and name. `selector` is the text form of the label
+    selector, `config_maps` are the ConfigMaps that it selects. `url` is the provider's own, or that of the catalog.
+    `variables` are the keys of the Secret of `spec.configSecret`; empty if the catalog has an HTTP URL without TLS.
+    `local` allows URLs of folders: for users on their own machine.
+    """
+
+    type_name: str
+    name: str
+    selector: str | None = None
+    config_maps: Sequence[Mapping[str, Any]] = ()
+    oci: str = ""
+    url: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class RepositoryType:
+    """What a module of this folder declares.
+
+    `serves` says whether a `FetchConfig` names such a repository. The first type that serves it opens it; `fallback`
+    types come last. `open` makes the repository, without a request; it may raise `ComponentsError`.
+    """
+
+    serves: Callable[[FetchConfig], bool]
+    open: Callable[[FetchConfig], Repository]
+    fallback: bool = False
 
 
 def text(data: bytes, what: str, most: int = MOST_COMPONENTS) -> str:

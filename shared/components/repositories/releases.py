@@ -13,19 +13,21 @@ from urllib.parse import SplitResult, quote
 
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
-from shared.download.github import GitHubSource
+from shared.download.github import GitHubReleases
 from shared.download.ingest import Limits, receive
 from shared.download.web import Web
+from shared.network import origin
 from shared.redaction import redact_url
 from shared.settings import SETTINGS
 
 from .. import catalog, metadata, versions
 from ..errors import ComponentsError, IncompatibleVersion
 from .addresses import split, version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, Files, text
+from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
 
 LATEST = "latest"
 GITHUB_API = "https://api.github.com"
+_GITHUB = origin(catalog.GITHUB)
 _HINT = "give a token that may read it as github-token in the Secret of spec.configSecret"
 
 
@@ -101,14 +103,14 @@ class ReleaseRepository:
         return f"{self._origin}/{'/'.join(self._path[:2])}/releases"
 
     @property
-    def _host(self) -> GitHubSource:
+    def _host(self) -> GitHubReleases:
         api = f"{self._origin}/api/v3"
         if self._origin == catalog.GITHUB:
             api = GITHUB_API
         if self._origin == catalog.github():
             api = SETTINGS.get("GITHUB_API_URL", api).rstrip("/")
         owner, repository = self._path[:2]
-        return GitHubSource(api, owner, repository, Access(token=self.token, authority=self.authority))
+        return GitHubReleases(api, owner, repository, Access(token=self.token, authority=self.authority))
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -155,3 +157,18 @@ class ReleaseRepository:
         except SourceError as error:
             message = f"which version is the latest cannot be told: {error}; set spec.version, which needs no list"
             raise SourceError(message, transient=error.transient, retry_after=error.retry_after) from None
+
+
+def _serves(config: FetchConfig) -> bool:
+    return bool(config.url)
+
+
+def _open(config: FetchConfig) -> ReleaseRepository:
+    split(config.url, "https", "http")
+    token = config.variables.get("github-token", "")
+    if not token and origin(config.url) == _GITHUB:
+        token = SETTINGS.get("GITHUB_TOKEN", "")  # the installation's token, which is for no other host
+    return ReleaseRepository(config.url, token, config.variables.get("ca.crt", ""))
+
+
+REPOSITORY_TYPE = RepositoryType(_serves, _open, fallback=True)

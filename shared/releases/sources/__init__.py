@@ -1,8 +1,17 @@
-"""Where releases come from: the port, its implementations, and the URLs that name them.
+"""Sources of releases, one module for each type of source.
 
-Beside the port, everything is loaded when a URL asks for it.
+To add a type, put a module into this folder that defines `SOURCE_TYPE`, a `SourceType` with
+
+- the URL schemes that select it,
+- the form of its URLs, for messages,
+- a factory that makes a `Source` (see `port`) of a `SourceUrl` and an `Access`,
+- where settings have credentials for it: a function that makes an `Access` of the settings.
+
+Nothing else refers to the module: `urls.from_url` finds it by its scheme, for ClusterStacks' `spec.sources`, for the
+setting `RELEASE_SOURCE` and for the command line. Import what is slow to import inside functions: all modules of this
+folder are imported with the first URL.
 """
 
-from .port import Listing, Source
+from .port import Listing, Source, SourceType, SourceUrl, UnusableUrl
 
-__all__ = ["Listing", "Source"]
+__all__ = ["Listing", "Source", "SourceType", "SourceUrl", "UnusableUrl"]

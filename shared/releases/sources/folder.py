@@ -1,15 +1,22 @@
-"""Releases in a folder, such as a mounted volume or a release author's own."""
+"""Releases in a folder, such as a mounted volume or a release author's own: `/<folder>` or `file:///<folder>`."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote
 
 from shared.download import CHUNK, File, ReleaseNotFound, SourceError
+from shared.download.access import Access
+
+from .port import SourceType, SourceUrl, UnusableUrl
+
+_FILE_URL = re.compile(r"file:(?://(?:localhost)?)?(/[^/].*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +97,16 @@ def _chunks(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     with _os_errors(str(path)):
         while chunk := stream.read(CHUNK):
             yield chunk
+
+
+def _open(url: SourceUrl, _access: Access) -> FolderSource:
+    if not url.trusted:
+        raise SourceError("a release source that is a folder is for the operator's environment only", transient=False)
+    if file := _FILE_URL.fullmatch(url.text):
+        return FolderSource(Path(unquote(file[1])))
+    if url.text and not url.scheme:
+        return FolderSource(Path(url.text))
+    raise UnusableUrl("is no file:///<folder>")
+
+
+SOURCE_TYPE = SourceType(("file", ""), _open)

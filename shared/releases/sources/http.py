@@ -19,6 +19,7 @@ from shared.download.access import Access
 from ..metadata import MAX_BYTES, MetadataError, parse
 from ..naming import InvalidName, ReleaseName
 from ..release import METADATA, STAGES, VALUES_TEMPLATE
+from .port import SourceType, SourceUrl
 
 if TYPE_CHECKING:
     from shared.download.web import Reply, Web
@@ -129,3 +130,11 @@ def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[
 def _length(reply: Reply) -> int | None:
     said = reply.headers.get("Content-Length", "")
     return int(said) if said.isdecimal() and "Content-Encoding" not in reply.headers else None
+
+
+def _open(url: SourceUrl, access: Access) -> HttpSource:
+    parts = url.split_server()
+    return HttpSource(f"{url.scheme}://{parts.netloc}{parts.path.rstrip('/')}", access)
+
+
+SOURCE_TYPE = SourceType(("http", "https"), _open)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import base64
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.download import File, ReleaseNotFound
 from shared.download.access import Access
+
+from .port import SourceType, SourceUrl, UnusableUrl
 
 _PREFIX = "application/vnd.scs."
 ARTIFACT_TYPE = _PREFIX + "cluster-stacks.v1"
@@ -60,3 +63,23 @@ def media_type(file: str) -> str:
     else:
         return "application/octet-stream"
     return _PREFIX + kind
+
+
+def _open(url: SourceUrl, access: Access) -> OciSource:
+    parts = url.split_server()
+    repository = parts.path.strip("/")
+    if not repository:
+        raise UnusableUrl("is no oci://<registry>/<repository>")
+    return OciSource(parts.netloc, repository, access, url.plain)
+
+
+def _access(env: Mapping[str, str]) -> Access:
+    token = env.get("OCI_ACCESS_TOKEN", "")
+    return Access(
+        token=base64.b64encode(token.encode()).decode(),  # as cluster-stack-operator sends it to registries
+        username=env.get("OCI_USERNAME", ""),
+        password=env.get("OCI_PASSWORD", ""),
+    )
+
+
+SOURCE_TYPE = SourceType(("oci", "oci+http"), _open, _access)

@@ -1,19 +1,24 @@
-"""The port to release assets.
+"""The interface of release sources, and what a type of source declares about itself.
 
-A source is asked for the files of a tag and hands out streams. It is not trusted: names, sizes and digests are
-judged where the files are taken in (`shared.download.ingest`), the same for all sources.
+Sources are not trusted: `shared.download.ingest` checks names, sizes and digests of the files of all sources alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import SplitResult, urlsplit
 
 from shared.download import File
+from shared.download.access import Access
+
+_HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,39}\])(?::[0-9]{1,5})?")
 
 
 class Listing(tuple[str, ...]):
-    """Names of releases; `problem` says why there may be more of them than these."""
+    """Names of releases. `problem` is empty for a complete list, else it says why names may be missing."""
 
     problem: str
 
@@ -24,18 +29,83 @@ class Listing(tuple[str, ...]):
 
 
 class Source(Protocol):
-    """Two questions, the same for folders, web servers, GitHub, OCI registries and object stores."""
+    """Hands out releases: folders, web servers, GitHub, OCI registries and object stores."""
 
     def fetch(self, tag: str) -> Iterator[File]:
-        """The files of a release (dash form), each to be consumed before the next is taken.
+        """Returns the files of a release; read each to its end before taking the next.
 
-        Raises `ReleaseNotFound` or `SourceError`, at the call or at any step of the iteration.
+        Args:
+            tag: Name of the release in its dash form, such as `docker-ferrol-1-27-v1`.
+
+        Raises:
+            ReleaseNotFound: The source answers and does not have the release. At the call or at any file.
+            SourceError: The source fails. At the call or at any file.
         """
         ...
 
     def list(self) -> Sequence[str]:
-        """Names of all releases on offer, sorted; may hold foreign names. Raises `SourceError`.
+        """Returns the names of all releases, sorted, as a `Listing` if some may be missing.
 
-        A `Listing` with a `problem` is not complete.
+        Names of other things may be among them. Raises `SourceError`.
         """
         ...
+
+
+class UnusableUrl(ValueError):
+    """A URL does not name a source.
+
+    The message completes the sentence "release source 'https:' ...", and quotes no part of the URL: it may be a token.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUrl:
+    """The URL of a source.
+
+    `scheme` is in lower case, and empty for a path. A `trusted` URL is the operator's: others may neither name a folder
+    nor be opened with the credentials of the process.
+    """
+
+    text: str
+    scheme: str
+    trusted: bool
+
+    @property
+    def plain(self) -> bool:
+        """Whether the URL asks for HTTP without TLS, as in `oci+http:`."""
+        return self.scheme.endswith("+http")
+
+    def split(self) -> SplitResult:
+        """Returns the parts of the URL. Raises `UnusableUrl`."""
+        try:
+            return urlsplit(self.text)
+        except ValueError:
+            raise UnusableUrl("is no URL") from None
+
+    def split_server(self) -> SplitResult:
+        """Returns the parts of a URL that names a server and a path, and nothing else. Raises `UnusableUrl`."""
+        parts = self.split()
+        if "@" in parts.netloc:
+            raise UnusableUrl("has credentials in it; they belong into a Secret or the environment")
+        if parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc):
+            raise UnusableUrl("has no host, or something after its path")
+        return parts
+
+
+def no_settings(_env: Mapping[str, str]) -> Access:
+    """Returns an `Access` without credentials."""
+    return Access()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceType:
+    """What a module of this folder declares.
+
+    `schemes` are those of its URLs, its own name first. `open` makes the source, without a request; it may raise
+    `UnusableUrl` or `SourceError`. `access_from` makes an `Access` of the settings, for the first host in
+    `RELEASE_SOURCE` that has a source of this type.
+    """
+
+    schemes: tuple[str, ...]
+    open: Callable[[SourceUrl, Access], Source]
+    access_from: Callable[[Mapping[str, str]], Access] = no_settings

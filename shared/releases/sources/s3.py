@@ -5,6 +5,7 @@ Plain requests, signed by botocore: so the limits of `web` hold here, too, where
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,14 @@ from shared.download import File, ReleaseNotFound, SourceError
 from shared.download.access import Access
 from shared.settings import SETTINGS
 
+from .port import SourceType, SourceUrl, UnusableUrl
+
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from shared.download.web import Reply, Web
 
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _PAGES = 100
 _ENDPOINTS = ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
@@ -155,3 +159,13 @@ def _parse(reply: Reply) -> Element:
 
 def _text(element: Element, tag: str) -> str:
     return element.findtext(f"{{*}}{tag}") or ""
+
+
+def _open(url: SourceUrl, access: Access) -> S3Source:
+    parts = url.split()
+    if not _BUCKET.fullmatch(parts.netloc) or parts.query or parts.fragment:
+        raise UnusableUrl("is no s3://<bucket>/<prefix>")
+    return S3Source(parts.netloc, parts.path.strip("/"), access, url.trusted)
+
+
+SOURCE_TYPE = SourceType(("s3",), _open)

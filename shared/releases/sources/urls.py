@@ -1,72 +1,67 @@
-"""From URLs, and from the environment, to sources.
+"""Makes sources of URLs and of settings.
 
-    /folder, file:///folder                      only the operator's
+    /folder, file:///folder                      only trusted
     https://host/folder, http://host/folder      files below <folder>/<tag>/
     github://github.com/org/repo                 any other host is GitHub Enterprise; github+http:// without TLS
     oci://registry/repository                    oci+http:// without TLS
     s3://bucket/prefix
 
-Settings: `RELEASE_SOURCE`, one or more of these separated by whitespace (a space in a path is %20 in its file URL).
-Without it, the variables of cluster-stack-operator: `GIT_ORG_NAME` and `GIT_REPOSITORY_NAME` (with `GIT_PROVIDER`
-github, or unset), else `OCI_REGISTRY` and `OCI_REPOSITORY`. In either case credentials come from `GIT_ACCESS_TOKEN`,
-and from `OCI_ACCESS_TOKEN` or `OCI_USERNAME` and `OCI_PASSWORD`; they are for the host of the first GitHub
-repository, and of the first registry, and for no other.
+Setting `RELEASE_SOURCE` has one or more of these, separated by whitespace (a space in a path is %20 in its file URL).
+Without it the variables of cluster-stack-operator count: `GIT_ORG_NAME` and `GIT_REPOSITORY_NAME` (with `GIT_PROVIDER`
+github, or unset), else `OCI_REGISTRY` and `OCI_REPOSITORY`. In either case credentials come from the settings that each
+type of source names. They are for the first host of that type, and for no other.
 """
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from shared.download import SourceError
 from shared.download.access import Access
+from shared.registration import registered
 from shared.settings import RELEASE_SOURCES, SETTINGS
 
-from .port import Source
+from .port import Source, SourceType, SourceUrl, UnusableUrl
 
-_FILE_URL = re.compile(r"file:(?://(?:localhost)?)?(/[^/].*)")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,39}\])(?::[0-9]{1,5})?")
-_REPOSITORY = re.compile(r"/([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)/?")
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
-_WANTED = "want a path or one of file:, https:, http:, github:, oci:, s3: URLs"
 
 
 def from_url(url: str, access: Access | None = None, *, local: bool = True) -> Source:
-    """The source at a URL, which is not asked yet. Raises `SourceError` for what is none.
+    """Returns the source at a URL or path, without a request to it.
 
-    Without `local` folders are refused: the URL is somebody else's, and the file system is ours.
+    Args:
+        url: A path, or a URL of one of the registered schemes.
+        access: Credentials for the source.
+        local: The URL is the operator's, so it may name a folder. False for URLs from objects of users.
+
+    Raises:
+        SourceError: No source has such URLs. The message quotes the scheme alone, since a token may be in any part.
     """
-    scheme = _scheme(url)
-    if scheme in ("", "file"):
-        return _folder(url, local)
+    found = SourceUrl(url, _scheme(url), local)
+    source_type = _types().get(found.scheme)
     try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise _unusable(f"{scheme}:", "is no URL") from None
-    if scheme == "s3":
-        return _s3(parts, access or Access(), ambient=local)
-    make = _SCHEMES.get(scheme)
-    if make is None:
-        raise _unusable(f"{scheme}:", "is not supported")
-    _check(parts)
-    return make(scheme, parts, access or Access())
+        if source_type is None:
+            raise UnusableUrl("is not supported")
+        return source_type.open(found, access or Access())
+    except UnusableUrl as error:
+        scheme = f"{found.scheme}:" if found.scheme else ""
+        raise SourceError(f"release source {scheme!r} {error}: {_wanted()}", transient=False) from None
 
 
 def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
-    """The sources that the installation is set to, as one. Raises `SourceError`."""
+    """Returns the sources that the settings name, as one. Raises `SourceError`."""
     urls = env.get("RELEASE_SOURCE", "").split() or _other_operator(env)
     if not urls:
-        raise SourceError(f"RELEASE_SOURCE is not set: {_WANTED} ({RELEASE_SOURCES.where})", transient=False)
+        raise SourceError(f"RELEASE_SOURCE is not set: {_wanted()} ({RELEASE_SOURCES.where})", transient=False)
     entitled: dict[str, str] = {}
     sources = []
     for url in urls:
-        kind, host = _scheme(url).partition("+")[0], _netloc(url)
-        known = kind in _CREDENTIALS and entitled.setdefault(kind, host) == host
-        sources.append(from_url(url, _CREDENTIALS[kind](env) if known else None))
+        access, found = None, _types().get(_scheme(url))
+        if found is not None and entitled.setdefault(found.schemes[0], _netloc(url)) == _netloc(url):
+            access = found.access_from(env)
+        sources.append(from_url(url, access))
     if len(sources) == 1:
         return sources[0]
     from .several import Several
@@ -74,78 +69,19 @@ def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
     return Several(tuple(sources))
 
 
-def _folder(url: str, local: bool) -> Source:
-    if not local:
-        raise SourceError("a release source that is a folder is for the operator's environment only", transient=False)
-    from .folder import FolderSource
-
-    if file := _FILE_URL.fullmatch(url):
-        return FolderSource(Path(unquote(file[1])))
-    if url and not _SCHEME.match(url):
-        return FolderSource(Path(url))
-    raise _unusable(_scheme(url), "is no file:///<folder>")
+def _types() -> dict[str, SourceType]:
+    """Returns the registered types of sources by their schemes."""
+    found: tuple[SourceType, ...] = registered(__package__, "SOURCE_TYPE")
+    return {scheme: source_type for source_type in found for scheme in source_type.schemes}
 
 
-def _http(scheme: str, parts: SplitResult, access: Access) -> Source:
-    from .http import HttpSource
-
-    return HttpSource(f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}", access)
-
-
-def _github(scheme: str, parts: SplitResult, access: Access) -> Source:
-    from shared.download.github import GitHubSource
-
-    names = _REPOSITORY.fullmatch(parts.path)
-    if not names or {".", ".."} & set(names.groups()):
-        raise _unusable(f"{scheme}:", "is no github://<host>/<organization>/<repository>")
-    public = scheme == "github" and parts.netloc.lower() == "github.com"
-    api = "https://api.github.com" if public else f"{_transport(scheme)}://{parts.netloc}/api/v3"
-    return GitHubSource(api, names[1], names[2], access)
-
-
-def _oci(scheme: str, parts: SplitResult, access: Access) -> Source:
-    from .oci import OciSource
-
-    if not parts.path.strip("/"):
-        raise _unusable(f"{scheme}:", "is no oci://<registry>/<repository>")
-    return OciSource(parts.netloc, parts.path.strip("/"), access, plain=_transport(scheme) == "http")
-
-
-def _s3(parts: SplitResult, access: Access, *, ambient: bool) -> Source:
-    from .s3 import S3Source
-
-    if not _BUCKET.fullmatch(parts.netloc) or parts.query or parts.fragment:
-        raise _unusable("s3:", "is no s3://<bucket>/<prefix>")
-    return S3Source(parts.netloc, parts.path.strip("/"), access, ambient)
-
-
-_SCHEMES: Mapping[str, Callable[[str, SplitResult, Access], Source]] = {
-    "http": _http,
-    "https": _http,
-    "github": _github,
-    "github+http": _github,
-    "oci": _oci,
-    "oci+http": _oci,
-}
-
-
-def _github_access(env: Mapping[str, str]) -> Access:
-    return Access(token=env.get("GIT_ACCESS_TOKEN", ""))
-
-
-def _oci_access(env: Mapping[str, str]) -> Access:
-    token = env.get("OCI_ACCESS_TOKEN", "")
-    return Access(
-        token=base64.b64encode(token.encode()).decode(),  # as cluster-stack-operator hands it to registries
-        username=env.get("OCI_USERNAME", ""),
-        password=env.get("OCI_PASSWORD", ""),
-    )
-
-
-_CREDENTIALS: Mapping[str, Callable[[Mapping[str, str]], Access]] = {"github": _github_access, "oci": _oci_access}
+def _wanted() -> str:
+    schemes = [f"{scheme}:" for scheme in sorted(_types()) if scheme and not scheme.endswith("+http")]
+    return f"want a path or one of {', '.join(schemes)} URLs"
 
 
 def _other_operator(env: Mapping[str, str]) -> list[str]:
+    """Returns the URL that the variables of cluster-stack-operator stand for."""
     organization, repository = env.get("GIT_ORG_NAME", ""), env.get("GIT_REPOSITORY_NAME", "")
     if organization and repository:
         provider = env.get("GIT_PROVIDER", "github")
@@ -167,19 +103,3 @@ def _netloc(url: str) -> str:
         return urlsplit(url).netloc.lower()
     except ValueError:
         return ""
-
-
-def _transport(scheme: str) -> str:
-    return "http" if scheme.endswith("+http") else "https"
-
-
-def _check(parts: SplitResult) -> None:
-    """Raises `SourceError`. No part is quoted, since a token may be in any."""
-    if "@" in parts.netloc:
-        raise _unusable(f"{parts.scheme}:", "has credentials in it; they belong into a Secret or the environment")
-    if parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc):
-        raise _unusable(f"{parts.scheme}:", "has no host, or something after its path")
-
-
-def _unusable(what: str, problem: str) -> SourceError:
-    return SourceError(f"release source {what!r} {problem}: {_WANTED}", transient=False)
