@@ -1,44 +1,41 @@
-"""The functions there are. Declarations load quickly; a function itself loads when it is first called."""
+"""Finds the functions: each folder of this package that has a `triggers.py` is one, named like its folder.
+
+Declarations load quickly; a function itself loads when it is first called.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import functions
 from shared.triggers import Triggers
 
 if TYPE_CHECKING:
+    import flask
+
     from shared.runtime import Function
     from shared.runtime.http import Handler
 
-NAMES = (
-    "cluster",
-    "kubeconfig",
-    "addon_create",
-    "release_assets",
-    "addon_apply",
-    "addon_cleanup",
-    "kind_cluster",
-    "cluster_stack",
-    "cluster_stack_release",
-    "provider_preflight",
-    "provider_fetch",
-    "provider_install",
-    "provider_report",
-    "provider_delete",
-    "provider_wake",
-    "sweep",
-    "release_prune",
-)
+
+def names() -> tuple[str, ...]:
+    """Returns the names of all functions, sorted."""
+    folders = (folder for place in functions.__path__ for folder in Path(place).iterdir())
+    return tuple(sorted({folder.name for folder in folders if (folder / "triggers.py").is_file()}))
 
 
-def triggers() -> dict[str, Triggers]:
-    """Every function's declaration, by name."""
-    return {name: import_module(f"functions.{name}.triggers").TRIGGERS for name in NAMES}
+def triggers(without: Collection[str] = ()) -> dict[str, Triggers]:
+    """Returns the declaration of every function by name, but of those named in `without`.
+
+    Raises ValueError if a declaration has another name than its folder.
+    """
+    return {name: _declaration(name) for name in names() if name not in without}
 
 
 def handler(name: str) -> Handler:
-    """The function `name`, to be called with clients and an event."""
+    """Returns the handler of function `name`: called with clients and an event, it returns an answer."""
     handle: Handler = import_module(f"functions.{name}.function").handle
     return handle
 
@@ -47,3 +44,17 @@ def phase(name: str, *, resync: bool) -> Function[Any]:
     """The steps of `name`, one of a provider's phases, for callers that run observe and decide but not act."""
     function: Function[Any] = import_module(f"functions.{name}.function").function(resync=resync)
     return function
+
+
+def target(name: str) -> Callable[[flask.Request], flask.Response]:
+    """Returns the target of function `name` that functions-framework serves, for `main.py` in the function's folder."""
+    from shared.runtime import http
+
+    return http.target(name, handler(name))
+
+
+def _declaration(name: str) -> Triggers:
+    declared: Triggers = import_module(f"functions.{name}.triggers").TRIGGERS
+    if declared.name != name:
+        raise ValueError(f"functions/{name}/triggers.py declares the name {declared.name!r}: name it like its folder")
+    return declared

@@ -8,4 +8,4 @@ from functools import partial
 from functions import catalog
 from shared.runtime.http import dispatch
 
-functions = dispatch({name: partial(catalog.handler, name) for name in catalog.NAMES})
+functions = dispatch({name: partial(catalog.handler, name) for name in catalog.names()})

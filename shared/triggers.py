@@ -103,6 +103,14 @@ READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",
 """To tell a kind that is not defined, and so has no objects, from one that is not served (now, in this version)."""
 
 
+MEMORY_TO_RENDER = "1536Mi"
+"""The memory limit of functions that render: the processes that they render in have limits too (`shared.sandbox`).
+
+About 150 MiB are for the function itself, and beside it run two at a time: workers with 150 MiB of libraries and at
+most 320 of work, or runs of the helm program with 384 MiB each while a worker of at most 214 is idle.
+"""
+
+
 @dataclass(frozen=True)
 class Triggers:
     """All that starts the function `name`. Its primary kind is that of the first watch, unless several are named."""
@@ -120,6 +128,12 @@ class Triggers:
     """Whether it writes the status of its primary kinds, and Kubernetes events about them."""
     settings: tuple[Group, ...] = ()
     """The settings of an installation that it reads."""
+    is_reconciled: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether an object of a primary kind needs nothing from this function, as far as its status tells. The sweep lists
+    the kind and sends the objects that do need something: their events may have been lost. None: leaves that to the
+    other functions of the kind."""
+    memory: str = "512Mi"
+    """The memory limit of its pods."""
     local: bool = False
     """Whether it needs the machine that it runs on: it is part of a local run, and of no cluster."""
 

@@ -1,4 +1,3 @@
-from functions.addon_apply.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-addon_apply = target("addon_apply", handle)
+addon_apply = target("addon_apply")

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from shared.addons import manifest_history
 from shared.api import cluster as cluster_api
+from shared.api.addon import reported_release
 from shared.api.conditions import remove_condition
 from shared.applier import inventory
 from shared.applier.inventory import KEPT
@@ -48,7 +49,7 @@ class AddonStatus(V1Beta1StatusBuilder):
     @classmethod
     def as_recorded(cls, addon: Object, now: datetime) -> AddonStatus:
         """About what it is about so far, where nobody can tell what the Cluster asks for."""
-        return cls(addon, now, release=_recorded(addon), rollback_from=dig(addon, "status.rollbackFrom", ""))
+        return cls(addon, now, release=reported_release(addon), rollback_from=dig(addon, "status.rollbackFrom", ""))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,7 +61,10 @@ class AddonStatus(V1Beta1StatusBuilder):
     @property
     def is_new(self) -> bool:
         """Whether the status is of another release so far, or of a rollback."""
-        return (_recorded(self.obj), dig(self.obj, "status.rollbackFrom", "")) != (self.release, self.rollback_from)
+        return (reported_release(self.obj), dig(self.obj, "status.rollbackFrom", "")) != (
+            self.release,
+            self.rollback_from,
+        )
 
     def status(self, **fields: object) -> Object:
         about = self.about()
@@ -86,7 +90,3 @@ def _without_errors(resources: object) -> list[Object] | None:
         return None
     entries: Iterable[inventory.InventoryEntry] = inventory.load(resources)
     return inventory.dump(entry if entry.status == KEPT else replace(entry, error="") for entry in entries)
-
-
-def _recorded(addon: Object) -> str:
-    return str(dig(addon, "status.release") or dig(addon, "spec.clusterStack", ""))

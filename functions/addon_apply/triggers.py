@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.addon import reported_release
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.names import KUBECONFIG_SUFFIX, addon_of, cluster_of_secret
+from shared.api.conditions import READY, is_true
+from shared.api.names import KUBECONFIG_SUFFIX, ROLLBACK_ANNOTATION, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.event import OWN, Event
-from shared.kube import Key
+from shared.kube import Key, dig
 from shared.settings import NETWORK, STORAGE
-from shared.triggers import READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
+from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
 
 
 def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
@@ -21,6 +23,17 @@ def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
 
 def asker(event: Event) -> Key | None:
     return event.key if event.kind == CLUSTER_ADDON.kind else None
+
+
+def is_reconciled(addon: Mapping[str, Any]) -> bool:
+    """Whether the addon is ready, and no rollback was requested since."""
+    conditions, ready = dig(addon, "status.conditions"), dig(addon, "status.ready")
+    return ready is True and is_true(conditions, READY) and not _awaits_rollback(addon)
+
+
+def _awaits_rollback(addon: Mapping[str, Any]) -> bool:
+    wanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
+    return bool(wanted) and wanted == reported_release(addon) != dig(addon, "status.rollbackFrom")
 
 
 TRIGGERS = Triggers(
@@ -47,6 +60,7 @@ TRIGGERS = Triggers(
         ),
     ),
     subscriptions=(Subscription(OWN + "release.fetched", asker),),
+    is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch", "delete")),
@@ -59,4 +73,5 @@ TRIGGERS = Triggers(
         READ_CRDS,
     ),
     settings=(STORAGE, NETWORK),
+    memory=MEMORY_TO_RENDER,
 )

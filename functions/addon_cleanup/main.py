@@ -1,4 +1,3 @@
-from functions.addon_cleanup.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-addon_cleanup = target("addon_cleanup", handle)
+addon_cleanup = target("addon_cleanup")

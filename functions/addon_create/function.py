@@ -71,5 +71,4 @@ def settled(_addon: Object, _event: Event) -> bool:
     return True  # it is there, which is all that is asked
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, settled)
-handle = FUNCTION.handle
+handle = Function(TRIGGERS, observe, decide, settled).handle

@@ -1,4 +1,3 @@
-from functions.addon_create.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-addon_create = target("addon_create", handle)
+addon_create = target("addon_create")

@@ -68,5 +68,4 @@ def report(observed: Observed, decision: Decision, results: Results, _now: datet
     return Decision(proceed=True) if changed else decision
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, settled, report=report)
-handle = FUNCTION.handle
+handle = Function(TRIGGERS, observe, decide, settled, report=report).handle

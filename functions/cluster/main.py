@@ -1,4 +1,3 @@
-from functions.cluster.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-cluster = target("cluster", handle)
+cluster = target("cluster")

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.triggers import READ_CRDS, Rule, Triggers, Watch
+
+_REFERENCES = ("InfrastructureReady", "ControlPlaneAvailable")
+"""Conditions about objects whose changes no event reports."""
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -18,6 +22,13 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
     for reference in owners(obj, CLUSTER.kind, CLUSTER.group):
         return Key(key.namespace, reference["name"])
     return Key(key.namespace, (dig(obj, "metadata.labels") or {}).get(CLUSTER_NAME_LABEL) or key.name)
+
+
+def is_reconciled(cluster: Mapping[str, Any]) -> bool:
+    """Whether the Cluster is provisioned, and the objects that it refers to are well."""
+    conditions = (get_condition(dig(cluster, "status.conditions"), type_) for type_ in _REFERENCES)
+    well = all(found is None or found.get("status") == "True" for found in conditions)
+    return well and bool(dig(cluster, "status.phase") == "Provisioned")
 
 
 TRIGGERS = Triggers(
@@ -38,6 +49,7 @@ TRIGGERS = Triggers(
         ),
         Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",)),
     ),
+    is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
         # What a Cluster refers to can be of any provider; one with a group of its own needs a rule of its own.

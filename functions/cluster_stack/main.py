@@ -1,4 +1,3 @@
-from functions.cluster_stack.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-cluster_stack = target("cluster_stack", handle)
+cluster_stack = target("cluster_stack")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
-from shared.kube import Key, key_of, owners
+from shared.kube import Key, dig, key_of, owners
 from shared.releases.usage import release_of
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import READ_CRDS, SPEC, Rule, Triggers, Watch
@@ -39,6 +40,7 @@ TRIGGERS = Triggers(
             changes=("update", "delete"),
         ),
     ),
+    is_reconciled=lambda stack: is_true(dig(stack, "status.conditions"), READY),
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("get", "patch")),
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "create", "delete")),

@@ -31,5 +31,4 @@ def settled(release: Object, _event: Event) -> bool:
     )
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, settled, report)
-handle = FUNCTION.handle
+handle = Function(TRIGGERS, observe, decide, settled, report).handle

@@ -1,4 +1,3 @@
-from functions.cluster_stack_release.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-cluster_stack_release = target("cluster_stack_release", handle)
+cluster_stack_release = target("cluster_stack_release")

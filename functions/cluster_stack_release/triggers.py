@@ -5,16 +5,24 @@ The provider's object is not watched, since it is of a kind that only the Cluste
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.event import OWN, Event
-from shared.kube import Key
+from shared.kube import Key, dig
 from shared.releases.usage import release_of
 from shared.settings import STORAGE
-from shared.triggers import READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
+from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
 
 
 def asker(event: Event) -> Key | None:
     return event.key if event.kind == CLUSTER_STACK_RELEASE.kind else None
+
+
+def is_reconciled(release: Mapping[str, Any]) -> bool:
+    return is_true(dig(release, "status.conditions"), READY) and dig(release, "status.ready") is True
 
 
 _WRITE = ("get", "list", "create", "patch", "delete")
@@ -26,6 +34,7 @@ TRIGGERS = Triggers(
         Watch(CLUSTER, key=release_of, changes=("delete",)),
     ),
     subscriptions=(Subscription(OWN + "release.fetched", asker),),
+    is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "patch")),
@@ -40,4 +49,5 @@ TRIGGERS = Triggers(
         READ_CRDS,
     ),
     settings=(STORAGE,),
+    memory=MEMORY_TO_RENDER,
 )

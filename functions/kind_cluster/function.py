@@ -33,5 +33,4 @@ def _runs(kind_cluster: Object) -> bool:
         return False
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, settled, report)
-handle = FUNCTION.handle
+handle = Function(TRIGGERS, observe, decide, settled, report).handle

@@ -1,4 +1,3 @@
-from functions.kind_cluster.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-kind_cluster = target("kind_cluster", handle)
+kind_cluster = target("kind_cluster")

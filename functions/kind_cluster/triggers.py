@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.api.cluster import infrastructure_ref, is_paused
 from shared.api.resources import CLUSTER, KIND_CLUSTER
-from shared.kube import Key, key_of
+from shared.kube import Key, dig, key_of
 from shared.triggers import SPEC, Triggers, Watch
 
 
@@ -19,6 +19,7 @@ def infrastructure_of(cluster: Mapping[str, Any]) -> Key | None:
 
 TRIGGERS = Triggers(
     name="kind_cluster",
+    is_reconciled=lambda kind_cluster: dig(kind_cluster, "status.ready") is True,
     watches=(
         Watch(
             KIND_CLUSTER,

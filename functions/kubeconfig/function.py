@@ -22,5 +22,4 @@ def settled(cluster: Object, event: Event) -> bool:
     return event.kind != SECRET.kind and event.object is not None and is_true(conditions, KUBECONFIG_AVAILABLE)
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, settled)
-handle = FUNCTION.handle
+handle = Function(TRIGGERS, observe, decide, settled).handle

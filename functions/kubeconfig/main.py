@@ -1,4 +1,3 @@
-from functions.kubeconfig.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-kubeconfig = target("kubeconfig", handle)
+kubeconfig = target("kubeconfig")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.cluster import CLUSTER_NAME_LABEL, lacks_kubeconfig
 from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, cluster_of_secret
 from shared.api.resources import CLUSTER, SECRET
 from shared.kube import Key, dig, key_of
@@ -57,5 +57,6 @@ TRIGGERS = Triggers(
         ),
         Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL),
     ),
+    is_reconciled=lambda cluster: not lacks_kubeconfig(cluster),
     rules=(Rule("", ("secrets",), ("get", "create")), Rule(CLUSTER.group, ("clusters",), ("get",))),
 )

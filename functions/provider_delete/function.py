@@ -10,6 +10,6 @@ from .decide import decide, report
 from .observe import observe
 from .triggers import TRIGGERS
 
-REFUSED = report_rejection(DELETING, "RequestRefused", status="True")
-FUNCTION = Function(TRIGGERS, observe, decide, report=report, on_rejected=REFUSED)
-handle = FUNCTION.handle
+handle = Function(
+    TRIGGERS, observe, decide, report=report, on_rejected=report_rejection(DELETING, "RequestRefused", status="True")
+).handle

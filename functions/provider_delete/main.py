@@ -1,4 +1,3 @@
-from functions.provider_delete.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-provider_delete = target("provider_delete", handle)
+provider_delete = target("provider_delete")

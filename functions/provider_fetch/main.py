@@ -1,4 +1,3 @@
-from functions.provider_fetch.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-provider_fetch = target("provider_fetch", handle)
+provider_fetch = target("provider_fetch")

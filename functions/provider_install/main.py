@@ -1,4 +1,3 @@
-from functions.provider_install.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-provider_install = target("provider_install", handle)
+provider_install = target("provider_install")

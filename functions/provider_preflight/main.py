@@ -1,4 +1,3 @@
-from functions.provider_preflight.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-provider_preflight = target("provider_preflight", handle)
+provider_preflight = target("provider_preflight")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from shared.api.conditions import READY, is_true
 from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
+from shared.kube import dig
 from shared.settings import NETWORK, PROVIDER_SOURCES
 from shared.triggers import ANNOTATIONS, READ_CRDS, Rule, Triggers, Watch
 
@@ -22,6 +24,8 @@ TRIGGERS = Triggers(
         )
         for resource in PROVIDERS
     ),
+    # The other phases follow from this one, so it speaks for all of them.
+    is_reconciled=lambda provider: is_true(dig(provider, "status.conditions"), READY),
     rules=(
         Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret

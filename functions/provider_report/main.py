@@ -1,4 +1,3 @@
-from functions.provider_report.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-provider_report = target("provider_report", handle)
+provider_report = target("provider_report")

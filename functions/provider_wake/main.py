@@ -1,4 +1,3 @@
-from functions.provider_wake.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-provider_wake = target("provider_wake", handle)
+provider_wake = target("provider_wake")

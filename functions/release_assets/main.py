@@ -1,4 +1,3 @@
-from functions.release_assets.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-release_assets = target("release_assets", handle)
+release_assets = target("release_assets")

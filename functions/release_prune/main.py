@@ -1,4 +1,3 @@
-from functions.release_prune.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-release_prune = target("release_prune", handle)
+release_prune = target("release_prune")

@@ -10,27 +10,23 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from shared.api import cluster as cluster_api
-from shared.api.conditions import get_condition, is_true
-from shared.api.names import ROLLBACK_ANNOTATION
-from shared.api.provider import BY_KIND
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.api.addon import reported_release
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
+from shared.kube.resources import split_api_version
 from shared.releases.naming import ReleaseName
 from shared.runtime import Answer
 from shared.runtime.emit import emit
 from shared.runtime.throttle import Throttle
 
-from .triggers import PRIMARY_KINDS, TRIGGERS
+from .triggers import PRIMARY_KINDS, SWEPT, TRIGGERS
 
 log = logging.getLogger("capi-functions")
 
 SOURCE = "/sweep"
-_REFERENCES = ("InfrastructureReady", "ControlPlaneAvailable")
-"""Conditions of a Cluster about objects that nothing tells of when they come back."""
-
 MIN_INTERVAL = 30.0
 """Seconds between two sweeps that send objects which nothing is wrong with: any pod may ask for them."""
 
@@ -58,39 +54,20 @@ def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
     """Those that are on their way somewhere, or that nobody has looked at."""
     objects = list(objects)
     with_addon = {
-        (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), _release_of(addon))
+        (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), reported_release(addon))
         for addon in objects
         if addon["kind"] == CLUSTER_ADDON.kind
     }
     for obj in objects:
-        if deleting(obj) or not _ready(obj) or _outdated(obj) or _lacks_addon(obj, with_addon):
+        if deleting(obj) or not _reconciled(obj) or _outdated(obj) or _lacks_addon(obj, with_addon):
             yield obj
 
 
-def _ready(obj: Object) -> bool:
-    if obj["kind"] == CLUSTER.kind:
-        conditions = dig(obj, "status.conditions")
-        told = [found for type_ in _REFERENCES if (found := get_condition(conditions, type_)) is not None]
-        well = dig(obj, "status.phase") == "Provisioned" and all(found.get("status") == "True" for found in told)
-        return well and not cluster_api.lacks_kubeconfig(obj)
-    summarized = is_true(dig(obj, "status.conditions"), "Ready")
-    if obj["kind"] == CLUSTER_STACK.kind or obj["kind"] in BY_KIND:
-        return summarized
-    if obj["kind"] in (CLUSTER_STACK_RELEASE.kind, CLUSTER_ADDON.kind) and not summarized:
-        return False
-    if obj["kind"] == CLUSTER_ADDON.kind and _lacks_rollback(obj):
-        return False
-    return dig(obj, "status.ready") is True
-
-
-def _release_of(addon: Object) -> str:
-    """What its status is about: of a Cluster with another class the last change was lost on the way."""
-    return str(dig(addon, "status.release") or dig(addon, "spec.clusterStack", ""))
-
-
-def _lacks_rollback(addon: Object) -> bool:
-    wanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
-    return bool(wanted) and wanted == _release_of(addon) != dig(addon, "status.rollbackFrom")
+def _reconciled(obj: Object) -> bool:
+    """Whether every function that has objects of this kind is done with the object."""
+    kind = split_api_version(obj["apiVersion"])[0], obj["kind"]
+    responsible = (one for one in SWEPT if kind in [(primary.group, primary.kind) for primary in one.primaries])
+    return all(one.is_reconciled(obj) for one in responsible if one.is_reconciled)
 
 
 def _outdated(obj: Object) -> bool:

@@ -1,4 +1,3 @@
-from functions.sweep.function import handle
-from shared.runtime.http import target
+from functions.catalog import target
 
-sweep = target("sweep", handle)
+sweep = target("sweep")

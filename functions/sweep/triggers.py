@@ -1,15 +1,16 @@
-"""What starts `sweep`: a timer. It reads every primary kind."""
+"""What starts `sweep`: a timer. It reads every kind for which a function declares `is_reconciled`."""
 
 from __future__ import annotations
 
-from shared.api.provider import KINDS
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
+from functions import catalog
 from shared.event import PING, REFERENCE, Event
 from shared.kube import Key
 from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
-PROVIDERS = tuple(kind.resource for kind in KINDS)
-PRIMARY_KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, *PROVIDERS)
+SWEPT = tuple(declared for declared in catalog.triggers(without=("sweep",)).values() if declared.is_reconciled)
+"""The declarations of the functions whose objects are swept."""
+
+PRIMARY_KINDS = tuple(dict.fromkeys(kind for declared in SWEPT for kind in declared.primaries))
 
 
 def everything(_event: Event) -> Key:

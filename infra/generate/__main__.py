@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from functions import catalog
-from functions.cluster_hooks.triggers import TRIGGERS
+from functions.cluster_hooks.access import ACCESS
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
@@ -28,7 +28,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
         | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
         | {"docs/triggers.md": docs.text(declared)}
-        | {"docs/configuration.md": docs.configuration({**declared, TRIGGERS.name: TRIGGERS})}
+        | {"docs/configuration.md": docs.configuration({**declared, ACCESS.name: ACCESS})}
     )
 
 

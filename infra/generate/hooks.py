@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from functions.cluster_hooks.triggers import TRIGGERS
+from functions.cluster_hooks.access import ACCESS
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
 
@@ -45,7 +45,7 @@ def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]
 def _documents() -> Iterable[Document]:
     role = f"capi-functions-{NAME}"
     yield "", rbac.account(NAME, NAMESPACE)
-    yield "", rbac.cluster_role(role, rbac.rules(TRIGGERS))
+    yield "", rbac.cluster_role(role, rbac.rules(ACCESS))
     yield "", rbac.cluster_role_binding(role, NAME, NAMESPACE)
     yield "", _deployment()
     yield "", _service()
@@ -56,7 +56,7 @@ def _documents() -> Iterable[Document]:
 
 
 def _deployment() -> Object:
-    deployment = workloads.deployment(TRIGGERS, NAME, NAMESPACE)
+    deployment = workloads.deployment(ACCESS, NAME, NAMESPACE)
     template = deployment["spec"]["template"]
     template["metadata"]["annotations"] = {
         **workloads.SCRAPED,

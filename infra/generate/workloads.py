@@ -34,13 +34,6 @@ number of processors; memory is what limits them. functions-framework would take
 WORKERS = 1
 """Processes. What a process keeps (connections, locks, counts) would be there once for each; replicas scale better."""
 
-MEMORY = {"addon_apply": "1536Mi", "cluster_stack_release": "1536Mi"}
-"""Who needs more than others: rendering has processes of its own, whose limits (`shared.sandbox`) have to fit in.
-
-That is about 150 MiB for the function itself, and beside it two at a time: workers with 150 MiB of libraries and at
-most 320 of work, or runs of the helm program with 384 MiB each while a worker of at most 214 is idle.
-"""
-
 
 def name_of(function: str) -> str:
     """Of its objects."""
@@ -65,7 +58,7 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
         "livenessProbe": liveness("http", "HTTP"),
         "resources": {
             "requests": {"cpu": "10m", "memory": "96Mi"},
-            "limits": {"memory": MEMORY.get(function, "512Mi")},
+            "limits": {"memory": triggers.memory},
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,

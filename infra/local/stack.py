@@ -110,7 +110,7 @@ class Stack:
         self._namespaces = Namespaces(self._planes)
         self._namespaces.start()
         object_store.wait_ready(self._store.url)
-        self._progress(f"functions at {self.functions.url}: {', '.join(catalog.NAMES)}")
+        self._progress(f"functions at {self.functions.url}: {', '.join(catalog.names())}")
         urls = Urls(plane.url, self.functions.url, ingress, self._store.url)
         me = Process.of(os.getpid())
         state = {

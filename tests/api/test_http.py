@@ -107,7 +107,7 @@ def test_cluster_scoped_object_with_empty_namespace(server: FunctionsServer) -> 
 
 
 @pytest.mark.parametrize("change", ["add", "update", "delete"])
-@pytest.mark.parametrize("name", catalog.NAMES)
+@pytest.mark.parametrize("name", catalog.names())
 def test_every_function_takes_an_event_about_something_gone(server: FunctionsServer, name: str, change: str) -> None:
     gone = cluster("default", "gone", topology=None)
     headers, body = change_event(gone, change, source="/test").to_http()  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ def test_api_server_away_is_a_503(tmp_path: Path, kubeconfig: Path) -> None:
         server.close()
 
 
-@pytest.mark.parametrize("name", catalog.NAMES)
+@pytest.mark.parametrize("name", catalog.names())
 def test_each_function_runs_alone(name: str, kubeconfig: Path, tmp_path: Path) -> None:
     server = FunctionsServer({**os.environ, "KUBECONFIG": str(kubeconfig)}, tmp_path / "log", function=name)
     server.start()
@@ -241,7 +241,7 @@ def test_a_body_that_is_too_large_is_not_read(server: FunctionsServer) -> None:
 def test_line_breaks_in_a_structured_name_are_refused(server: FunctionsServer) -> None:
     document = {name.removeprefix("ce-"): value for name, value in GOOD.items() if name.startswith("ce-")}
     body = json.dumps(document | {"name": "a\r\nx-evil: 1", "data": {}}).encode()
-    for name in catalog.NAMES:
+    for name in catalog.names():
         answer = post(f"{server.url}/{name}", {"content-type": "application/cloudevents+json"}, body)
         assert (answer.status, b"control characters" in answer.data) == (400, True), name
 

@@ -109,6 +109,6 @@ def test_functions_are_the_only_names_in_labels(world: World) -> None:
     world.settle()
     for family in REGISTRY.collect():
         for one in family.samples if family.name.startswith("capi_functions") else ():
-            assert one.labels.get("function", "sweep") in catalog.NAMES
+            assert one.labels.get("function", "sweep") in catalog.names()
             assert world.namespace not in str(one.labels)
             assert "demo" not in one.labels.values()

@@ -39,7 +39,7 @@ def run() -> None:
     with management(), tempfile.TemporaryDirectory() as folder, storage(Path(folder)):
         environment = {**os.environ, "K_SINK": "http://127.0.0.1:9", "THREADS": "8"}
         print(f"{'function':<16} {'first answer s':>14} {'Pss MiB':>8} {'CPU s':>6}")
-        for name in catalog.NAMES:
+        for name in catalog.names():
             seconds, memory, cpu = [], [], []
             headers, body = first_event(name).to_http()
             for _ in range(ROUNDS):

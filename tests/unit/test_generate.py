@@ -194,7 +194,7 @@ def test_secrets_are_for_functions_that_declare_so() -> None:
     assert not [rule for rule in wake if {"secrets", "*"} & {*rule["resources"]}]
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.NAMES if name != "provider_install"])
+@pytest.mark.parametrize("name", [name for name in catalog.names() if name != "provider_install"])
 def test_only_the_installer_may_change_objects_of_any_kind(name: str) -> None:
     everywhere = [rule for rule in rbac.rules(catalog.triggers()[name]) if "*" in rule["apiGroups"]]
     assert all({*rule["verbs"]} <= {"get", "list", "delete"} for rule in everywhere)

@@ -1,4 +1,4 @@
-"""`cluster_hooks` is called by Cluster API, not by events: all there is to declare is what it may do."""
+"""What `cluster_hooks` may do, and the settings it reads. No event starts it: Cluster API calls it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.settings import HOOKS
 from shared.triggers import Rule, Triggers
 
-TRIGGERS = Triggers(
+ACCESS = Triggers(
     name="cluster_hooks",
     rules=(
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch")),

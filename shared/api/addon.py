@@ -1,0 +1,16 @@
+"""Accessors of ClusterAddons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.kube.resources import dig
+
+
+def reported_release(addon: Mapping[str, Any]) -> str:
+    """Returns the tag of the release that the status is about, empty if none is recorded.
+
+    A status without `release` is about the release that upstream's controller wrote into the spec.
+    """
+    return str(dig(addon, "status.release") or dig(addon, "spec.clusterStack", ""))

@@ -1,0 +1,59 @@
+"""Functions register themselves by their folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import functions
+from functions import catalog
+from functions.sweep.triggers import PRIMARY_KINDS
+from shared.api.provider import KINDS
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
+
+FOLDERS = {path.parent.name for path in Path(catalog.__file__).parent.glob("*/function.py")}
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a function `look_at` outside this project."""
+    folder = tmp_path / "functions" / "look_at"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(functions, "__path__", [*functions.__path__, str(folder.parent)])
+    return folder
+
+
+def test_every_function_is_found_by_its_folder() -> None:
+    assert set(catalog.names()) == FOLDERS - {"cluster_hooks"}, "Cluster API calls the hooks, no event does"
+
+
+def test_declarations_are_sorted_by_name() -> None:
+    assert list(catalog.triggers()) == sorted(catalog.names())
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_main_has_a_target_named_like_the_folder(name: str) -> None:
+    assert f"\n{name} = target(" in (Path(catalog.__file__).parent / name / "main.py").read_text()
+
+
+def test_function_in_another_folder_on_the_path_is_found(elsewhere: Path) -> None:
+    assert "look_at" not in catalog.names()
+    (elsewhere / "triggers.py").write_text('from shared.triggers import Triggers\nTRIGGERS = Triggers("look_at")\n')
+    assert "look_at" in catalog.names()
+    assert catalog.triggers()["look_at"].watches == ()
+    assert "look_at" not in catalog.triggers(without=("look_at",))
+
+
+def test_declaration_with_another_name_than_its_folder_is_refused(elsewhere: Path) -> None:
+    other = elsewhere.with_name("misnamed")
+    elsewhere.rename(other)
+    (other / "triggers.py").write_text('from shared.triggers import Triggers\nTRIGGERS = Triggers("look_at")\n')
+    with pytest.raises(ValueError, match=r"functions/misnamed/triggers.py declares the name 'look_at'"):
+        catalog.triggers()
+
+
+def test_sweep_lists_every_kind_that_a_function_reconciles() -> None:
+    own = {CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER}
+    assert set(PRIMARY_KINDS) == own | {kind.resource for kind in KINDS}
