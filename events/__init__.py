@@ -1,0 +1,1 @@
+"""Brings changes of Kubernetes objects to the functions as CloudEvents: forwarder, ingress, capture, replay."""

@@ -1,11 +1,11 @@
-"""A capture: a folder with every event in order, and with what the user applied, so that both can be played again.
+"""Captures a run: a folder with every event in order and with the objects that the user applied, for replays.
 
     events/00001-cluster-add-default-one.json    a structured CloudEvent each
-    inputs.yaml                                  the user's objects, in order of first appearance, also those that
-                                                 were deleted again, as they were before
-    end.yaml                                     the watched objects as they were at the end (with a client only)
+    inputs.yaml                                  the user's objects, in order of first appearance, including those
+                                                 that were deleted later
+    end.yaml                                     the watched objects at the end (with a client only)
 
-Secrets come as references only, so their values are never in a capture unless `add_input` is given one.
+Secrets arrive as references only, so a capture contains no values of Secrets unless one is passed to `add_input`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,21 @@ _OWN_NAMESPACES = ("", "default", "kube-system", "kube-public", "kube-node-lease
 
 @dataclass(frozen=True)
 class Recording:
+    """What a capture contains: events, inputs and final objects, each in order."""
+
     events: tuple[Event, ...] = ()
     inputs: tuple[Object, ...] = ()
     end: tuple[Object, ...] = ()
 
 
 class Capture:
-    """Records into `folder`, which must not hold a capture yet.
+    """Records events into a folder.
 
-    With a `client` it watches by itself between `start` and `stop`; without one, `record` is given the events, for
-    instance as the `on_event` of a forwarder.
+    Args:
+        folder: Created if absent. Raises `FileExistsError` if it contains a capture.
+        client: Watches this cluster between `start` and `stop`. Without it, call `record` with each event, for
+            instance as the `on_event` of a forwarder.
+        triggers: The functions whose kinds are watched.
     """
 
     def __init__(
@@ -57,19 +62,21 @@ class Capture:
         self._lock = threading.Lock()
         self._number = 0
         self._inputs: dict[tuple[str, str, Key], Object] = {}
-        self._made: set[tuple[str, str, Key]] = set()  # at first sight no user's, so never one, whoever edits them
+        self._made: set[tuple[str, str, Key]] = set()  # made by programs, and never inputs, whoever edits them later
         self._client, self._triggers = client, triggers or {}
         self._watcher = Watcher(client, self._triggers, self.record) if client is not None else None
 
     def start(self) -> None:
+        """Starts to watch, with a client."""
         if self._watcher is not None:
             self._watcher.start()
 
     def wait_synced(self, timeout: float) -> bool:
+        """Returns whether all kinds were listed within `timeout` seconds."""
         return self._watcher is None or self._watcher.wait_synced(timeout)
 
     def record(self, event: Event, _functions: Collection[str] = ()) -> None:
-        """Writes the event down, and takes its object among the inputs if it is the user's."""
+        """Writes the event to a file, and keeps its object as an input if the user made it."""
         with self._lock:
             self._number += 1
             name = _file_name(self._number, event)
@@ -81,19 +88,19 @@ class Capture:
             if event.change == "delete":
                 self._made.discard(identity)
             elif (part := user_part(obj)) is None:
-                # What was an input stays one: it may be on its way out, or made again by a program.
+                # An input stays one while it is deleted, or when a program creates it again.
                 if identity not in self._inputs:
                     self._made.add(identity)
             elif identity not in self._made:
                 self._inputs[identity] = part
 
     def add_input(self, obj: Object) -> None:
-        """Adds an object that no event tells of, as it is."""
+        """Adds an input without an event; the object is kept unchanged."""
         with self._lock:
             self._inputs[_identity(obj)] = obj
 
     def stop(self) -> Recording:
-        """Ends the watches and writes the inputs; what was recorded."""
+        """Stops to watch, writes inputs and final objects, and returns the recording."""
         if self._watcher is not None:
             self._watcher.stop()
         with self._lock:
@@ -112,7 +119,7 @@ class Capture:
 
 
 def ordered(objects: Iterable[Object]) -> Iterator[Object]:
-    """Namespaces first, also those that are only mentioned, then the others as they come."""
+    """Yields the namespaces of the objects, also those that are only referred to, then the objects in their order."""
     objects = list(objects)
     given = {obj["metadata"]["name"]: obj for obj in objects if _is_namespace(obj)}
     for name in dict.fromkeys([*given, *(key_of(obj).namespace for obj in objects)]):
@@ -122,9 +129,9 @@ def ordered(objects: Iterable[Object]) -> Iterator[Object]:
 
 
 def load(path: Path) -> Recording:
-    """A capture's folder, or one file: events in JSON (one, or a list), or inputs in YAML.
+    """Loads the folder of a capture, or one file: JSON with an event or a list of events, or YAML with inputs.
 
-    Raises `EventError` and `OSError` with the name of the file at fault.
+    Raises `EventError` or `OSError`, which name the file.
     """
     if path.is_dir():
         events = path / "events" if (path / "events").is_dir() else path

@@ -1,4 +1,4 @@
-"""How an event reaches a function: over HTTP, or by a call within this process. Both come to an `Answer`."""
+"""Delivers one event to a function, over HTTP or by a call within this process, and returns its `Answer`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("capi-functions.events")
 
 Deliver = Callable[[str, Event], Answer]
-"""Hands an event to the function of that name. Never raises: what goes wrong is an answer too."""
+"""Delivers an event to the function with this name. Never raises: failures are answers."""
 
 
 class HttpDelivery:
-    """Posts in binary mode to `<url>/<function>`; with `single`, to `url` whatever the function."""
+    """Posts events in binary mode.
+
+    Args:
+        url: Events are posted to `<url>/<function>`.
+        single: Posts all events to `url` itself.
+        timeout: Seconds to connect, and seconds to wait for the answer.
+        pool_size: Connections at a time.
+    """
 
     def __init__(
         self, url: str, *, single: bool = False, timeout: tuple[float, float] = (2.0, 120.0), pool_size: int = 32
@@ -34,6 +41,7 @@ class HttpDelivery:
         )
 
     def __call__(self, function: str, event: Event) -> Answer:
+        """Posts the event and returns the answer; 503 if there is no response."""
         import urllib3
 
         url = self._url if self._single else self._url + function
@@ -45,17 +53,19 @@ class HttpDelivery:
         return read_answer(response.status, response.headers, response.data)
 
     def close(self) -> None:
+        """Closes the connections."""
         self._pool.clear()
 
 
 class InProcessDelivery:
-    """Calls the function; `handlers` finds it by name. For tests, replays and runs without a server."""
+    """Calls the function that `handlers` returns for its name. For tests, replays and runs without a server."""
 
     def __init__(self, handlers: Callable[[str], Handler], clients: Clients) -> None:
         self._handlers = handlers
         self._clients = clients
 
     def __call__(self, function: str, event: Event) -> Answer:
+        """Calls the function and returns its answer; 500 for an exception."""
         try:
             return self._handlers(function)(self._clients, event)
         except EventError as error:
@@ -66,22 +76,22 @@ class InProcessDelivery:
 
 
 def read_answer(status: int, headers: Mapping[str, str], body: bytes) -> Answer:
-    """What an HTTP response says; a 200 whose reply cannot be read is a failure, as it is to a broker."""
+    """Returns the answer in an HTTP response; one whose reply cannot be read is a failure (502), as for a broker."""
     lowered = {name.lower(): value for name, value in headers.items()}
-    again = retry_after(lowered)
+    after = retry_after(lowered)
     if status >= 300:
-        return Answer(status, body[:500].decode(errors="replace").strip(), retry_after=again)
+        return Answer(status, body[:500].decode(errors="replace").strip(), retry_after=after)
     reply = None
     if "ce-id" in lowered or "cloudevents" in lowered.get("content-type", ""):
         try:
             reply = from_http(lowered, body)
         except EventError as error:
-            return Answer(502, f"the reply is no event: {error}")
-    return Answer(status, reply=reply, retry_after=again)
+            return Answer(502, f"the reply is not a valid CloudEvent: {error}")
+    return Answer(status, reply=reply, retry_after=after)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from `Retry-After-Ms`, else from a `Retry-After` in seconds (dates are not used here)."""
+    """Returns the seconds in `Retry-After-Ms`, else in `Retry-After`; None for an HTTP date. Names are lower case."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             return max(0.0, float(headers[name]) / scale)

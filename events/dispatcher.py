@@ -1,4 +1,4 @@
-"""From events to calls: finds the functions that an event concerns, calls them, and acts on what they answer."""
+"""Delivers events: finds the functions that an event is for, calls them, and requeues by their answers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .queue import DONE, DeliveryResult, Pending, QueueItem, WorkQueue
 log = logging.getLogger("capi-functions.events")
 
 OnDelivery = Callable[[str, Event, Answer, float], None]
-"""Hears of each delivery: function, event, answer, and the seconds that the call took."""
+"""Called after each delivery with function, event, answer, and the seconds that the call took."""
 OnDeadLetter = Callable[[str, Event, Answer], None]
-"""Hears of each event that will never be delivered again."""
+"""Called with function, event and answer for each event that is never to be delivered again."""
 
 _RETRYABLE = (404, 408, 409, 429)  # as a Knative broker sees it; 5xx too
 _MAX_LATENCIES = 100_000
@@ -30,21 +30,24 @@ _MAX_LATENCIES = 100_000
 
 @dataclass
 class Stats:
+    """The figures of a dispatcher since its start."""
+
     delivered: int = 0
     by_status: Counter[int] = field(default_factory=Counter)
     dead_letters: int = 0
     coalesced: int = 0
-    """Events that were taken up by an entry that was there already."""
+    """Events that were merged into a queued one."""
     latencies: list[float] = field(default_factory=list)
-    """Seconds from an event being due to its call, the latest hundred thousand."""
+    """Seconds from the time at which an event was due to its delivery, of the latest hundred thousand."""
 
     def percentile(self, percent: float) -> float:
+        """Returns the latency (seconds) that `percent` of the deliveries stay below; NaN without deliveries."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else math.nan
 
 
 def delivery_result(answer: Answer) -> DeliveryResult:
-    """What an answer means for the entry. A refusal (any other 4xx) ends it like success: it would repeat itself."""
+    """Returns what an answer means for the queue. A rejected event is done: a retry cannot help."""
     if answer.status < 300:
         return DONE if answer.retry_after is None else DeliveryResult("requeue", answer.retry_after)
     if is_rejection(answer):
@@ -53,13 +56,20 @@ def delivery_result(answer: Answer) -> DeliveryResult:
 
 
 def is_rejection(answer: Answer) -> bool:
+    """Returns whether the function rejects the event itself, so that it goes to the dead letters."""
     return 400 <= answer.status < 500 and answer.status not in _RETRYABLE
 
 
 class Dispatcher:
-    """Delivers what is submitted, with one call at a time per function and key, until `stop`.
+    """Delivers submitted events, one call at a time per function and key, until `stop`.
 
-    `rate` bounds the calls per second. The hooks are called in the worker threads.
+    Args:
+        triggers: The functions by name.
+        deliver: Hands an event to a function.
+        workers: Calls at a time.
+        rate: Calls a second.
+        on_delivery: Called in the worker threads, as is `on_dead_letter`.
+        on_dead_letter: See `OnDeadLetter`.
     """
 
     def __init__(
@@ -87,13 +97,16 @@ class Dispatcher:
             thread.start()
 
     def submit(self, event: Event, functions: Collection[str] | None = None, *, first: bool = False) -> int:
-        """Queues the event for each function that it concerns (of `functions`, if given); tells how many do."""
+        """Queues the event for each function that it is for (of `functions`, if given) and returns their number.
+
+        With `first` it is delivered before all queued events.
+        """
         concerned = 0
         for name in self._triggers if functions is None else functions:
             try:
                 ref = self._triggers[name].primary_ref(event)
-            except Exception:  # an object that a mapping cannot take must not stop the others
-                log.exception("%s cannot tell whether %s %s concerns it", name, event.kind or event.type, event.key)
+            except Exception:  # one mapping that fails on an object must not affect the other functions
+                log.exception("mapping %s %s to an object of %s failed", event.kind or event.type, event.key, name)
                 continue
             if ref is not None:
                 self._queue.add(name, ref, event, first=first)
@@ -101,10 +114,15 @@ class Dispatcher:
         return concerned
 
     def drain(self, timeout: float, ignore_waits_above: float = math.inf, *, quiet: float = 0.0) -> bool:
-        """Waits until nothing is left to do, for `quiet` seconds in a row; tells whether it came to that.
+        """Waits until the queue is idle for `quiet` seconds in a row.
 
-        Entries that wait (because a function asked for it, or after failures) for longer than `settle_below`
-        seconds are not waited for; `pending` tells of them.
+        Args:
+            timeout: Seconds to wait at most.
+            ignore_waits_above: Items that are due later than this many seconds count as idle; `pending` counts them.
+            quiet: Seconds without a new or finished item.
+
+        Returns:
+            Whether the queue was idle within the timeout.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -116,6 +134,7 @@ class Dispatcher:
             time.sleep(0.005)
 
     def pending(self) -> Pending:
+        """Returns the number of queued items in each state."""
         return self._queue.pending()
 
     @property
@@ -128,7 +147,7 @@ class Dispatcher:
             )
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Takes nothing more up and waits for the calls in flight. What is still queued is dropped."""
+        """Drops what is queued and waits for the calls in flight, for at most `timeout` seconds."""
         self._queue.close()
         deadline = time.monotonic() + timeout
         for thread in self._threads:
@@ -148,7 +167,7 @@ class Dispatcher:
             self._count(answer, started - due_at)
             if answer.reply is not None:
                 self.submit(answer.reply, first=True)
-            # Last, so that an entry counts as in flight until all that follows from it is queued.
+            # Last, so that the queue is never idle before the next step is queued.
             try:
                 self._call_hooks(item, event, answer, seconds)
             finally:
@@ -167,7 +186,7 @@ class Dispatcher:
                 self._on_delivery(item.function, event, answer, seconds)
             if is_rejection(answer):
                 log.error(
-                    "%s refused %s %s (%s, id %s) with %d and will not get it again: %s",
+                    "%s rejected %s %s (%s, id %s) with %d; it is not delivered again: %s",
                     item.function,
                     event.kind or event.type,
                     event.key,

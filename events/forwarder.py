@@ -1,8 +1,7 @@
-"""Changes in, calls out: the watcher, the dispatcher and, if wanted, the ingress as one running thing.
+"""The forwarder: watches kinds, dispatches each change to the functions that it is for, and receives events.
 
-Alone (`python -m events.forwarder`) it calls functions at `--functions URL`, or, with `--sink URL` or `K_SINK` in the
-environment, posts every event to one place: as a ContainerSource or behind a SinkBinding it then takes the part of an
-ApiServerSource that loses nothing.
+`python -m events.forwarder` calls functions at `--functions URL`. With `--sink URL` or `K_SINK` it posts every event to
+one URL: as a ContainerSource or behind a SinkBinding it replaces an ApiServerSource and loses no event.
 """
 
 from __future__ import annotations
@@ -30,24 +29,38 @@ from .watcher import Watcher
 log = logging.getLogger("capi-functions.events")
 
 OnEvent = Callable[[Event, Collection[str]], None]
-"""Hears of each change before it is queued, with the functions that it concerns."""
+"""Called with each change, and the functions that it is for, before it is queued."""
 
 
 @dataclass(frozen=True)
 class AllEvents(Triggers):
-    """Takes every event, one after the other for each object and type of event: a broker tells types apart."""
+    """The triggers of a sink: all events. The key includes the type of the event, as the sink filters by it."""
 
     def primary_ref(self, event: Event) -> PrimaryRef:
+        """Returns a key for the object and the type of the event."""
         about = event.subject if not event.kind else f"{event.group}/{event.kind}/{event.namespace}"
         return PrimaryRef(None, Key(f"{event.type}/{about}", event.name))
 
 
 class Forwarder:
-    """Delivers every change that `triggers` declare, and what the ingress takes in, through `deliver`.
+    """Delivers the changes that `triggers` declare, and the events that its ingress receives.
 
-    With `to_sink` every event goes to `deliver` once, whatever functions it concerns; the name it is given then is
-    "sink". Without it, functions that a timer starts hear of one every `timer` seconds. An ingress is opened if a
-    `port` (0: any) or a `listener` is given.
+    Args:
+        client: The cluster to watch.
+        triggers: The functions by name.
+        deliver: Delivers an event to a function.
+        to_sink: Delivers every event once, to the name "sink", whichever functions it is for.
+        workers: Deliveries at a time.
+        rate: Deliveries a second.
+        resync: Seconds between resyncs of all objects.
+        timer: Seconds between ping events for the functions that a timer starts; not with `to_sink`.
+        namespace: Watches only this namespace; empty: all.
+        host: Address of the ingress.
+        port: Port of the ingress; 0 for a free one. Without `port` and `listener` there is no ingress.
+        listener: Listening socket of the ingress.
+        on_event: See `OnEvent`.
+        on_delivery: See `OnDelivery`.
+        on_dead_letter: See `OnDeadLetter`.
     """
 
     def __init__(
@@ -83,6 +96,7 @@ class Forwarder:
             self.ingress = Ingress(self.dispatcher.submit, host=host, port=port or 0, listener=listener)
 
     def start(self) -> None:
+        """Starts ingress, watches and timer."""
         if self.ingress is not None:
             self.ingress.start()
         self.watcher.start()
@@ -90,22 +104,22 @@ class Forwarder:
             self._timer.start()
 
     def wait_synced(self, timeout: float) -> bool:
-        """True once every kind that is served was listed, so that its objects are on their way to the functions."""
+        """Returns whether every served kind was listed, and its objects queued, within `timeout` seconds."""
         return self.watcher.wait_synced(timeout)
 
     def drain(self, timeout: float, ignore_waits_above: float = 1.0, *, quiet: float = 0.0) -> bool:
-        """See `Dispatcher.drain`; `quiet` gives what the last calls wrote the time to come back as changes."""
+        """See `Dispatcher.drain`; use `quiet` to wait for the changes that the last calls wrote."""
         return self.dispatcher.drain(timeout, ignore_waits_above, quiet=quiet)
 
     def stop(self, drain: float = 0.0) -> None:
-        """Stops taking events in, delivers what is queued for at most `drain` seconds, and ends."""
+        """Stops to watch and to receive, and delivers what is queued for at most `drain` seconds."""
         self.watcher.stop()
         if self._timer is not None:
             self._timer.stop()
         if self.ingress is not None:
             self.ingress.stop()
         if drain and not self.dispatcher.drain(drain, ignore_waits_above=0.0):
-            log.warning("stopped with work left: %s", self.dispatcher.pending())
+            log.warning("stopped with undelivered events: %s", self.dispatcher.pending())
         self.dispatcher.stop()
 
     def _changed(self, event: Event, functions: Collection[str]) -> None:
@@ -118,18 +132,19 @@ class Forwarder:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a forwarder until SIGTERM or SIGINT, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m events.forwarder", description=__doc__)
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--functions", metavar="URL", help="call each function at URL/<name>")
     target.add_argument(
         "--sink", metavar="URL", default=os.environ.get("K_SINK"), help="post everything here ($K_SINK)"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="where to take in events from outside")
-    parser.add_argument("--port", type=int, help="take in events from outside at this port (0: any)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to receive events at")
+    parser.add_argument("--port", type=int, help="receive events at this port (0: a free one)")
     parser.add_argument("--namespace", default="", help="watch this namespace only")
     parser.add_argument("--workers", type=int, default=8, help="calls at a time")
     parser.add_argument("--rate", type=float, default=500.0, help="calls per second")
-    parser.add_argument("--resync", type=float, default=600.0, help="seconds until everything is sent again")
+    parser.add_argument("--resync", type=float, default=600.0, help="seconds between resyncs of all objects")
     options = parser.parse_args(arguments)
     if not (options.functions or options.sink):
         parser.error("give --functions URL or --sink URL, or set K_SINK")
@@ -164,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stopped.set())
     forwarder.start()
     if forwarder.ingress is not None:
-        log.info("events from outside are taken at %s", forwarder.ingress.url)
+        log.info("receiving events at %s", forwarder.ingress.url)
     stopped.wait()
     forwarder.stop(drain=20.0)
     return 0

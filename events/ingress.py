@@ -1,7 +1,6 @@
-"""Takes in CloudEvents from outside, in binary or structured mode: a Knative source or broker, the sweep, a replay.
+"""Receives CloudEvents over HTTP, in binary or structured mode: from Knative sources and brokers, the sweep, replays.
 
-The answer is 202 as soon as the event is queued; what becomes of it is the queue's business, and a source is never
-held up by a slow function.
+It answers 202 as soon as an event is queued, so that a slow function does not delay its source.
 """
 
 from __future__ import annotations
@@ -21,15 +20,22 @@ from shared.network import deadline, timed
 
 log = logging.getLogger("capi-functions.events")
 
-_LARGEST = 8 << 20
+_MAX_BYTES = 8 << 20
 _SECONDS = 30.0
-"""For the head of a request to arrive, and then for its body, however slowly their parts come."""
+"""The deadline for the head of a request, and then for its body."""
 _CONNECTIONS = 512
-"""At a time: each has a thread."""
+"""Connections at a time: each has a thread."""
 
 
 class Ingress:
-    """An HTTP server that hands each event to `submit`. `listener` is a listening socket to use instead of a port."""
+    """An HTTP server that hands each event to `submit`.
+
+    Args:
+        submit: Called with each event, in the thread of its connection.
+        host: Address to listen at.
+        port: Port to listen at; 0 for a free one.
+        listener: A listening socket to use instead of host and port.
+    """
 
     def __init__(
         self,
@@ -46,9 +52,11 @@ class Ingress:
         self.url = f"http://{host if listener is None else address[0]}:{self.port}/"
 
     def start(self) -> None:
+        """Starts to receive events."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Stops to receive events and closes the socket."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -57,7 +65,7 @@ class Ingress:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # a sender may keep its connection open as long as it likes
+    block_on_close = False  # a sender may keep its connection open
     request_queue_size = 128
 
     def __init__(
@@ -83,7 +91,7 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as it is called
         error = sys.exc_info()[1]
-        if isinstance(error, OSError):  # a sender that went away, or was cut off
+        if isinstance(error, OSError):  # the sender closed the connection, or it missed a deadline
             log.debug("the connection from %s ended: %s", client_address, type(error).__name__)
         else:
             log.exception("a request from %s failed", client_address)
@@ -102,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def handle_one_request(self) -> None:
-        """The connection may rest until a request begins, but not in the midst of one."""
+        """Sets a deadline for the request from its first byte on; the connection may be idle before it."""
         try:
             self.rfile.peek(1)  # type: ignore[attr-defined] # it is buffered
         except TimeoutError:
@@ -116,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return super().parse_request()
         finally:
-            self._head.close()  # what follows has a deadline of its own
+            self._head.close()  # the body has its own deadline
 
     def do_GET(self) -> None:
         self._answer(200, "ok")
@@ -127,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
                 body = self._body()
             event = from_http(dict(self.headers.items()), body)
         except (EventError, ValueError, TimeoutError) as error:
-            self.close_connection = True  # what is left of the body is not worth reading
+            self.close_connection = True  # do not read the rest of the body
             self._answer(400, str(error))
             return
         self.server.submit(event)
@@ -148,8 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _read(self, size: int, before: int = 0) -> bytes:
-        if size < 0 or size + before > _LARGEST:
-            raise EventError(f"the body is larger than {_LARGEST >> 20} MiB")
+        if size < 0 or size + before > _MAX_BYTES:
+            raise EventError(f"the body is larger than {_MAX_BYTES >> 20} MiB")
         return self.rfile.read(size)
 
     def _answer(self, status: int, message: str = "") -> None:

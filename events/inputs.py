@@ -1,7 +1,7 @@
-"""What of an object the user wrote: the part of it to apply again elsewhere.
+"""Extracts from an object what its user applied, so that a capture can be replayed in another cluster.
 
-The server notes for each field who set it (`managedFields`). What only we set, and what only a server knows, is left
-out; an object of which nothing is left was not the user's. Pure.
+The API server records who set each field (`managedFields`). Fields that only this project or the system set are left
+out. An object without any other field was not made by the user. Pure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def user_part(obj: Mapping[str, Any]) -> Object | None:
-    """The object as the user would apply it, or None if a program made it, or it is being deleted.
+    """Returns the object as its user applied it; None if a program made it or if it is being deleted.
 
-    Where the server tells no managers, the object is taken for the user's.
+    An object without managedFields counts as made by the user.
     """
     if dig(obj, "metadata.deletionTimestamp"):
         return None
@@ -47,7 +47,7 @@ def user_part(obj: Mapping[str, Any]) -> Object | None:
 
 
 def _body(fields: Mapping[str, Any]) -> bool:
-    """True if the fields are what makes an object, and not a label or a finalizer put onto another's."""
+    """Returns whether there is more than metadata: who sets only a label or a finalizer did not make the object."""
     return any(name not in ("f:metadata", "f:status") for name in fields)
 
 
@@ -64,7 +64,7 @@ def _join(into: dict[str, Any], fields: Mapping[str, Any]) -> None:
 
 
 def _remove(value: Any, ours: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """Takes from `value` what is in `ours` but not in `others`."""
+    """Removes from `value` the fields in `ours` that are not in `others`."""
     for name, below in ours.items():
         where = _locate(value, name)
         if where is None:
@@ -76,7 +76,7 @@ def _remove(value: Any, ours: Mapping[str, Any], others: Mapping[str, Any]) -> N
 
 
 def _locate(value: Any, name: str) -> Any:
-    """The dict key or list index that a path element of managedFields means, or None."""
+    """Returns the dict key or list index of an element of a managedFields path, or None if there is none."""
     sort, _, text = name.partition(":")
     if sort == "f" and isinstance(value, dict):
         return text if text in value else None

@@ -1,9 +1,8 @@
-"""What waits to be delivered: one entry, and at most one delivery in flight, per function and key.
+"""The work queue of the dispatcher: one item, and at most one delivery in flight, per function and key.
 
-Events are hints, so a newer one takes the place of the one that waits. What an entry still owes survives that: if
-either asks for a full look, or they tell of different objects, the survivor asks for one (`resync`), since a function
-may answer "nothing new" to one hint while the other was the one that mattered. An event that is delivered again does
-so too.
+Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, or if
+they are about different objects: the function might find the object reconciled by the one hint, while the other was
+the one that mattered. An event that is delivered again becomes a resync, too.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from shared.event import Event
 from shared.kube import dig
 
 BACKOFF_BASE, BACKOFF_CAP = 0.2, 60.0
-"""Seconds: the first back-off, and the longest."""
+"""Seconds of the first back-off, and of the longest."""
 MIN_DELAY = 0.05
-"""Seconds: what "come back at once" means, so that nobody can keep a worker to itself."""
+"""Seconds before a requeue without a wait, so that no item keeps a worker busy."""
 
 
 @dataclass(frozen=True)
 class DeliveryResult:
-    """What a delivery came to: `again` is a wait that the function asked for, `failed` one that a failure needs.
+    """The result of one delivery: done, requeue (the function waits for something), or failed (back off).
 
-    `after` is the wait in seconds where the receiver named one.
+    `after` is the wait in seconds, if the receiver gave one.
     """
 
     state: Literal["done", "requeue", "failed"]
@@ -43,23 +42,23 @@ DONE = DeliveryResult("done")
 
 @dataclass(eq=False)
 class QueueItem:
-    """A function's next (or present) look at `key`."""
+    """The next delivery, or the one in flight, to `function` for the object `key`."""
 
     function: str
     key: Hashable
     event: Event
     due_at: float
-    """When the event became due: arrived, or was to be delivered again."""
+    """The time at which the event became due: when it arrived, or when its wait ended."""
     state: Literal["ready", "waiting", "in_flight"] = "ready"
     failures: int = 0
     wait: float = 0.0
     newer: tuple[Event, float] | None = None
-    """What arrived during the delivery, and when."""
+    """The event that arrived during the delivery, and its time of arrival."""
 
 
 @dataclass(frozen=True)
 class Pending:
-    """How many entries there are in each state; `failing` of the waiting ones do so after a failure."""
+    """The number of items in each state. `failing` counts the waiting items whose last delivery failed."""
 
     ready: int = 0
     in_flight: int = 0
@@ -69,7 +68,7 @@ class Pending:
 
 @dataclass
 class TokenBucket:
-    """At most `rate` a second in the long run, and `burst` at once."""
+    """A rate limiter: `rate` tokens a second in the long run, `burst` tokens at once."""
 
     rate: float
     burst: float
@@ -80,7 +79,7 @@ class TokenBucket:
         self.tokens = self.burst
 
     def wait(self, now: float) -> float:
-        """Seconds until the next token is there; 0 takes it."""
+        """Takes a token and returns 0, or returns the seconds until the next token."""
         if now > self.updated > -math.inf:
             self.tokens = min(self.burst, self.tokens + (now - self.updated) * self.rate)
         self.updated = now
@@ -91,18 +90,18 @@ class TokenBucket:
 
 
 def backoff(failures: int, jitter: Callable[[float, float], float] = random.uniform) -> float:
-    """Exponential with full jitter: the n-th failure waits up to 0.2 s * 2^(n-1), at most a minute."""
+    """Returns the seconds to wait after so many failures: exponential with full jitter, from 0.2 s to a minute."""
     return jitter(0.0, min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures - 1, 30)))
 
 
 def merge(waiting: Event, newer: Event) -> Event:
-    """The one event that stands for both."""
-    owed = waiting.resync or newer.resync or _origin(waiting) != _origin(newer)
-    return replace(newer, resync=True) if owed and not newer.resync else newer
+    """Returns the event that replaces both."""
+    resync = waiting.resync or newer.resync or _origin(waiting) != _origin(newer)
+    return replace(newer, resync=True) if resync and not newer.resync else newer
 
 
 def is_news(waiting: Event, newer: Event) -> bool:
-    """True if `newer` tells of a change that `waiting` did not: a resync or a repetition does not."""
+    """Returns whether `newer` is about another change than `waiting`: not a resync, and not the same event again."""
     return not newer.resync and _change(waiting) != _change(newer)
 
 
@@ -116,7 +115,14 @@ def _change(event: Event) -> tuple[str, ...]:
 
 
 class WorkQueue:
-    """The entries, first come first served. Safe to share between threads; `take` is the only call that blocks."""
+    """The items, first in, first out. Safe to share between threads; only `take` blocks.
+
+    Args:
+        rate: Deliveries a second in the long run.
+        burst: Deliveries at once; by default those of one second.
+        clock: Returns the time in seconds.
+        jitter: Returns a random number between two bounds.
+    """
 
     def __init__(
         self,
@@ -132,20 +138,20 @@ class WorkQueue:
         self._changed = threading.Condition()
         self._items: dict[tuple[str, Hashable], QueueItem] = {}
         self._ready: deque[QueueItem] = deque()
-        self._due: list[tuple[float, int, QueueItem]] = []  # what is due, whether or not the entry still waits for it
+        self._due: list[tuple[float, int, QueueItem]] = []  # may contain waits that have ended early
         self._number = 0
         self._closed = False
         self.coalesced = 0
-        """Events that were taken up by an entry that was there already."""
+        """Events that were merged into an existing item."""
         self.last_activity = clock()
-        """When something was last added or finished."""
+        """The time at which an item was last added or finished."""
 
     def add(self, function: str, key: Hashable, event: Event, *, first: bool = False) -> None:
-        """With `first` it is the next to be delivered: what has begun is finished before something else begins."""
+        """Adds an event for immediate delivery; with `first` before all others, so that a chain of steps completes."""
         self.add_after(function, key, event, 0.0, first=first)
 
     def add_after(self, function: str, key: Hashable, event: Event, seconds: float, *, first: bool = False) -> None:
-        """Delivers the event in `seconds`; where an entry is there already, like `add`."""
+        """Adds an event for delivery in `seconds`; merges it, as `add` does, if the item exists."""
         now = self._clock()
         with self._changed:
             self.last_activity = now
@@ -165,7 +171,7 @@ class WorkQueue:
                 self._schedule(item, 0.0, now)
 
     def take(self, timeout: float | None = None) -> QueueItem | None:
-        """The next entry to deliver, to be given back to `finish`; None after `timeout` or when closed."""
+        """Returns the next item to deliver, None after `timeout` seconds or when closed. Call `finish` with it."""
         with self._changed:
             deadline = math.inf if timeout is None else self._clock() + timeout
             while not self._closed:
@@ -184,7 +190,7 @@ class WorkQueue:
             return None
 
     def finish(self, item: QueueItem, result: DeliveryResult) -> None:
-        """Ends a delivery: the entry is done, or comes again, at once if something newer arrived meanwhile."""
+        """Ends a delivery: drops the item or schedules it again, at once if a newer event arrived meanwhile."""
         now = self._clock()
         with self._changed:
             self.last_activity = now
@@ -194,11 +200,11 @@ class WorkQueue:
                 del self._items[item.function, item.key]
                 self._changed.notify_all()
                 return
-            if result.state != "done":  # a full look is still owed
+            if result.state != "done":  # until a delivery succeeds, no hint may end the work
                 item.event = replace(item.event, resync=True)
             after = 0.0
             if result.state == "failed":
-                # What the receiver asked for was about the event before; a newer one need not wait that long.
+                # The wait that the receiver gave is for the delivered event, not for a newer one.
                 named = result.after if newer is None else None
                 after = named or backoff(item.failures, self._jitter)
             elif newer is None:
@@ -210,6 +216,7 @@ class WorkQueue:
                 item.due_at = newer[1]
 
     def pending(self) -> Pending:
+        """Returns the number of items in each state."""
         with self._changed:
             items = list(self._items.values())
             states = [item.state for item in items]
@@ -217,12 +224,12 @@ class WorkQueue:
             return Pending(states.count("ready"), states.count("in_flight"), states.count("waiting"), failing)
 
     def is_idle(self, ignore_waits_above: float = math.inf) -> bool:
-        """True if nothing is left to do but entries whose wait is longer than `below` seconds."""
+        """Returns whether there are no items, except those that wait for longer than `ignore_waits_above` seconds."""
         with self._changed:
             return all(item.state == "waiting" and item.wait > ignore_waits_above for item in self._items.values())
 
     def close(self) -> None:
-        """Ends every `take`, now and later."""
+        """Makes every `take` return None, now and later."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -241,7 +248,7 @@ class WorkQueue:
         self._changed.notify()
 
     def _promote(self, now: float) -> float:
-        """Moves what is due to the ready ones; the seconds until the next is due."""
+        """Makes the due items ready; returns the seconds until the next is due."""
         while self._due:
             due, _, item = self._due[0]
             stale = item.state != "waiting" or item.due_at != due

@@ -1,7 +1,7 @@
-"""Sends a recording again: through a dispatcher, or to any URL.
+"""Replays a recording: through a dispatcher, or to any URL.
 
-An event only names an object, so a recording may be replayed whole, twice or in any order, and against a cluster where
-the objects are newer or gone: what the functions find there decides.
+An event is only a hint that names an object. So a recording can be replayed twice or in any order, and against a
+cluster whose objects are newer or deleted: the functions act on what they read there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .delivery import HttpDelivery
 from .dispatcher import Dispatcher, is_rejection
 
 USER = "replay"
-"""The field manager of replayed inputs: not our own, so that they count as the user's."""
+"""The field manager of replayed inputs: another than the functions', so that the fields count as the user's."""
 
 
 def replay(
@@ -32,13 +32,22 @@ def replay(
     timeout: float = 60.0,
     ignore_waits_above: float = 1.0,
 ) -> bool:
-    """Submits the events and tells whether all was done within `timeout` seconds (see `Dispatcher.drain`).
+    """Submits the events and waits until the dispatcher is idle.
 
-    Without `pace` each event is answered before the next is submitted, otherwise they follow each other after `pace`
-    seconds and may overlap. `double` sends everything twice, `shuffle_seed` in an order drawn from it.
+    Args:
+        events: In the order of the recording.
+        dispatcher: Delivers them.
+        double: Submits all events twice.
+        shuffle_seed: Submits the events in a random order with this seed.
+        pace: Seconds between events, which then may overlap. By default each is answered before the next is submitted.
+        timeout: Seconds for everything.
+        ignore_waits_above: See `Dispatcher.drain`.
+
+    Returns:
+        Whether the dispatcher was idle within the timeout.
     """
     deadline = time.monotonic() + timeout
-    order = random.Random(shuffle_seed)  # noqa: S311 - repeatable on purpose
+    order = random.Random(shuffle_seed)  # noqa: S311 - must be reproducible
     for _ in range(2 if double else 1):
         sequence = list(events)
         if shuffle_seed is not None:
@@ -57,9 +66,17 @@ def replay(
 def replay_to(
     url: str, events: Iterable[Event], *, pace: float = 0.0, attempts: int = 5, longest_wait: float = 30.0
 ) -> Counter[int]:
-    """Posts the events to one URL, in order; how often each status was the last answer to an event.
+    """Posts the events to one URL, in order.
 
-    A failure is tried again, after `Retry-After` where it names one (at most `longest_wait`); a 202 is an answer.
+    Args:
+        url: Where to post to.
+        events: In the order of the recording.
+        pace: Seconds between events.
+        attempts: How often an event is posted until its answer is neither an error nor to be retried.
+        longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
+
+    Returns:
+        How often each HTTP status was the last answer to an event.
     """
     statuses: Counter[int] = Counter()
     deliver = HttpDelivery(url, single=True)
@@ -69,8 +86,8 @@ def replay_to(
                 answer = deliver("", event)
                 if answer.status < 300 or is_rejection(answer) or attempt == attempts:
                     break
-                named = answer.retry_after
-                time.sleep(min(longest_wait, 0.2 * 2.0**attempt if named is None else named))
+                after = answer.retry_after
+                time.sleep(min(longest_wait, 0.2 * 2.0**attempt if after is None else after))
             statuses[answer.status] += 1
             time.sleep(pace)
     finally:
@@ -79,9 +96,9 @@ def replay_to(
 
 
 def apply_inputs(client: Client, inputs: Iterable[Object], *, manager: str = USER) -> list[Object]:
-    """Applies what the user had applied, in order; the objects as the server has them now.
+    """Applies the recorded inputs in order and returns the objects as the API server stored them.
 
-    Raises `ApiError` at the first that is refused, or whose kind is not served.
+    Raises `ApiError` for the first object that is rejected or whose kind is not served.
     """
     discovery = Discovery(client)
     applied = []

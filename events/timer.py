@@ -1,4 +1,4 @@
-"""Takes the part of the PingSource that has everything looked at, where there is no Knative to do it."""
+"""Starts the sweep now and then where there is no Knative: in place of the PingSource with `everything: true`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger("capi-functions.events")
 
 
 class Timer:
-    """Hands `submit` an event every `every` seconds, the first time after the first of these."""
+    """Submits a ping event every `every` seconds, for the first time after the first interval."""
 
     def __init__(self, submit: Callable[[Event], object], *, every: float) -> None:
         self._submit = submit
@@ -22,9 +22,11 @@ class Timer:
         self._thread = threading.Thread(target=self._run, name="timer", daemon=True)
 
     def start(self) -> None:
+        """Starts the thread of the timer."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Stops the timer and waits for its thread."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -35,4 +37,4 @@ class Timer:
             try:
                 self._submit(event)
             except Exception:
-                log.exception("the timer's event was not taken")
+                log.exception("submitting the event of the timer failed")

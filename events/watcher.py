@@ -1,10 +1,10 @@
-"""Watches every kind that a function declares and tells which functions each change concerns.
+"""Watches the kinds that functions declare, and calls back with each change and the functions that it is for.
 
-Level-triggered: a first list is told as `add`s, so that a restart resumes from what is there; after any interruption
-a new list is compared with what was known, so that nothing missed stays missed. Of an object only a few words are
-kept: its version, a hash of what matters to each function, and what is needed to tell of its deletion.
+Level-triggered: the first list yields `add` events, so that a restart resumes from the present objects. After an
+interruption a new list is compared with the known objects, so that no change is missed. Only little is kept of an
+object: its version, a hash of the fields that each function watches, and the metadata for the event of its deletion.
 
-A kind that is not served costs next to nothing: one watch of CustomResourceDefinitions tells when it comes.
+A kind that is not served is not polled: one watch of CustomResourceDefinitions shows when it is defined.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from shared.triggers import Referrer, Triggers, Watch
 log = logging.getLogger("capi-functions.events")
 
 OnChange = Callable[[Event, Collection[str]], object]
-"""Takes a change and the names of the functions that it concerns."""
+"""Called with each change and the names of the functions that it is for."""
 
 _WATCH_SECONDS = 300
 _UNDEFINED_PAUSE = 300.0
-"""Seconds until a kind that is not served is asked for again although no definition of it came: what an aggregated
-API server serves has none."""
+"""Seconds between requests for a kind that is not served and not defined: those of an aggregated API server have no
+definition."""
 _DEFINED_PAUSE = 0.1
-"""Seconds until a kind is asked for again that was just defined: it is served a moment later."""
+"""Seconds until a kind is requested again that was just defined: it is served a moment later."""
 _BLIND_PAUSE = 2.0
-"""Seconds, doubled each time, where definitions cannot be watched."""
+"""Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
 _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 
 @dataclass(frozen=True)
 class InformerSpec:
-    """One list and watch, and the functions that it serves."""
+    """One list and watch, and the watches of functions that share it."""
 
     resource: Resource
     selector: str
@@ -51,7 +51,7 @@ class InformerSpec:
 
     @property
     def metadata_only(self) -> bool:
-        """True where the content need not even be fetched, as for every Secret."""
+        """Whether only metadata is requested: for Secrets, and where no watch needs more."""
         paths = [path for _, watch in self.watches for path in watch.fields]
         return is_secret(self.resource) or (self.reference and all(path.startswith("metadata.") for path in paths))
 
@@ -61,13 +61,14 @@ class InformerSpec:
 
 
 def is_secret(resource: Resource) -> bool:
+    """Returns whether this is the kind Secret."""
     return resource.group == "" and resource.kind == "Secret"
 
 
 def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
-    """One feed for each kind, selector and form of event, whatever the number of functions.
+    """Returns one spec for each kind, selector and form of event, shared by all functions that watch it.
 
-    Raises ValueError for a declaration that would have the values of Secrets travel.
+    Raises `ValueError` for a watch of Secrets with their values.
     """
     watches: dict[tuple[Resource, str, bool], list[tuple[str, Watch]]] = {}
     for declared in triggers:
@@ -75,35 +76,35 @@ def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
             if is_secret(watch.resource) and not watch.reference:
                 raise ValueError(f"{declared.name}: Secrets are watched by reference only, set reference=True")
             watches.setdefault((watch.resource, watch.selector, watch.reference), []).append((declared.name, watch))
-    return [InformerSpec(*what, tuple(functions)) for what, functions in watches.items()]
+    return [InformerSpec(*shared, tuple(functions)) for shared, functions in watches.items()]
 
 
 class _ReferenceIndex:
-    """Which objects the objects of some kinds name, as far as these kinds are watched. Shared by all streams."""
+    """The references from objects of some kinds, as far as these kinds are watched. Shared by all informers."""
 
     def __init__(self, watched: Iterable[InformerSpec]) -> None:
         watched = list(watched)
         self._lock = threading.Lock()
         self._referenced: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
-        """For each naming object what it names; None where that cannot be told."""
+        """The references of each object; None if they could not be determined."""
         whole = {spec.resource for spec in watched if self._is_complete(spec)}
         for _, watch in (watches for spec in watched for watches in spec.watches):
             self._referenced |= {referrer: {} for referrer in watch.referenced_by if referrer.resource in whole}
 
     @staticmethod
     def _is_complete(spec: InformerSpec) -> bool:
-        """Whether it brings every object of the kind, with its content."""
+        """Returns whether the informer sees every object of the kind, with its content."""
         return not spec.selector and not spec.metadata_only
 
     def update(self, spec: InformerSpec, obj: Object) -> None:
-        """Called with each state of an object before anybody is told of it."""
+        """Updates the references of an object; called before the change is reported."""
         for referrer, referenced in self._referenced.items():
             if referrer.resource != spec.resource or not self._is_complete(spec):
                 continue
             try:
                 references = frozenset(referrer.names(obj))
-            except Exception:  # an object that the declaration cannot take must not end the watch
-                log.exception("what %s %s names cannot be told", spec, key_of(obj))
+            except Exception:  # one object on which the declaration fails must not end the watch
+                log.exception("the references of %s %s could not be determined", spec, key_of(obj))
                 references = None
             with self._lock:
                 referenced[key_of(obj)] = references
@@ -115,7 +116,7 @@ class _ReferenceIndex:
                     referenced.pop(key, None)
 
     def is_referenced(self, watch: Watch, key: Key) -> bool:
-        """Whether something names this object, or may."""
+        """Returns whether the object is referenced, or may be. True for a watch without referrers."""
         if not watch.referenced_by:
             return True
         either = {key, Key(key.namespace, "")}
@@ -131,10 +132,14 @@ class _ReferenceIndex:
 
 
 class Watcher:
-    """Tells `sink` of the changes that `triggers` declare, from one thread per feed.
+    """Watches the kinds that `triggers` declare, with one thread per informer.
 
-    `namespace` narrows it to one namespace (empty: all). Every `resync` seconds, give or take a tenth, each object is
-    told again with `resync` set.
+    Args:
+        client: The cluster to watch.
+        triggers: The functions by name.
+        on_change: Called with each change, in the threads of the informers.
+        resync: Seconds, give or take a tenth, between reports of every object as an update with `resync` set.
+        namespace: Watches only this namespace; empty: all.
     """
 
     def __init__(
@@ -158,11 +163,12 @@ class Watcher:
         self._starting = threading.Lock()
 
     def start(self) -> None:
+        """Starts the informers."""
         for informer in self._informers:
             informer.thread.start()
 
     def _on_not_served(self) -> bool:
-        """Called by each stream whose kind is not served: whether it will be woken when that is defined."""
+        """Called by an informer whose kind is not served: returns whether it will be woken when the kind is defined."""
         with self._starting:
             if self._definitions.thread.ident is None and not self._stop.is_set():
                 self._definitions.thread.start()
@@ -174,11 +180,12 @@ class Watcher:
                 informer.wake()
 
     def wait_synced(self, timeout: float) -> bool:
-        """Waits until every kind was listed once; a kind that is not served (yet) does not hold this up."""
+        """Returns whether every kind was listed within `timeout` seconds; kinds that are not served count as listed."""
         deadline = time.monotonic() + timeout
         return all(informer.synced.wait(max(0.0, deadline - time.monotonic())) for informer in self._informers)
 
     def stop(self, timeout: float = 5.0) -> None:
+        """Ends the watches and waits for the threads, for at most `timeout` seconds."""
         self._stop.set()
         deadline = time.monotonic() + timeout
         with self._starting:
@@ -199,7 +206,7 @@ class _Known:
 
 
 class _Informer:
-    """List, watch, compare, for one feed."""
+    """Lists, watches and compares the objects of one spec, in a thread."""
 
     def __init__(
         self,
@@ -227,25 +234,25 @@ class _Informer:
         self._failures = 0
         self._served = True
         self._defined = False
-        """Whether the kind's definition came or changed since it was found not to be served."""
+        """Whether the definition of the kind was created or changed since the kind was not served."""
         self._absences = 0
-        """How often it was not served, since then."""
+        """How often the kind was not served since then."""
         self._on_not_served = on_not_served
         self._awake = threading.Event()
         self._end: Callable[[], None] | None = None
 
     @property
     def listed(self) -> bool:
-        """Whether a list has been read since the last failure."""
+        """Whether a list succeeded since the last failure."""
         return self.synced.is_set() and self._served and not self._failures
 
     def wake(self) -> None:
-        """Ends a wait for the kind to be served: its definition came, or changed."""
+        """Ends the wait for the kind to be served: its definition was created or changed."""
         self._defined, self._absences = True, 0
         self._awake.set()
 
     def interrupt(self) -> None:
-        """Ends the open watch and the wait for the next, if any."""
+        """Ends the open watch, or the wait before the next."""
         self._awake.set()
         if self._end is not None:
             with suppress(Exception):  # it may just have ended by itself
@@ -270,9 +277,9 @@ class _Informer:
         self._failures += 1
         pause = min(30.0, 0.1 * 2.0 ** min(self._failures, 20)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         if isinstance(error, Gone):
-            log.info("watch of %s fell behind, listing anew: %s", self._spec, error)
+            log.info("watch of %s fell behind, listing again: %s", self._spec, error)
         elif isinstance(error, ApiError):
-            # Once is nothing: a server that starts, or a kind that was just defined, refuses the first.
+            # The first failure is usual while a server starts, or for a kind that was just defined.
             level = logging.WARNING if self._failures > 1 else logging.INFO
             log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self._spec, self._failures, pause, error)
         else:
@@ -284,7 +291,7 @@ class _Informer:
             log.info("%s is not served (yet): %s", self._spec, error)
             self._defined, self._absences = False, 0
         self._served = False
-        # Objects of before are not told to be gone: the kind may be served in another version, and have them still.
+        # Known objects are not reported as deleted: the kind may be served in another version and still have them.
         self.synced.set()
         watched = self._on_not_served()
         pause = _UNDEFINED_PAUSE
@@ -296,7 +303,7 @@ class _Informer:
     # -- list and watch ----------------------------------------------------------------------------------------
 
     def _list(self) -> str:
-        """Tells of what differs from what was known, or of everything when a resync is due; the list's version."""
+        """Reports what differs from the known objects, or all objects when a resync is due; returns the version."""
         now = time.monotonic()
         resync = self.synced.is_set() and now >= self._next_resync and bool(self._next_resync)
         version, missing = "", set(self._known)
@@ -304,7 +311,7 @@ class _Informer:
         for page in self._client.pages(
             self._spec.resource, self._namespace, selector=self._spec.selector, accept=accept
         ):
-            # Of the first page: what changes while the others are read is told again by the watch.
+            # The version of the first page: the watch repeats the changes made while the other pages are read.
             version = version or page["metadata"]["resourceVersion"]
             for obj in page["items"]:
                 missing.discard(key_of(obj))
@@ -321,7 +328,7 @@ class _Informer:
         return version
 
     def _watch(self, version: str) -> None:
-        """Follows the changes until a resync is due; servers end a watch now and then, which is no interruption."""
+        """Reports changes until a resync is due; opens the watch again each time the server ends it."""
         while not self._stop.is_set() and (left := self._next_resync - time.monotonic()) > 0:
             started = time.monotonic()
             for line in self._client.watch(
@@ -348,14 +355,14 @@ class _Informer:
         if self._stop.is_set():
             self.interrupt()
 
-    # -- what to tell ------------------------------------------------------------------------------------------
+    # -- what to report ----------------------------------------------------------------------------------------
 
     def _observe(self, obj: Object, *, resync: bool = False) -> None:
         self._set_kind(obj)
         key = key_of(obj)
         self._references.update(self._spec, obj)
         known, new = self._known.get(key), self._digest(obj)
-        if known is not None and known.uid != new.uid:  # deleted and made again while nobody watched
+        if known is not None and known.uid != new.uid:  # deleted and created again between two watches
             self._observe_missing({key})
             known = None
         if known is None:
@@ -381,7 +388,7 @@ class _Informer:
         self._emit("delete", obj, self._interested("delete", key))
 
     def _observe_missing(self, keys: Collection[Key]) -> None:
-        """Tells of deletions that were not seen, with what is still known of the objects."""
+        """Reports deletions that were missed, with the metadata that was kept."""
         for key in keys:
             self._observe_deletion({"metadata": self._known[key].metadata})
 
@@ -398,11 +405,11 @@ class _Informer:
         event = change_event(obj, change, source=self._client.host, reference=self._spec.reference, resync=resync)
         try:
             self._on_change(event, functions)
-        except Exception:  # one event that cannot be taken must not end the watch
-            log.exception("%s %s of %s was not taken", self._spec, change, event.key)
+        except Exception:  # a callback that fails on one event must not end the watch
+            log.exception("the callback for %s %s of %s failed", self._spec, change, event.key)
 
     def _set_kind(self, obj: Object) -> None:
-        # Lists leave both out, and answers with metadata only carry a kind of their own.
+        # Lists leave out both, and metadata-only responses have the kind PartialObjectMetadata.
         obj["apiVersion"], obj["kind"] = self._spec.resource.api_version, self._spec.resource.kind
 
     def _digest(self, obj: Object) -> _Known:

@@ -78,7 +78,7 @@ def test_nobody_there_is_503() -> None:
         (503, {"Retry-After": "3"}, b"", Answer(503, retry_after=3)),
         (503, {"Retry-After": "3", "Retry-After-Ms": "250"}, b"", Answer(503, retry_after=0.25)),
         (503, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, b"", Answer(503)),
-        (200, {"ce-id": "1"}, b"", Answer(502, "the reply is no event")),
+        (200, {"ce-id": "1"}, b"", Answer(502, "the reply is not a valid CloudEvent")),
     ],
 )
 def test_read_answer(status: int, headers: dict[str, str], body: bytes, expected: Answer) -> None:
