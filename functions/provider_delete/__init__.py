@@ -1,1 +1,1 @@
-"""Takes away everything that a provider has brought, once nothing of its kinds is left."""
+"""Deletes the objects of a provider that is being deleted, once no custom resources of its kinds are left."""

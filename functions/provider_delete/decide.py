@@ -1,6 +1,7 @@
-"""Not while something depends on it; then webhooks before workloads, kinds last, and the finalizer after everything.
+"""Decides the order of deletion: wait for dependants, webhooks, workloads, CRDs, and at last the finalizer.
 
-By force its kinds go first, with all their objects, while its controllers still run and can let go of these.
+With the force annotation the CRDs come first, with all custom resources: the provider's controllers still run then and
+can remove their finalizers.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from shared.runtime import Decision
 
 from .observe import FORCE, Observed, is_crd
 
-# Seconds until the next look.
 IN_USE_RETRY = 20.0
+"""Seconds until dependants are counted again."""
 PARTIAL_RETRY = 10.0
+"""Seconds until deletion goes on."""
 
-PATIENCE = timedelta(minutes=10)
-"""How long its controllers may take to let go of objects. After that its webhooks go, too, which may be in the way."""
+CONTROLLER_TIMEOUT = timedelta(minutes=10)
+"""How long controllers may take to remove finalizers; then all objects are deleted, as webhooks may be the obstacle."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -47,7 +49,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
             requeue_after=IN_USE_RETRY,
             message=reason[1],
         )
-    if observed.entries:
+    if observed.inventory:
         plan = _plan(observed, now, forced=forced)
         policy = Policy(prune_crds=forced, owner=ownership.owner(provider))
         return Decision((Rollout(observed.management.cluster, plan, {}, policy),))
@@ -57,38 +59,39 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def _plan(observed: Observed, now: datetime, *, forced: bool) -> Plan:
-    kinds = tuple(entry for entry in observed.entries if is_crd(entry))
-    overdue = observed.going_since is not None and now - observed.going_since > PATIENCE
-    if not (forced and observed.custom) or overdue:
-        return Plan((), tuple(observed.entries))
-    return Plan((), kinds, tuple(entry for entry in observed.entries if entry not in kinds))
+    kinds = tuple(entry for entry in observed.inventory if is_crd(entry))
+    overdue = observed.crds_deleted_at is not None and now - observed.crds_deleted_at > CONTROLLER_TIMEOUT
+    if not (forced and observed.custom_resources) or overdue:
+        return Plan((), tuple(observed.inventory))
+    return Plan((), kinds, tuple(entry for entry in observed.inventory if entry not in kinds))
 
 
 def _in_use(observed: Observed) -> tuple[str, str] | None:
-    annotate = f"or annotate the provider with {FORCE[-1]}: true to have them go, too"
-    if observed.custom:
-        total = sum(observed.custom.values())
-        what = f"{total} objects of its kinds exist: {_counts(observed)}"
-        return "CustomResourcesExist", f"{what}; delete them, {annotate}"
+    annotation = f"the annotation {FORCE[-1]}: true on the provider"
+    if observed.custom_resources:
+        total = sum(observed.custom_resources.values())
+        what = f"{total} objects of the provider's kinds exist: {_counts(observed)}"
+        return "CustomResourcesExist", f"{what}; delete them, or set {annotation} to have them deleted"
     if observed.others:
         names = ", ".join(f"{other['kind']} {key_of(other)}" for other in observed.others[:5])
-        return "OtherProvidersExist", f"other providers need it: {names}; delete them first, {annotate}"
+        what = f"other providers need the core provider: {names}"
+        return "OtherProvidersExist", f"{what}; delete them first, or set {annotation} to delete it anyway"
     return None
 
 
 def _counts(observed: Observed) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in sorted(observed.custom.items()))
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(observed.custom_resources.items()))
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """After a removal: what is left, and why; or, with nothing left, the last step at once."""
+    """Reports which objects are left and why; with none left, the next round removes the finalizer."""
     provider = observed.provider
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     if provider is None or rollout is None:
         return decision
     builder = ProviderStatusBuilder(provider, now)
     if rollout.plan.rest:
-        return _kinds_first(observed, builder, decision, results)
+        return _report_crds_first(observed, builder, decision, results)
     if isinstance(results.error, RolloutIncomplete):
         left, message = results.error.outcome.entries, str(results.error)
         results.error = None
@@ -106,11 +109,13 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     )
 
 
-def _kinds_first(observed: Observed, builder: ProviderStatusBuilder, decision: Decision, results: Results) -> Decision:
-    """Everything else follows once its kinds are gone, and their objects with them."""
+def _report_crds_first(
+    observed: Observed, builder: ProviderStatusBuilder, decision: Decision, results: Results
+) -> Decision:
+    """Reports the deletion of the CRDs; the other objects follow once CRDs and custom resources are gone."""
     if isinstance(results.error, RolloutIncomplete):
         results.error = None
-        message = f"its kinds go first, with their objects: {_counts(observed)}; finalizers may hold these"
+        message = f"deleting the CRDs with their objects first: {_counts(observed)}; finalizers may delay this"
         builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
         return Decision(
             status=builder.status(),

@@ -1,4 +1,4 @@
-"""`provider_delete`, put together."""
+"""The steps of `provider_delete`."""
 
 from __future__ import annotations
 

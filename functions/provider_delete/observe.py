@@ -1,4 +1,4 @@
-"""What is read before a provider may go."""
+"""Reads what may prevent the deletion of a provider: custom resources of its kinds, and other providers."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ FORCE = ("metadata", "annotations", "capi-functions.dev/force-delete")
 @dataclass(frozen=True)
 class Observed:
     provider: Object | None
-    entries: Sequence[InventoryEntry] = ()
-    custom: Mapping[str, int] = field(default_factory=dict)
-    """How many objects there are of each of its kinds that has any, without those that it brought itself."""
-    going_since: datetime | None = None
-    """When the first of its kinds was deleted."""
+    inventory: Sequence[InventoryEntry] = ()
+    custom_resources: Mapping[str, int] = field(default_factory=dict)
+    """The number of objects of each of its kinds, by kind, without those in its inventory and without zeros."""
+    crds_deleted_at: datetime | None = None
+    """When the first of its CRDs was deleted; None if none is being deleted."""
     others: Sequence[Object] = ()
-    """The other providers, for the core provider, which has to stay until last."""
+    """All other providers if this is the core provider, which must be deleted last; else empty."""
     downloads: Sequence[Object] = ()
-    """ConfigMaps with versions that were downloaded for it."""
+    """The ConfigMaps with versions that were downloaded for the provider."""
     management: ClusterConnection | None = None
 
 
@@ -43,16 +43,16 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
     entries = inventory_of(provider)
     kind = provider_api.kind_of(provider)
     others = peers.list_providers(clients, *KINDS[1:]) if kind.is_core else []
-    kinds = _kinds(clients, provider, entries)
+    crds = _live_crds(clients, provider, entries)
     custom = Counter[str]()
-    for crd in kinds:
+    for crd in crds:
         custom[dig(crd, "spec.names.kind")] += _count(clients, crd, entries)
-    times = [datetime.fromisoformat(crd["metadata"]["deletionTimestamp"]) for crd in kinds if deleting(crd)]
+    times = [datetime.fromisoformat(crd["metadata"]["deletionTimestamp"]) for crd in crds if deleting(crd)]
     return Observed(
         provider,
         entries,
-        custom=+custom,
-        going_since=min(times, default=None),
+        custom_resources=+custom,
+        crds_deleted_at=min(times, default=None),
         others=others,
         downloads=_downloads(clients, provider),
         management=connect_management(clients),
@@ -63,8 +63,8 @@ def is_crd(entry: InventoryEntry) -> bool:
     return (entry.group, entry.kind) == (CRD.group, CRD.kind)
 
 
-def _kinds(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> list[Object]:
-    """Its CRDs, as far as they are there."""
+def _live_crds(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> list[Object]:
+    """Returns the existing CRDs of the inventory."""
     names = [entry.name for entry in entries if is_crd(entry)]
     if not names:
         return []
@@ -78,7 +78,7 @@ def _count(clients: Clients, crd: Object, entries: Sequence[InventoryEntry]) -> 
     resource = stored_resource(crd)
     if resource is None:
         kind = dig(crd, "spec.names.kind")
-        raise NotServed(f"CRD {key_of(crd).name} serves no version, so nobody can tell which {kind} objects there are")
+        raise NotServed(f"CRD {key_of(crd).name} serves no version, so its {kind} objects cannot be counted")
     brought = {entry.uid for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)}
     if brought:
         pages = clients.management.pages(resource, accept=METADATA_LIST)

@@ -1,4 +1,4 @@
-"""What starts `provider_delete`: a provider of any kind that is being deleted."""
+"""Starts `provider_delete` when a provider of any kind is being deleted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _PROVIDERS = tuple(kind.resource for kind in KINDS)
 _FIELDS = ("metadata.deletionTimestamp", ANNOTATIONS)
 
 
-def going(provider: Mapping[str, Any]) -> Key | None:
-    """A provider that is being deleted, or may be: a bare reference does not tell."""
+def key_if_deleting(provider: Mapping[str, Any]) -> Key | None:
+    """Returns the key of a provider that is being deleted, or may be: a mere reference does not show it."""
     return key_of(provider) if "spec" not in provider or deleting(provider) else None
 
 
@@ -22,7 +22,7 @@ TRIGGERS = Triggers(
     name="provider_delete",
     primary_kinds=_PROVIDERS,
     watches=tuple(
-        Watch(resource, key=going, fields=_FIELDS, changes=("update",), own_annotations=(HASH_ANNOTATION,))
+        Watch(resource, key=key_if_deleting, fields=_FIELDS, changes=("update",), own_annotations=(HASH_ANNOTATION,))
         for resource in _PROVIDERS
     ),
     rules=(

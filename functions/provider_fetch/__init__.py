@@ -1,1 +1,1 @@
-"""Finds out which version is wanted, and puts its files into object storage."""
+"""Resolves the wanted version of a provider and downloads its components to object storage."""

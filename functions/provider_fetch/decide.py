@@ -1,4 +1,4 @@
-"""One step at a time: the version, its files, its contract; then the installation can begin."""
+"""Decides the next step: write the version into the spec, download its files, check its contract, start the install."""
 
 from __future__ import annotations
 
@@ -35,21 +35,22 @@ from shared.runtime.keyed_lock import KeyedLock
 
 from .observe import Observed
 
-KEEP = ("metadata", "annotations", "capi-functions.dev/keep-download")
-CONFIG_MAPS = "config-map"
-"""What is downloaded is put into a ConfigMap beside the provider, too."""
+KEEP_DOWNLOAD = ("metadata", "annotations", "capi-functions.dev/keep-download")
+CONFIG_MAP_COPY = "config-map"
+"""Value of the annotation: downloaded components are also written to a ConfigMap in the provider's namespace."""
 
 SOURCE = "/provider_fetch"
 
-# Seconds until the next look.
 SOURCE_RETRY = 60.0
-BROKEN_RETRY = 600.0
+"""Seconds until the next attempt after a transient error of the source, or a contract that does not fit yet."""
+INVALID_RETRY = 600.0
+"""Seconds until the next attempt after an error that only a change of the provider or of its source can resolve."""
 
 _LOCK = KeyedLock("the download of components", limit=3)
-"""A slow source takes no more than some of a process's threads."""
+"""The limit keeps a slow source from occupying all threads of a process."""
 
 
-class WrongAnnotation(ComponentsError):
+class InvalidAnnotation(ComponentsError):
     reason = "InvalidAnnotation"
 
 
@@ -82,8 +83,8 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Keep:
-    """Writes the ConfigMap that a site without a way out can be given."""
+class SaveConfigMap:
+    """Effect: writes the ConfigMap with the downloaded components, for use in clusters without internet access."""
 
     config_map: Mapping[str, Any]
 
@@ -93,48 +94,49 @@ class Keep:
         except ApiError as error:
             if error.status not in (400, 413, 422):
                 raise
-            what = f"annotation {KEEP[-1]}: ConfigMap {key_of(self.config_map)} cannot be written: {error.detail}"
-            raise ComponentsError(f"{what}; take the annotation away to do without it") from error
+            what = f"annotation {KEEP_DOWNLOAD[-1]}: cannot write ConfigMap {key_of(self.config_map)}: {error.detail}"
+            raise ComponentsError(f"{what}; remove the annotation to install without the ConfigMap") from error
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
     provider = observed.provider
     if provider is None or deleting(provider):
-        return Decision(message="the provider is gone, or going")
+        return Decision(message="the provider does not exist or is being deleted")
     if cluster_api.is_paused(provider):
         return Decision(message="paused")
     if observed.inputs.problem:
-        return Decision(message=observed.inputs.problem)  # the preflight says so
+        return Decision(message=observed.inputs.problem)  # `provider_preflight` reports it
     if not passed_preflight(provider):
-        return Decision(message="not checked yet")
+        return Decision(message="the preflight checks have not passed")
     builder = ProviderStatusBuilder(provider, now)
-    if (keep := dig(provider, KEEP)) not in (None, CONFIG_MAPS):
-        return _broken(builder, WrongAnnotation(f"annotation {KEEP[-1]} is {keep!r}; it may be {CONFIG_MAPS}"))
+    if (keep := dig(provider, KEEP_DOWNLOAD)) not in (None, CONFIG_MAP_COPY):
+        message = f"annotation {KEEP_DOWNLOAD[-1]} is {keep!r}; it may be {CONFIG_MAP_COPY}"
+        return _failed(builder, InvalidAnnotation(message))
     resolved = observed.resolved
     assert resolved is not None
     if isinstance(resolved, Exception):
-        return _broken(builder, resolved)
+        return _failed(builder, resolved)
     if not provider_api.spec_version(provider):
-        return _resolved(builder, provider, resolved.version)
+        return _write_version(builder, provider, resolved.version)
     if resolved.bundle is None:
         return Decision((Download(resolved),), proceed=True)
-    return _judge(builder, observed, provider, resolved, resolved.bundle, resync=resync)
+    return _check_contract(builder, observed, provider, resolved, resolved.bundle, resync=resync)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """A download that failed is a state of the provider, not a failure of ours."""
+    """Reports a failed download in the provider's status, instead of failing the event."""
     if observed.provider is None or not isinstance(results.error, (ComponentsError, SourceError)):
         return decision
     error, results.error = results.error, None
-    return _broken(ProviderStatusBuilder(observed.provider, now), error)
+    return _failed(ProviderStatusBuilder(observed.provider, now), error)
 
 
-def _broken(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:
+def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:
     if isinstance(error, ComponentsError):
-        reason, again = error.reason, BROKEN_RETRY
+        reason, again = error.reason, INVALID_RETRY
     else:
         reason = ComponentsError.reason
-        again = error.retry_after or (SOURCE_RETRY if error.transient else BROKEN_RETRY)
+        again = error.retry_after or (SOURCE_RETRY if error.transient else INVALID_RETRY)
     builder.set_false(PROVIDER_INSTALLED, reason, str(error), event_type="Warning")
     return Decision(
         status=builder.status(),
@@ -144,8 +146,8 @@ def _broken(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
     )
 
 
-def _resolved(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
-    """The newest version is written into the spec, and checked there: it stays until somebody clears it again."""
+def _write_version(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
+    """Writes the resolved version into the spec, where it stays, and starts the checks again for this version."""
     if message := versions.downgrade(provider_api.installed_version(provider), version):
         builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
@@ -154,7 +156,7 @@ def _resolved(builder: ProviderStatusBuilder, provider: Object, version: str) ->
     return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=again, message=version)
 
 
-def _judge(
+def _check_contract(
     builder: ProviderStatusBuilder,
     observed: Observed,
     provider: Object,
@@ -165,37 +167,36 @@ def _judge(
 ) -> Decision:
     version = resolved.version
     try:
-        told = metadata.parse(bundle.metadata.encode(), bundle.source)
-        kept, refusal = contracts.of_version(told, version)
-        if refusal:
-            raise IncompatibleVersion(refusal)
+        release_series = metadata.parse(bundle.metadata.encode(), bundle.source)
+        contract, problem = contracts.of_version(release_series, version)
+        if problem:
+            raise IncompatibleVersion(problem)
     except IncompatibleVersion as error:
-        return _broken(builder, error)
+        return _failed(builder, error)
     upgrades = provider_api.installed_version(provider) not in ("", version)
-    if upgrades and (message := contracts.refusal(provider, version, kept, observed.others)):
+    if upgrades and (message := contracts.refusal(provider, version, contract, observed.others)):
         builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
         status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
         return Decision(status=status, kubernetes_events=kubernetes_events, requeue_after=SOURCE_RETRY, message=message)
-    before = dig(provider, "status.target", {})
-    asked = source_hash(provider, observed.inputs)
     target = {
+        **dig(provider, "status.target", {}),
         "version": version,
         "source": bundle.source,
         "digest": bundle.digest,
-        "asked": asked,
-        "contract": kept,
+        "asked": source_hash(provider, observed.inputs),
+        "contract": contract,
     }
     effects: tuple[Effect, ...] = ()
-    # What comes from ConfigMaps has one.
-    if dig(provider, KEEP) == CONFIG_MAPS and not isinstance(resolved.source.repository, ConfigMapRepository):
-        effects = (Keep(_config_map(provider, version, bundle)),)
+    from_config_map = isinstance(resolved.source.repository, ConfigMapRepository)  # which needs no second one
+    if dig(provider, KEEP_DOWNLOAD) == CONFIG_MAP_COPY and not from_config_map:
+        effects = (SaveConfigMap(_config_map(provider, version, bundle)),)
     step = phases.next_step(phases.FETCHED, provider, resync=resync)
     message = f"{version} of {bundle.source} is in storage"
-    return Decision(effects, {"target": {**before, **target}}, reply=step, message=message)
+    return Decision(effects, {"target": target}, reply=step, message=message)
 
 
 def _config_map(provider: Object, version: str, bundle: Bundle) -> Object:
     files = Files(bundle.metadata, bundle.components)
-    kept = config_maps.as_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))
-    kept["metadata"]["annotations"][SOURCE_ANNOTATION] = bundle.source
-    return kept
+    config_map = config_maps.as_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))
+    config_map["metadata"]["annotations"][SOURCE_ANNOTATION] = bundle.source
+    return config_map

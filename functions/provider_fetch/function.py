@@ -1,4 +1,4 @@
-"""`provider_fetch`, put together."""
+"""The steps of `provider_fetch`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .triggers import TRIGGERS
 
 
 def function(*, resync: bool) -> Function[Observed]:
-    """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
+    """Returns the function; with `resync` the next phase also compares the objects in the cluster."""
     judge, refused = partial(decide, resync=resync), report_rejection(PROVIDER_INSTALLED, "ComponentsFetchError")
     return Function(TRIGGERS, observe, judge, report=report, on_rejected=refused, sensitive_values=sensitive_values)
 

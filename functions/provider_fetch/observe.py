@@ -1,4 +1,4 @@
-"""Reads what is known of the wanted version: its source, its number, and its components if they are in storage."""
+"""Reads source and number of the wanted version, its components if they are in storage, and affected providers."""
 
 from __future__ import annotations
 

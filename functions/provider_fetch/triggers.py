@@ -1,4 +1,4 @@
-"""What starts `provider_fetch`: a provider that has passed its checks."""
+"""Starts `provider_fetch` when a provider has passed the checks of `provider_preflight`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Brings a provider's objects to what its components, its spec and its Secret make of them."""
+"""Applies a provider's objects, as rendered from its components, its spec and its Secret."""

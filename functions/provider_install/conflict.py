@@ -1,7 +1,7 @@
-"""What is left to do where somebody else has deleted or changed the provider while its objects were written.
+"""Cleans up after a rollout during which the provider was deleted or changed.
 
-What came into the cluster here came after whatever the others did. Of a provider that is gone nothing may stay; one
-that is still there, or there again, gets to know of it, so that it is removed or applied over.
+This rollout may have overwritten what a concurrent delivery did. If the provider no longer exists, the written objects
+are deleted; if it exists, or was created again, they are added to its inventory, to be deleted or applied again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ _ATTEMPTS = 10
 
 
 def on_conflict(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
-    """Raises `ApiError` for what could not be removed again."""
+    """Hands the written objects over to the present provider, or deletes them.
+
+    Raises:
+        ApiError: An object could not be deleted.
+    """
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     written = _written(results)
     if observed.provider is None or rollout is None or not written:
@@ -38,17 +42,17 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
                 return
             break
         except Conflict:
-            continue  # others are at it right now
+            continue  # the provider changed again
         except NotFound:
             break
     try:
         replace(rollout, plan=Plan((), tuple(written))).execute(clients)
     except RolloutIncomplete as error:
-        raise ApiError(f"left by a provider that is gone: {error}") from error
+        raise ApiError(f"objects of a deleted provider are left: {error}") from error
 
 
 def _written(results: Results) -> Sequence[InventoryEntry]:
-    """Also what may have been, for all that is known: the answer to a write can get lost."""
+    """Returns the objects written, including those whose write failed: the answer may have been lost."""
     outcomes = [value for value in results.values if isinstance(value, RolloutOutcome)]
     if isinstance(results.error, RolloutIncomplete):
         outcomes.append(results.error.outcome)
@@ -57,14 +61,17 @@ def _written(results: Results) -> Sequence[InventoryEntry]:
 
 
 def _hand_over(clients: Clients, observed: Observed, written: Sequence[InventoryEntry]) -> bool:
-    """False where nobody is there to take it. Raises `Conflict` or `NotFound`."""
+    """Adds the objects to the provider's inventory; returns False if the provider does not exist.
+
+    Raises `Conflict` or `NotFound` if the provider changes meanwhile.
+    """
     provider = observed.provider or {}
     resource = provider_api.kind_of(provider).resource
     now = clients.management.find(resource, key_of(provider))
     if now is None:
         return False
     if dig(now, "status.target.inputs") == observed.digest and not deleting(now):
-        return True  # the same was wanted there
+        return True  # the concurrent rollout had the same inputs
     resources = inventory.dump(with_unsynced(inventory_of(now), written))
     status = {"resources": resources, "observedGeneration": None}
     Patch(resource, now, {"status": status}, subresource="status").execute(clients)

@@ -1,4 +1,4 @@
-"""What follows for one provider whose components are there: guards, then certificates, stored versions, the rollout."""
+"""Decides what to do for a provider with stored components: guards, certificates, storage migration, the rollout."""
 
 from __future__ import annotations
 
@@ -24,42 +24,43 @@ from shared.runtime import Decision
 from . import objects, planning, serving
 from .observe import Observed
 
-# Seconds until the next look.
 INPUT_RETRY = 30.0
-BROKEN_RETRY = 120.0
-"""For what only a change of the provider, or of something it refers to, can mend; both come with an event."""
+"""Seconds until a missing object or kind is looked for again."""
+INVALID_RETRY = 120.0
+"""Seconds until the next attempt after an error that only a change of the provider or of an object that it references
+can resolve. Either change comes with an event; this is in case the event is lost."""
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
     provider = observed.provider
     if provider is None or deleting(provider):
-        return Decision(message="the provider is gone, or going")
+        return Decision(message="the provider does not exist or is being deleted")
     if cluster_api.is_paused(provider):
         return Decision(message="paused")
     if not passed_preflight(provider):
-        return Decision(message="not checked yet")
-    if observed.unchanged:
-        return Decision(message="installed as it stands")
+        return Decision(message="the preflight checks have not passed")
+    if observed.reconciled:
+        return Decision(message="already installed")
     builder = ProviderStatusBuilder(provider, now)
     if observed.inputs.problem:
-        return _broken(builder, "ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
-    if observed.fetched is None:
-        # Storage may have lost them: fetched again, which ends here again.
+        return _failed(builder, "ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
+    if observed.components is None:
+        # Storage may have lost the components: `provider_fetch` downloads them again and starts this phase again.
         return Decision(reply=phases.next_step(phases.CHECKED, provider, resync=resync), message="not fetched yet")
     if not isinstance(observed.policy, Policy):
-        return _broken(builder, "InvalidAnnotation", str(observed.policy), BROKEN_RETRY)
+        return _failed(builder, "InvalidAnnotation", str(observed.policy), INVALID_RETRY)
     if isinstance(observed.rendered, ComponentsError):
-        return _broken(builder, observed.rendered.reason, str(observed.rendered), BROKEN_RETRY)
+        return _failed(builder, observed.rendered.reason, str(observed.rendered), INVALID_RETRY)
     assert observed.management is not None
-    if taken := serving.taken(observed, provider):
-        return _broken(builder, "CertificateSecretTaken", taken, INPUT_RETRY)
+    if message := serving.foreign_secret(observed, provider):
+        return _failed(builder, "CertificateSecretTaken", message, INPUT_RETRY)
     if due := serving.due(observed, now):
         effects = serving.issue(observed, provider, due)
         return Decision(effects, proceed=True, message=f"{len(due)} certificates issued")
     return _roll_out(builder, observed, provider, observed.policy, observed.management, observed.rendered)
 
 
-def _broken(builder: ProviderStatusBuilder, reason: str, message: str, again: float) -> Decision:
+def _failed(builder: ProviderStatusBuilder, reason: str, message: str, again: float) -> Decision:
     builder.set_false(PROVIDER_INSTALLED, reason, message, event_type="Warning")
     return Decision(
         status=builder.status(),
@@ -79,24 +80,24 @@ def _roll_out(
 ) -> Decision:
     secrets = {request.certificate: observed.secrets[request.secret] or {} for request in observed.requests}
     try:
-        whole = objects.all_of(provider, rendered, secrets, management.served)
+        built = objects.all_objects(provider, rendered, secrets, management.served)
         wanted = desired(
-            whole, management.served, default_namespace=provider["metadata"]["namespace"], where=MANAGEMENT
+            built, management.served, default_namespace=provider["metadata"]["namespace"], where=MANAGEMENT
         )
     except UnknownKinds as error:
-        return _broken(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
+        return _failed(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
     plan, complete = planning.plan(observed, policy, wanted, builder)
     resource = provider_api.kind_of(provider).resource
     effects: list[Effect] = [*ensure_finalizer(resource, provider, provider_api.FINALIZER)]
-    effects += planning.begin(builder, observed, provider, plan, complete)
+    effects += planning.record_intent(builder, observed, provider, plan, complete)
     for crd in wanted:
         live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None
         if live is not None and removed_versions(live, crd):
             effects.append(MigrateStorage(live, crd))
     resources = {**management.served, **kinds_defined_by(wanted)}
-    # A Deployment's selector, or what a role binding points to, can only be changed by making it anew.
+    # The selector of a Deployment and the roleRef of a binding are immutable: such an object is recreated.
     policy = replace(policy, recreate=True, owner=ownership.owner(provider))
     effects.append(Rollout(management.cluster, plan, resources, policy))
     if complete:
-        effects += planning.remember(provider, observed.digest)
+        effects += planning.record_hash(provider, observed.digest)
     return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

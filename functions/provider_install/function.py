@@ -1,4 +1,4 @@
-"""`provider_install`, put together."""
+"""The steps of `provider_install`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .triggers import TRIGGERS
 
 
 def function(*, resync: bool) -> Function[Observed]:
-    """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
+    """Returns the function; with `resync` it also compares the objects of a provider that is already installed."""
     look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
     tell, refused = partial(report, resync=resync), report_rejection(PROVIDER_INSTALLED, "InstallFailed")
     return Function(

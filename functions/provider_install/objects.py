@@ -1,7 +1,8 @@
-"""Everything that a provider is to have in the cluster, from its rendered components: pure.
+"""Builds all objects of a provider from its rendered components; pure.
 
-In its namespace it owns what it brings, by which a Deployment leads back to it. Where certificates are ours, their
-Secrets and CAs take the place of cert-manager's objects. clusterctl's own record is kept for its commands.
+Objects in the provider's namespace get an owner reference to it, which leads from a Deployment's event to the provider.
+If this project issues the certificates, their Secrets and CAs replace cert-manager's objects. clusterctl's `Provider`
+object is added so that clusterctl's commands find the provider.
 """
 
 from __future__ import annotations
@@ -15,20 +16,28 @@ from shared.kube import Key, Object, Resource, key_of, owner_reference
 from shared.manifests import identity
 
 
-def all_of(
+def all_objects(
     provider: Object,
     rendered: Sequence[Object],
     secrets: Mapping[Key, Object],
     served: Mapping[tuple[str, str], Resource],
 ) -> list[Object]:
-    """`secrets` by the keys of the Certificates that they are for; empty where these are left to cert-manager."""
+    """Returns all objects to apply.
+
+    Args:
+        provider: The provider object.
+        rendered: Its rendered components.
+        secrets: The Secrets of certificates that this project issues, by the key of their Certificate; empty if
+            cert-manager issues them.
+        served: The kinds that the cluster serves, by apiVersion and kind.
+    """
     components = certificates.with_own(rendered, secrets) if secrets else rendered
-    kept = [_kept(provider, secret) for secret in secrets.values()]
-    return [*_owned(components, provider), *_listed(provider, served), *kept]
+    kept = [_own_secret(provider, secret) for secret in secrets.values()]
+    return [*_with_owner(components, provider), *_clusterctl_record(provider, served), *kept]
 
 
-def _owned(objects: Sequence[Object], provider: Object) -> list[Object]:
-    """With the provider as the owner of all that is in its namespace, by which a Deployment leads back to it."""
+def _with_owner(objects: Sequence[Object], provider: Object) -> list[Object]:
+    """Sets the owner reference on the objects in the provider's namespace."""
     namespace, result = key_of(provider).namespace, []
     for obj in objects:
         if identity(obj).namespace == namespace:
@@ -41,8 +50,8 @@ def labels(provider: Object) -> dict[str, str]:
     return {provider_api.COMPONENT_LABEL: "", provider_api.PROVIDER_LABEL: provider_api.label_of(provider)}
 
 
-def _kept(provider: Object, secret: Object) -> Object:
-    """The Secret as an object to apply: what was read, as the provider's own, whoever made it."""
+def _own_secret(provider: Object, secret: Object) -> Object:
+    """Returns the Secret as an object to apply: its data as read, its labels and owner set to this provider's."""
     metadata = {
         "name": secret["metadata"]["name"],
         "namespace": secret["metadata"]["namespace"],
@@ -52,8 +61,8 @@ def _kept(provider: Object, secret: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": secret["type"], "data": secret["data"]}
 
 
-def _listed(provider: Object, served: Mapping[tuple[str, str], Resource]) -> list[Object]:
-    """clusterctl's own record of the provider, so that its commands find it."""
+def _clusterctl_record(provider: Object, served: Mapping[tuple[str, str], Resource]) -> list[Object]:
+    """Returns clusterctl's `Provider` object, if the cluster serves that kind."""
     if (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind) not in served:
         return []
     key, kind, label = key_of(provider), provider_api.kind_of(provider), provider_api.label_of(provider)

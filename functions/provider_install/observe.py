@@ -1,4 +1,4 @@
-"""What is read to install one provider, and the objects that follow from it."""
+"""Reads the inputs of one provider's installation and renders its objects."""
 
 from __future__ import annotations
 
@@ -34,55 +34,56 @@ from shared.providers.status import PROVIDER_INSTALLED, passed_preflight
 @dataclass(frozen=True)
 class Observed:
     provider: Object | None
-    unchanged: bool = False
-    """What the inputs make is in the cluster, and nobody wants another look."""
+    reconciled: bool = False
+    """The present inputs are installed, and no resync was requested."""
     inputs: Inputs = field(default_factory=Inputs)
     digest: str = ""
     """The hash of all inputs."""
-    known: Sequence[InventoryEntry] = ()
-    """What it has brought; of an installation that goes on, as ready as it is now."""
-    fetched: FetchedComponents | None = None
-    """The components of the version that is asked for; None while they are not in storage."""
+    inventory: Sequence[InventoryEntry] = ()
+    """The provider's inventory; of a resumed installation, with the present readiness of its objects."""
+    components: FetchedComponents | None = None
+    """The components of the wanted version; None if they are not in storage."""
     policy: Policy | PolicyError = field(default_factory=Policy)
     rendered: Sequence[Object] | ComponentsError = ()
     management: ClusterConnection | None = None
     requests: Sequence[Request] = ()
-    """Certificates that are left to us, since there is no cert-manager."""
+    """The certificates to issue here; empty if cert-manager issues them."""
     secrets: Mapping[Key, Object | None] = field(default_factory=dict)
-    """What these are in; None for one that is not there."""
+    """The Secrets of these certificates, by key; None for one that does not exist."""
     crds: Mapping[str, Object] = field(default_factory=dict)
-    """Those of its CRDs that are in the cluster, by name, as they are there, unless it has just applied them."""
+    """The live CRDs of the provider, by name; empty if this rollout has applied all of them."""
 
     @property
     def resumed(self) -> bool:
-        """Whether an installation of the very same has begun and is not through.
+        """Whether a rollout of the same inputs has begun and is not done.
 
-        After one that was through, objects may have been changed by others.
+        After a completed rollout other writers may have changed objects, so their records are not relied on.
         """
         begun = dig(self.provider, "status.target.inputs") == self.digest
         return begun and not is_true(dig(self.provider, "status.conditions"), PROVIDER_INSTALLED)
 
     @property
     def upgrades(self) -> bool:
+        """Whether another version is installed."""
         provider = self.provider or {}
         return provider_api.installed_version(provider) not in ("", provider_api.spec_version(provider))
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
     if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
-        return Observed(provider, known=inventory_of(provider))
+        return Observed(provider, inventory=inventory_of(provider))
     read = inputs.read(clients, provider)
     digest = inputs.inputs_hash(provider, read, catalog.overrides_text())
-    observed = Observed(provider, inputs=read, digest=digest, known=inventory_of(provider))
+    observed = Observed(provider, inputs=read, digest=digest, inventory=inventory_of(provider))
     if not resync and inputs.is_reconciled(provider, digest):
-        return replace(observed, unchanged=True)
+        return replace(observed, reconciled=True)
     components = load_components(clients, provider, read)
-    observed = replace(observed, fetched=components)
+    observed = replace(observed, components=components)
     if read.problem or components is None:
         return observed
     try:
         observed = replace(observed, policy=Policy.of(provider))
-        by_us = issues_own_certificates(provider)
+        own_certificates = issues_own_certificates(provider)
         objects = render(
             components.bundle.components,
             provider=provider,
@@ -95,47 +96,57 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return replace(observed, policy=error)
     except ComponentsError as error:
         return replace(observed, rendered=error)
-    asked = certificates.requests(objects)
-    if by_us is None:
-        by_us = bool(asked) and not has_cert_manager(clients, observed)
-    return _in_cluster(clients, observed, provider, objects, asked if by_us else ())
+    requests = certificates.requests(objects)
+    if own_certificates is None:
+        own_certificates = bool(requests) and not has_cert_manager(clients, observed)
+    return _in_cluster(clients, observed, provider, objects, requests if own_certificates else ())
 
 
 def _in_cluster(
-    clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object], asked: Sequence[Request]
+    clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object], requests: Sequence[Request]
 ) -> Observed:
-    management = _serving(clients, objects if not asked else certificates.with_own(objects, {}))
-    secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in asked}
-    # Certificates come first; the rollout that needs these is decided on the next look.
+    """Adds the live state of the objects: certificates, CRDs, readiness."""
+    management = _serving(clients, objects if not requests else certificates.with_own(objects, {}))
+    secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in requests}
+    # Missing certificates are issued first; the rollout is decided in the next round, which needs the CRDs.
     crds = {} if None in secrets.values() else _live_crds(clients, observed, provider, objects)
-    known = [*observed.known, *_issued(observed.known, secrets.values())]
+    inventory = [*observed.inventory, *_issued(observed.inventory, secrets.values())]
     if observed.resumed:
-        known = [recheck_readiness(management.cluster, entry) if entry.waiting else entry for entry in known]
+        inventory = [recheck_readiness(management.cluster, entry) if entry.waiting else entry for entry in inventory]
     return replace(
-        observed, known=known, rendered=objects, management=management, requests=asked, secrets=secrets, crds=crds
+        observed,
+        inventory=inventory,
+        rendered=objects,
+        management=management,
+        requests=requests,
+        secrets=secrets,
+        crds=crds,
     )
 
 
-def _issued(known: Sequence[InventoryEntry], secrets: Iterable[Object | None]) -> list[InventoryEntry]:
-    """Secrets that are there before the rollout which they are for."""
-    listed = {entry.identity for entry in known}
-    there = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets if secret is not None]
-    return [replace(entry_of(obj), uid=dig(obj, "metadata.uid", "")) for obj in there if identity(obj) not in listed]
+def _issued(inventory: Sequence[InventoryEntry], secrets: Iterable[Object | None]) -> list[InventoryEntry]:
+    """Returns entries for existing Secrets of certificates that are not in the inventory yet."""
+    listed = {entry.identity for entry in inventory}
+    found = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets if secret is not None]
+    return [replace(entry_of(obj), uid=dig(obj, "metadata.uid", "")) for obj in found if identity(obj) not in listed]
 
 
 def has_cert_manager(clients: Clients, observed: Observed) -> bool:
-    """One that comes in the middle of an installation is for the next: what has begun says what it began with."""
-    if observed.resumed and observed.known:
-        return any(entry.group == CERT_MANAGER for entry in observed.known)
+    """Returns whether cert-manager issues the certificates.
+
+    A resumed installation goes on with the issuer that it began with, even if cert-manager was installed meanwhile.
+    """
+    if observed.resumed and observed.inventory:
+        return any(entry.group == CERT_MANAGER for entry in observed.inventory)
     return clients.discovery.resource(f"{CERT_MANAGER}/v1", "Certificate") is not None
 
 
 def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> dict[str, Object]:
-    """Those that are there: on one list by the provider's label, and a look at each of an upgrade that lacks it.
+    """Returns the live CRDs of these objects, by name: one list by the provider's label.
 
-    Also those that a provider of before, or another installer, has left.
+    For an upgrade each CRD without the label is read as well: another installer may have created it.
     """
-    applied = {entry.name for entry in observed.known if entry.kind == CRD.kind and entry.status == SYNCED}
+    applied = {entry.name for entry in observed.inventory if entry.kind == CRD.kind and entry.status == SYNCED}
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
     if observed.resumed and applied.issuperset(names):
         return {}
@@ -149,10 +160,10 @@ def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: 
 
 
 def _serving(clients: Clients, objects: Sequence[Object]) -> ClusterConnection:
-    """The management cluster; a kind that it was not known to serve may have come."""
+    """Returns the management cluster; discovery is refreshed for kinds that were not served at the last look."""
     management, defined = connect_management(clients), kinds_defined_by(objects)
-    listed = (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind)  # on record there, if there is such a kind
-    kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects} | {listed}
+    clusterctl = (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind)  # recorded if the kind is served
+    kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects} | {clusterctl}
     unknown = [kind for kind in kinds if kind not in management.served and kind not in defined]
     for api_version, kind in unknown:
         clients.discovery.resource(api_version, kind)

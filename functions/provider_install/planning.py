@@ -1,6 +1,7 @@
-"""Which objects are written now, and what is on record before and after that.
+"""Plans which objects to write now, and what to record before and after.
 
-Webhooks come last, and only once what answers them runs: a webhook without its backend blocks everybody.
+Webhook configurations are applied last, and only once their backends run: a webhook without a backend blocks every
+request that it is registered for.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from .observe import Observed
 def plan(
     observed: Observed, policy: Policy, wanted: Sequence[Object], builder: ProviderStatusBuilder
 ) -> tuple[Plan, bool]:
-    """The rollout that is due, and whether it is the whole one: new webhooks come once their backends run."""
-    known, resumed = observed.known, observed.resumed
+    """Returns the rollout to carry out now, and whether it is complete: it may leave out webhook configurations."""
+    known, resumed = observed.inventory, observed.resumed
     whole = inventory.plan(wanted, known, resumed=resumed)
     if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in ASKING for step in whole.steps):
         return whole, True
@@ -37,16 +38,16 @@ def plan(
 
 
 def _waited(observed: Observed, now: datetime) -> float:
-    """Seconds since this rollout was begun."""
+    """Returns the seconds since this rollout began."""
     begun = dig(observed.provider, "status.target.begun")
     return (now - datetime.fromisoformat(begun)).total_seconds() if begun else 0.0
 
 
-def begin(
+def record_intent(
     builder: ProviderStatusBuilder, observed: Observed, provider: Object, due: Plan, whole: bool
 ) -> Sequence[Effect]:
-    """The intent, written before anything is applied, so that no crash can orphan an object."""
-    stays = {entry.identity for entry in observed.known if entry.status == KEPT}
+    """Returns the effect that records the intended inventory first, so that a crash leaves no unrecorded object."""
+    stays = {entry.identity for entry in observed.inventory if entry.status == KEPT}
     goes = {entry.identity for entry in due.prune} - stays
     if (whole or observed.resumed) and not due.count("apply") and not goes:
         return ()
@@ -63,8 +64,8 @@ def begin(
     return write_ahead(provider_api.kind_of(provider).resource, provider, status)
 
 
-def remember(provider: Object, digest: str) -> list[Effect]:
-    """What the gate goes by: reached only once everything before it has succeeded."""
+def record_hash(provider: Object, digest: str) -> list[Effect]:
+    """Returns the effect that records the hash of the installed inputs; executed once all before it have succeeded."""
     if dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION)) == digest:
         return []
     patch: Object = {"metadata": {"annotations": {provider_api.HASH_ANNOTATION: digest}}}

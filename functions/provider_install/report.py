@@ -1,4 +1,4 @@
-"""What is said once the rollout has happened, or how far it came."""
+"""Reports the result of the rollout: installed, waiting for webhook backends, or failed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from shared.providers.storage_migration import NoCommonVersion
 from shared.runtime import Decision
 
 from .observe import Observed
-from .serving import renew_at
+from .serving import next_renewal
 
-# Seconds until the next look.
 BACKEND_RETRY = 15.0
-"""A workload that runs starts it at once, by way of `provider_report`; this is for events that get lost."""
+"""Seconds until webhook backends are checked again, in case the event of a workload (`provider_report`) is lost."""
 PARTIAL_RETRY = 20.0
+"""Seconds until a failed rollout is repeated."""
 
 
 def report(
@@ -39,7 +39,7 @@ def report(
     error = results.error
     if isinstance(error, RolloutIncomplete):
         results.error = None
-        _tell_taken(builder, error.outcome)
+        _add_event_of_adopted(builder, error.outcome)
         return _failed(decision, builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
     if isinstance(error, NoCommonVersion):
         results.error = None
@@ -47,14 +47,15 @@ def report(
     outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
     if outcome is None or error is not None:
         return decision
-    _tell_taken(builder, outcome)
-    if _is_whole(observed, rollout):
+    _add_event_of_adopted(builder, outcome)
+    if _is_complete(observed, rollout):
         return _installed(builder, observed, provider, outcome, resync=resync)
     if not outcome.not_ready:
-        # The conditions are as the intent has left them: under way.
+        # The conditions stay as they were written with the intent: in progress.
         status = {"resources": inventory.dump(outcome.entries)}
         return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True)
-    message = f'its webhooks wait for {format_waiting(outcome.not_ready)}; annotation {PREFIX}wait: "false" ends that'
+    waiting = format_waiting(outcome.not_ready)
+    message = f'webhooks are applied once their backends run: {waiting}; annotation {PREFIX}wait: "false" skips this'
     builder.set_false(PROVIDER_INSTALLED, "WaitingForBackends", message)
     status = builder.status(resources=inventory.dump(outcome.entries))
     return replace(
@@ -66,14 +67,14 @@ def report(
     )
 
 
-def _tell_taken(builder: ProviderStatusBuilder, outcome: RolloutOutcome) -> None:
+def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: RolloutOutcome) -> None:
     if outcome.adopted:
         more = f"; and {len(outcome.adopted) - 5} more" if len(outcome.adopted) > 5 else ""
-        told = f"these were there before, and are this provider's now: {'; '.join(outcome.adopted[:5])}{more}"
-        builder.add_event("ObjectsTakenOver", told, "Warning")
+        message = f"objects that existed before now belong to this provider: {'; '.join(outcome.adopted[:5])}{more}"
+        builder.add_event("ObjectsTakenOver", message, "Warning")
 
 
-def _is_whole(observed: Observed, rollout: Rollout) -> bool:
+def _is_complete(observed: Observed, rollout: Rollout) -> bool:
     wanted = [] if isinstance(observed.rendered, Exception) else observed.rendered
     late = any(obj["kind"] in ASKING for obj in wanted)
     return not late or any(step.obj["kind"] in ASKING for step in rollout.plan.steps)
@@ -103,13 +104,13 @@ def _installed(
     if observed.upgrades:
         builder.set_true(PROVIDER_UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")
     elif not builder.is_true(PROVIDER_UPGRADED):
-        builder.remove(PROVIDER_UPGRADED)  # of an upgrade that is not asked for any more
-    renewal = renew_at(observed)
+        builder.remove(PROVIDER_UPGRADED)  # it is about an upgrade that is no longer wanted
+    renewal = next_renewal(observed)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target["renewAt"] = rfc3339(renewal) if renewal else None
     status = builder.status(
         installedVersion=version,
-        contract=observed.fetched.contract if observed.fetched else None,
+        contract=observed.components.contract if observed.components else None,
         observedGeneration=dig(provider, "metadata.generation"),
         resources=inventory.dump(outcome.entries),
         target=target,

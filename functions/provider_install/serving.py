@@ -1,4 +1,4 @@
-"""The serving certificates that are left to us: whose Secrets they go into, which are due, and their issuing."""
+"""Issues the serving certificates of webhooks that cert-manager does not issue, and finds those due for renewal."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from . import objects
 from .observe import Observed
 
 
-def taken(observed: Observed, provider: Object) -> str:
-    """Which Secret that a certificate is to be kept in is somebody else's."""
+def foreign_secret(observed: Observed, provider: Object) -> str:
+    """Returns a message about the first Secret that exists and is not the provider's; empty if there is none."""
     for request in observed.requests:
         secret = observed.secrets[request.secret]
-        if secret is not None and not _for_certificates(secret, provider):
+        if secret is not None and not _is_replaceable(secret, provider):
             return (
-                f"Secret {request.secret}, where Certificate {request.certificate} is to be kept, exists and is not "
-                "this provider's: delete it, or have the Certificate name another"
+                f"Secret {request.secret} of Certificate {request.certificate} exists and does not belong to this "
+                "provider: delete it, or name another Secret in the Certificate"
             )
     return ""
 
 
-def _for_certificates(secret: Object, provider: Object) -> bool:
-    """Made by a provider of this name or by cert-manager, or good for nothing else."""
+def _is_replaceable(secret: Object, provider: Object) -> bool:
+    """Returns whether this provider or cert-manager has created the Secret, or it holds nothing but a certificate."""
     label = dig(secret, ("metadata", "labels", provider_api.PROVIDER_LABEL))
-    made = label == provider_api.label_of(provider) or CERTIFICATE_NAME in dig(secret, "metadata.annotations", {})
-    return made or set(dig(secret, "data", {})) <= {"ca.crt", "tls.crt", "tls.key"}
+    ours = label == provider_api.label_of(provider) or CERTIFICATE_NAME in dig(secret, "metadata.annotations", {})
+    return ours or set(dig(secret, "data", {})) <= {"ca.crt", "tls.crt", "tls.key"}
 
 
 def due(observed: Observed, now: datetime) -> list[Request]:
-    """Those that are not there, do not serve, or come to their end."""
+    """Returns the certificates that do not exist, are invalid, or are due for renewal."""
     wanted = []
     for request in observed.requests:
         secret = observed.secrets[request.secret]
@@ -51,7 +51,7 @@ def issue(observed: Observed, provider: Object, requests: Sequence[Request]) -> 
 
 
 def _issue(provider: Object, request: Request, before: Object | None) -> Effect:
-    """Created or changed only in the state that was seen: of two that issue at once, one wins."""
+    """The write is conditional on what was read: of two concurrent ones, the second fails with a conflict."""
     secret = certificates.issue(request, before)
     if before is not None:
         return Patch(SECRET, before, {"data": secret["data"]})
@@ -59,7 +59,7 @@ def _issue(provider: Object, request: Request, before: Object | None) -> Effect:
     return Create(SECRET, secret)
 
 
-def renew_at(observed: Observed) -> datetime | None:
-    """When the first of our certificates is to be renewed."""
+def next_renewal(observed: Observed) -> datetime | None:
+    """Returns when the first of the certificates issued here is to be renewed."""
     times = [certificates.renewal(observed.secrets[one.secret] or {}, one) for one in observed.requests]
     return min((time for time in times if time), default=None)

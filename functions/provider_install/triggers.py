@@ -1,4 +1,4 @@
-"""What starts `provider_install`: components that were fetched."""
+"""Starts `provider_install` when `provider_fetch` has stored the components."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRIGGERS = Triggers(
     name="provider_install",
     primary_kinds=tuple(kind.resource for kind in KINDS),
     subscriptions=(Subscription(phases.event_type(phases.FETCHED), phases.provider_key),),
-    # Components are of any kind, and bring roles: only who has a right may grant it.
+    # Components are of any kind and include roles, which only an account with the same rights may create.
     rules=(Rule("*", ("*",), ("*",)),),
     settings=(STORAGE, PROVIDER_SOURCES, NETWORK),
 )

@@ -1,1 +1,1 @@
-"""Whether a provider may be installed as it stands: the checks that need no download."""
+"""Checks whether a provider may be installed; these checks need no download."""

@@ -1,4 +1,4 @@
-"""The checks, in order; the first that fails is told. Reasons are Cluster API Operator's, so that scripts find them."""
+"""Runs the checks in order and reports the first that fails, with the reasons of Cluster API Operator."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from shared.runtime import Decision
 from .observe import Observed
 
 CORE_RETRY = 60.0
-"""Seconds until a provider looks for the core provider again, should nobody have told it."""
+"""Seconds until a provider checks the core provider again, in case the event of `provider_wake` is lost."""
 INPUT_RETRY = 30.0
 PEER_RETRY = 60.0
-"""Nobody tells it that another of its name is gone."""
+"""No event arrives when another provider of the same name is deleted."""
 
 _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Why a provider is not installed. `again`: seconds until it is worth another look by itself."""
+class FailedCheck:
+    """The check that a provider fails; `requeue_after` in seconds, if time alone may change the result."""
 
     reason: str
     message: str
-    again: float | None = None
+    requeue_after: float | None = None
     event_type: str = "Warning"
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
     provider = observed.provider
     if provider is None or deleting(provider):
-        return Decision(message="the provider is gone, or going")
+        return Decision(message="the provider does not exist or is being deleted")
     if cluster_api.is_paused(provider):
         return Decision(message="paused")
-    if observed.unchanged:
-        return Decision(message="installed as it stands")
+    if observed.reconciled:
+        return Decision(message="already installed")
     builder = ProviderStatusBuilder(provider, now)
-    builder.remove_outdated(
-        PROVIDER_INSTALLED, PROVIDER_UPGRADED
-    )  # of a version, or a source, that is not asked for any more
-    refusal = next(filter(None, (check(observed, provider) for check in CHECKS)), None)
-    if refusal is not None:
-        builder.set_false(PREFLIGHT_CHECK_PASSED, refusal.reason, refusal.message, event_type=refusal.event_type)
-        status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
+    builder.remove_outdated(PROVIDER_INSTALLED, PROVIDER_UPGRADED)
+    failed = next(filter(None, (check(observed, provider) for check in CHECKS)), None)
+    if failed is not None:
+        builder.set_false(PREFLIGHT_CHECK_PASSED, failed.reason, failed.message, event_type=failed.event_type)
         return Decision(
-            status=status, kubernetes_events=kubernetes_events, requeue_after=refusal.again, message=refusal.message
+            status=builder.status(),
+            kubernetes_events=tuple(builder.kubernetes_events),
+            requeue_after=failed.requeue_after,
+            message=failed.message,
         )
     builder.set_true(PREFLIGHT_CHECK_PASSED, "PreflightChecksPassed", "All preflight checks passed")
     step = phases.next_step(phases.CHECKED, provider, resync=resync)
@@ -64,73 +64,74 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
 # -- the checks ----------------------------------------------------------------------------------------------------
 
 
-def _version(_observed: Observed, provider: Object) -> Refusal | None:
+def _version(_observed: Observed, provider: Object) -> FailedCheck | None:
     wanted = provider_api.spec_version(provider)
     try:
         versions.parse(wanted or "v0.0.0")
     except ValueError as error:
-        return Refusal("IncorrectVersionFormat", f"spec.version: {error}")
+        return FailedCheck("IncorrectVersionFormat", f"spec.version: {error}")
     return None
 
 
-def _no_downgrade(_observed: Observed, provider: Object) -> Refusal | None:
+def _no_downgrade(_observed: Observed, provider: Object) -> FailedCheck | None:
     wanted, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
     if message := versions.downgrade(installed, wanted) if wanted and installed else "":
-        return Refusal("UnsupportedProviderDowngradeReason", message)
+        return FailedCheck("UnsupportedProviderDowngradeReason", message)
     return None
 
 
-def _core_name(_observed: Observed, provider: Object) -> Refusal | None:
+def _core_name(_observed: Observed, provider: Object) -> FailedCheck | None:
     name = key_of(provider).name
     if provider_api.kind_of(provider).is_core and name != provider_api.CORE_NAME:
         message = f"Incorrect CoreProvider name: {name}. It should be {provider_api.CORE_NAME}"
-        return Refusal("IncorrectCoreProviderNameReason", message)
+        return FailedCheck("IncorrectCoreProviderNameReason", message)
     return None
 
 
-def _name(_observed: Observed, provider: Object) -> Refusal | None:
+def _name(_observed: Observed, provider: Object) -> FailedCheck | None:
     label = provider_api.label_of(provider)
     if len(label) > MAX_VALUE_LENGTH:
         message = f"all objects get the label {provider_api.PROVIDER_LABEL}={label}, which has {len(label)} characters"
-        return Refusal("InvalidProviderName", f"{message}; a value may have {MAX_VALUE_LENGTH}: give it a shorter name")
+        message = f"{message}; a label value may have {MAX_VALUE_LENGTH}: give the provider a shorter name"
+        return FailedCheck("InvalidProviderName", message)
     return None
 
 
-def _source(observed: Observed, provider: Object) -> Refusal | None:
+def _source(observed: Observed, provider: Object) -> FailedCheck | None:
     config = dig(provider, "spec.fetchConfig", {})
     given = [name for name in ("selector", "url", "oci") if config.get(name)]
-    if not given and not observed.known:
+    if not given and not observed.in_catalog:
         message = "Either Selector, OCI URL or provider URL must be provided for a not predefined provider"
-        return Refusal("FetchConfigValidationError", message)
+        return FailedCheck("FetchConfigValidationError", message)
     if len(given) > 1:
-        return Refusal("FetchConfigValidationError", f"{_ONLY_ONE}, not {' and '.join(given)}")
+        return FailedCheck("FetchConfigValidationError", f"{_ONLY_ONE}, not {' and '.join(given)}")
     return None
 
 
-def _inputs(observed: Observed, _provider: Object) -> Refusal | None:
+def _inputs(observed: Observed, _provider: Object) -> FailedCheck | None:
     if observed.inputs.problem:
-        return Refusal("ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
+        return FailedCheck("ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
     return None
 
 
-def _alone(observed: Observed, provider: Object) -> Refusal | None:
+def _unique(observed: Observed, provider: Object) -> FailedCheck | None:
     key, kind = key_of(provider), provider_api.kind_of(provider)
     before = [other for other in observed.peers if _precedence(other) < _precedence(provider)]
     if kind.is_core and before:
         others = ", ".join(str(key_of(other)) for other in before)
         message = f"CoreProvider already exists in the cluster: {others}. Only one is allowed."
-        return Refusal("MoreThanOneExists", message, PEER_RETRY)
+        return FailedCheck("MoreThanOneExists", message, PEER_RETRY)
     same = [other for other in before if key_of(other).name == key.name]
     if same:
         message = f"There is already a {kind.kind} with name {key.name} in the cluster: {key_of(same[0])}."
-        return Refusal("MoreThanOneExists", message, PEER_RETRY)
+        return FailedCheck("MoreThanOneExists", message, PEER_RETRY)
     return None
 
 
 def _precedence(provider: Object) -> tuple[bool, bool, bool, str, Key]:
-    """Of providers that exclude each other the lowest is installed: what is there already, and last what is older.
+    """Orders providers that exclude each other; the lowest is installed: the installed one, else the older one.
 
-    One that is being deleted counts as long as what it brought may be there.
+    A provider that is being deleted counts while its objects may exist.
     """
     return (
         not provider_api.installed_version(provider),
@@ -141,19 +142,21 @@ def _precedence(provider: Object) -> tuple[bool, bool, bool, str, Key]:
     )
 
 
-def _core_first(observed: Observed, provider: Object) -> Refusal | None:
+def _core_runs(observed: Observed, provider: Object) -> FailedCheck | None:
     if provider_api.kind_of(provider).is_core or any(is_operational(core) for core in observed.cores):
         return None
-    return Refusal("WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, "Normal")
+    return FailedCheck(
+        "WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, "Normal"
+    )
 
 
-CHECKS: tuple[Callable[[Observed, Object], Refusal | None], ...] = (
+CHECKS: tuple[Callable[[Observed, Object], FailedCheck | None], ...] = (
     _version,
     _no_downgrade,
     _core_name,
     _name,
     _source,
     _inputs,
-    _alone,
-    _core_first,
+    _unique,
+    _core_runs,
 )

@@ -1,4 +1,4 @@
-"""`provider_preflight`, put together."""
+"""The steps of `provider_preflight`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .triggers import TRIGGERS
 
 
 def function(*, resync: bool) -> Function[Observed]:
-    """Returns the function; with `resync` it also acts on a provider that is reconciled by its status."""
+    """Returns the function; with `resync` it also checks a provider that is already installed."""
     look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
     return Function(
         TRIGGERS,

@@ -1,4 +1,4 @@
-"""What is read for the checks of one provider: of one that is installed as it stands, itself and its Secret."""
+"""Reads what the checks need. A provider that is reconciled costs the reads of its references only."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from shared.providers.inputs import Inputs
 class Observed:
     provider: Object | None
     inputs: Inputs = field(default_factory=Inputs)
-    unchanged: bool = False
-    """What it asks for is installed, and nobody wants another look."""
-    known: bool = True
-    """In the catalog, or in the providers of the mounted configuration."""
+    reconciled: bool = False
+    """The present spec and inputs are installed, and no resync was requested."""
+    in_catalog: bool = True
+    """The catalog or the configuration knows a source for this name."""
     peers: Sequence[Object] = ()
-    """All other providers of its kind."""
+    """The other providers of the same kind."""
     cores: Sequence[Object] = ()
-    """All CoreProviders; not read for one of them, whose peers they are."""
+    """All CoreProviders; empty for a CoreProvider, whose `peers` they are."""
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
@@ -34,12 +34,12 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
     kind = provider_api.kind_of(provider)
     read = inputs.read(clients, provider)
     if not resync and inputs.is_reconciled(provider, inputs.inputs_hash(provider, read, catalog.overrides_text())):
-        return Observed(provider, read, unchanged=True)
-    known = catalog.knows(kind, provider["metadata"]["name"])
+        return Observed(provider, read, reconciled=True)
+    in_catalog = catalog.knows(kind, provider["metadata"]["name"])
     others = [
         other
         for other in peers.list_providers(clients, kind)
         if other["metadata"]["uid"] != provider["metadata"]["uid"]
     ]
     cores = () if kind.is_core else peers.list_providers(clients, provider_api.CORE)
-    return Observed(provider, read, known=known, peers=others, cores=cores)
+    return Observed(provider, read, in_catalog=in_catalog, peers=others, cores=cores)

@@ -1,4 +1,4 @@
-"""What starts `provider_preflight`: a provider of any kind, written by its user. The other phases follow from it."""
+"""Starts `provider_preflight` when a user creates or changes a provider; the other phases follow by their events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIGGERS = Triggers(
     name="provider_preflight",
     primary_kinds=PROVIDERS,
     watches=tuple(
-        # Not the finalizer: an installation that puts it there would be woken by itself.
+        # Not the finalizer: `provider_install` adds it, and would start itself again.
         Watch(
             resource,
             fields=("metadata.generation", ANNOTATIONS),

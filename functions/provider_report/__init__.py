@@ -1,1 +1,1 @@
-"""Whether an installed provider works: its workloads run, its webhooks can answer, its kinds are served."""
+"""Reports whether an installed provider works: workloads run, webhooks have endpoints, kinds are served."""

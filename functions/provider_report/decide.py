@@ -1,4 +1,4 @@
-"""From what does not work to the condition that says so. What somebody has taken away is put back."""
+"""Reports the first problem in the condition `ComponentsAvailable`; deleted workloads are installed again."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from shared.runtime import Decision
 from .observe import Observed
 
 RETRY = 15.0
-"""Seconds until the next look, should no event tell of a change."""
+"""Seconds until the provider is checked again, in case the event of a workload is lost."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
     provider = observed.provider
     if provider is None or deleting(provider):
-        return Decision(message="the provider is gone, or going")
-    if observed.continues:
-        # Events come late and twice: it finds out itself whether it can go on.
-        return Decision(
-            reply=phases.next_step(phases.FETCHED, provider, resync=False), message="the installation goes on"
-        )
+        return Decision(message="the provider does not exist or is being deleted")
+    if observed.resumable:
+        # The event may be late or doubled: `provider_install` decides itself whether it can go on.
+        step = phases.next_step(phases.FETCHED, provider, resync=False)
+        return Decision(reply=step, message="the installation is resumed")
     if not observed.installed:
         return Decision(message="not installed yet")
     builder = ProviderStatusBuilder(provider, now)
-    if not observed.awaited:
-        builder.set_true(
-            COMPONENTS_AVAILABLE, "NotAwaited", "its workloads are not looked at, as its annotation wants it"
-        )
-        return Decision(status=builder.status(), message="nothing is waited for")
+    if not observed.wait:
+        message = "its workloads are not checked: the annotation capi-functions.dev/wait turns this off"
+        builder.set_true(COMPONENTS_AVAILABLE, "NotAwaited", message)
+        return Decision(status=builder.status(), message=message)
     for reason, problems in (
         ("WorkloadsMissing", observed.missing),
         ("WorkloadsUnavailable", observed.unavailable),
@@ -40,7 +38,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         ("KindsNotServed", observed.unserved),
     ):
         if problems:
-            message = _told(problems)
+            message = _format(problems)
             builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning")
             again = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
             return Decision(
@@ -56,6 +54,6 @@ def decide(observed: Observed, now: datetime) -> Decision:
     )
 
 
-def _told(problems: Sequence[str]) -> str:
+def _format(problems: Sequence[str]) -> str:
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
     return "; ".join(problems[:3]) + more

@@ -1,4 +1,4 @@
-"""`provider_report`, put together."""
+"""The steps of `provider_report`."""
 
 from __future__ import annotations
 

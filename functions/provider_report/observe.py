@@ -1,4 +1,4 @@
-"""What is read to tell whether a provider works. Its own record, the inventory, says what there should be."""
+"""Reads whether the workloads, webhooks and CRDs in a provider's inventory work."""
 
 from __future__ import annotations
 
@@ -29,34 +29,40 @@ WEBHOOKS = tuple(
 
 @dataclass(frozen=True)
 class Observed:
-    """Each sequence says in words what does not work; a later one is looked at only once all before it is well."""
+    """What was found about the provider.
+
+    The sequences have a text for each problem. They are checked in this order, and a later one only if all before it
+    are empty.
+    """
 
     provider: Object | None
     installed: bool = False
-    continues: bool = False
-    """An installation is under way, and one of its workloads runs, which it may have waited for."""
-    awaited: bool = True
-    """Whether what it runs is to be looked at."""
+    resumable: bool = False
+    """An installation is in progress and the workload of this event is ready: the installation may have waited for it.
+    """
+    wait: bool = True
+    """The provider's annotation does not turn these checks off."""
     missing: Sequence[str] = ()
-    """Workloads and webhook configurations that somebody has taken away."""
+    """Workloads and webhook configurations that do not exist."""
     unavailable: Sequence[str] = ()
+    """Workloads that are not ready."""
     unanswered: Sequence[str] = ()
     """Webhooks whose Service has no endpoint."""
     unserved: Sequence[str] = ()
-    """Kinds that the API server does not serve (yet)."""
+    """CRDs whose kinds the API server does not serve yet."""
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Object | None = None) -> Observed:
-    """`changed` is the workload that the event is about, if any."""
+    """Reads the state of the provider; `changed` is the workload that the event is about, if any."""
     if provider is None or deleting(provider):
         return Observed(provider)
     if in_progress(provider):
-        return Observed(provider, continues=changed is not None and not unready_reason(changed))
+        return Observed(provider, resumable=changed is not None and not unready_reason(changed))
     entries = inventory.load(dig(provider, "status.resources"))
     if not provider_api.installed_version(provider):
         return Observed(provider)
     if dig(provider, WAIT) == "false":
-        return Observed(provider, installed=True, awaited=False)
+        return Observed(provider, installed=True, wait=False)
     missing, unavailable = _workloads(clients, provider, entries)
     if missing or unavailable:
         return Observed(provider, installed=True, missing=missing, unavailable=unavailable)
@@ -66,7 +72,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
 
 
 def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:
-    """By one list of each kind and namespace that it has workloads of."""
+    """Returns missing and unavailable workloads, with one list request for each kind and namespace."""
     missing, unavailable = [], []
     selector = provider_api.selector_of(provider)
     for resource in WORKLOADS:

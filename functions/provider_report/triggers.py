@@ -1,4 +1,4 @@
-"""What starts `provider_report`: an installation that is through, and every change of what a provider runs."""
+"""Starts `provider_report` when an installation is done, and when a workload of a provider changes."""
 
 from __future__ import annotations
 

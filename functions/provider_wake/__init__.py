@@ -1,1 +1,1 @@
-"""Tells the providers that something which they depend on has changed."""
+"""Starts the phases of providers again when something that they depend on has changed."""

@@ -1,4 +1,4 @@
-"""Which providers a change concerns."""
+"""Decides which providers a change affects."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from shared.providers.peers import is_operational
 from shared.providers.status import PREFLIGHT_CHECK_PASSED
 
 
-def concerned(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[Object]:
-    """Those whose Secret or ConfigMap this is; or that wait for this core provider, now that it works."""
+def affected_providers(changed: Mapping[str, Any], providers: Iterable[Object]) -> list[Object]:
+    """Returns the providers that reference this Secret or ConfigMap, or that wait for this core provider to run."""
     alive = [provider for provider in providers if not deleting(provider)]
     match changed["kind"]:
         case SECRET.kind:
             return [provider for provider in alive if provider_api.config_secret(provider) == key_of(changed)]
         case CONFIG_MAP.kind:
-            return [provider for provider in alive if _names(provider, changed)]
+            return [provider for provider in alive if _references(provider, changed)]
         case CORE.kind if is_operational(changed):
             return [provider for provider in alive if provider["kind"] != CORE.kind and not _checked(provider)]
     return []
 
 
-def may_name(provider: Object, config_map: Key) -> bool:
-    """Whether the provider names this ConfigMap, or selects some of its namespace."""
+def may_reference(provider: Object, config_map: Key) -> bool:
+    """Returns whether the provider names this ConfigMap, or has a selector for ConfigMaps of its namespace."""
     if provider_api.additional_manifests(provider) == config_map:
         return True
     selects = dig(provider, "spec.fetchConfig.selector") is not None
     return selects and key_of(provider).namespace == config_map.namespace
 
 
-def _names(provider: Object, config_map: Mapping[str, Any]) -> bool:
+def _references(provider: Object, config_map: Mapping[str, Any]) -> bool:
     key, selector = key_of(config_map), dig(provider, "spec.fetchConfig.selector", {})
     named = provider_api.additional_manifests(provider) == key
-    return may_name(provider, key) and (named or selects(selector, dig(config_map, "metadata.labels", {})))
+    return may_reference(provider, key) and (named or selects(selector, dig(config_map, "metadata.labels", {})))
 
 
 def _checked(provider: Object) -> bool:

@@ -1,4 +1,4 @@
-"""`provider_wake`: one event for each provider that a change concerns."""
+"""`provider_wake`: emits one event for each provider that a change affects."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from shared.providers import peers
 from shared.runtime import Answer, done
 from shared.runtime.emit import emit
 
-from .decide import concerned, may_name
+from .decide import affected_providers, may_reference
 from .triggers import TRIGGERS
 
 SOURCE = "/provider_wake"
 _FRESH = 5.0
-"""Seconds that a list of the providers is kept: Secrets change in swarms. A change that came after it, and seems to
-concern nobody, is looked at again with the next list: it may be of a provider that came in between."""
+"""Seconds for which the list of providers is cached, since many Secrets may change at once. A change later than the
+list that affects no provider in it is checked again with the next list, which may have new providers."""
 _SKEW = 1.0
-"""Seconds that the clock of who sent an event may be behind."""
+"""Seconds that the clock of an event's sender may be behind."""
 
 _recent: tuple[float, Sequence[Object]] = (0.0, ())
-"""When the list was read, in seconds since the epoch."""
+"""The cached list of providers, and when it was read, in seconds since the epoch."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:
@@ -35,25 +35,25 @@ def handle(clients: Clients, event: Event) -> Answer:
         return done("the event is not for this function")
     began = time.time()
     try:
-        # Who came a moment ago may wait for the core provider by now.
+        # No cached list for the core provider: a provider created a moment ago may wait for it.
         read, providers = (
             (began, peers.list_providers(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
         )
-        again = None if read >= began or _came_before(event, read) else max(0.0, read + _FRESH - began)
+        again = None if read >= began or _is_older_than(event, read) else max(0.0, read + _FRESH - began)
         if not providers:
             return done("there are no providers", retry_after=again)
-        if event.kind == CONFIG_MAP.kind and not any(may_name(provider, event.key) for provider in providers):
-            # As with nearly all of them, which need not be read for it.
-            return done("no provider is concerned", retry_after=again)
+        if event.kind == CONFIG_MAP.kind and not any(may_reference(provider, event.key) for provider in providers):
+            # So it is with nearly all ConfigMaps: they need not be read.
+            return done("no provider is affected", retry_after=again)
         changed = event.as_object
-        if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):  # what decides is not in the event
+        if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):  # labels and conditions decide
             resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource
             changed = clients.management.find(resource, event.key) or changed
     except ApiError as error:
         return Answer(503, str(error), retry_after=5.0)
-    found = concerned(changed, providers)
+    found = affected_providers(changed, providers)
     if not found:
-        return done("no provider is concerned", retry_after=again)
+        return done("no provider is affected", retry_after=again)
     events = [change_event(provider, "update", source=SOURCE, reference=True) for provider in found]
     return emit(TRIGGERS, events, f"providers told of {event.kind} {event.key}")
 
@@ -66,7 +66,7 @@ def _providers(clients: Clients) -> tuple[float, Sequence[Object]]:
     return _recent
 
 
-def _came_before(event: Event, read: float) -> bool:
+def _is_older_than(event: Event, read: float) -> bool:
     try:
         return datetime.fromisoformat(event.time).timestamp() + _SKEW < read
     except ValueError:

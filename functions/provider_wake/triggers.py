@@ -1,4 +1,4 @@
-"""What starts `provider_wake`: the core provider, which others wait for, and Secrets and ConfigMaps that they name."""
+"""Starts `provider_wake` when the core provider becomes operational, or a referenced Secret or ConfigMap changes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from shared.providers.peers import is_operational
 from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 
 
-def working(core: Mapping[str, Any]) -> Key | None:
-    """A core provider that others need not wait for any more, or may be one: a bare reference does not tell."""
+def key_if_operational(core: Mapping[str, Any]) -> Key | None:
+    """Returns the key of a core provider that runs, or may run: a mere reference does not show it."""
     return key_of(core) if "spec" not in core or is_operational(core) else None
 
 
 def secrets(provider: Mapping[str, Any]) -> Iterable[Key]:
-    """The Secret that the provider names."""
+    """Returns the key of the Secret that the provider references."""
     return filter(None, [config_secret(provider)])
 
 
 def config_maps(provider: Mapping[str, Any]) -> Iterable[Key]:
-    """The ConfigMaps that the provider names or may select."""
+    """Returns the keys of the ConfigMaps that the provider names or may select; an empty name stands for any."""
     selected = dig(provider, "spec.fetchConfig.selector") is not None
     return filter(None, [additional_manifests(provider), Key(key_of(provider).namespace, "") if selected else None])
 
@@ -33,14 +33,18 @@ def config_maps(provider: Mapping[str, Any]) -> Iterable[Key]:
 _NAMES_SECRETS = tuple(Referrer(kind.resource, secrets) for kind in KINDS)
 _NAMES_CONFIG_MAPS = tuple(Referrer(kind.resource, config_maps) for kind in KINDS)
 
-# What belongs to a Cluster is none of a provider's, nor is what providers have brought themselves.
+# Secrets of Clusters and objects of providers themselves are never inputs of a provider.
 _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
 
 TRIGGERS = Triggers(
     name="provider_wake",
     watches=(
         Watch(
-            CORE.resource, key=working, fields=("status.conditions",), digest=is_operational, changes=("add", "update")
+            CORE.resource,
+            key=key_if_operational,
+            fields=("status.conditions",),
+            digest=is_operational,
+            changes=("add", "update"),
         ),
         Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS, referenced_by=_NAMES_SECRETS),
         Watch(

@@ -55,7 +55,7 @@ def test_objects_of_all_its_kinds_are_counted(core: MadeUp) -> None:
         assert (status, reason) == ("True", "CustomResourcesExist")
         left = [resource.kind for resource, _ in objects[number:]]
         counts = ", ".join(f"{left.count(kind)} {kind}" for kind in ("Gadget", "Widget") if kind in left)
-        assert message.startswith(f"{len(left)} objects of its kinds exist: {counts}; ")
+        assert message.startswith(f"{len(left)} objects of the provider's kinds exist: {counts}; ")
         assert providers.brought() == brought
         providers.client.delete(*objects[number])
     core.look()

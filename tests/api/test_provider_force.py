@@ -57,7 +57,7 @@ def test_webhooks_are_not_in_the_way_for_ever(
     """Of a controller that does not let go."""
     installed(core, whole("made-up", "v1.1.0"), FORCE)
     with_widget(providers, finalizers=["made-up.example.com/controller"])
-    monkeypatch.setattr(decide, "PATIENCE", timedelta(seconds=-1))
+    monkeypatch.setattr(decide, "CONTROLLER_TIMEOUT", timedelta(seconds=-1))
     providers.client.delete(CORE.resource, core.at)
     for _ in range(2):
         core.look()
@@ -74,7 +74,7 @@ def test_what_it_brought_itself_is_no_reason_to_stay(core: MadeUp, providers: Pr
     installed(core, [crd("made-up"), own, config_map("one", "1")])
     with_widget(providers)
     core.delete()
-    assert "1 objects of its kinds exist: 1 Widget" in core.told("Deleting")[2]
+    assert "1 objects of the provider's kinds exist: 1 Widget" in core.told("Deleting")[2]
     providers.client.delete(WIDGET, Key(SPACE, "mine"))
     until(lambda: gone(core), "the provider is gone")
 

@@ -27,7 +27,7 @@ def _reasons(node: ast.AST) -> Iterator[str]:
         case ast.Call(args=[ast.Name(id=before), ast.Constant(value=str(reason)), *_]):
             if before.isupper() or before == "builder":
                 yield reason
-        case ast.Call(func=ast.Name(id="Refusal"), args=[ast.Constant(value=str(reason)), *_]):
+        case ast.Call(func=ast.Name(id="FailedCheck"), args=[ast.Constant(value=str(reason)), *_]):
             yield reason
         case ast.Assign(targets=[ast.Name(id="reason")], value=ast.Constant(value=str(reason))):
             yield reason

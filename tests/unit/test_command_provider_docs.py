@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from functions.provider_delete.observe import FORCE
-from functions.provider_fetch.decide import KEEP
+from functions.provider_fetch.decide import KEEP_DOWNLOAD
 from infra.cli.main import app
 from shared.applier.policy import PREFIX
 from shared.providers.annotations import CERTIFICATES
@@ -35,7 +35,7 @@ def test_every_command(command: str) -> None:
     assert re.search(rf"`{command}\b|provider {command}\b", DOCS)
 
 
-@pytest.mark.parametrize("name", [PREFIX + "wait", PREFIX + "wait-timeout", FORCE[-1], KEEP[-1], CERTIFICATES])
+@pytest.mark.parametrize("name", [PREFIX + "wait", PREFIX + "wait-timeout", FORCE[-1], KEEP_DOWNLOAD[-1], CERTIFICATES])
 def test_annotations(name: str) -> None:
     assert f"| `{name}" in DOCS
 

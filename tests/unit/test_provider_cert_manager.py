@@ -23,12 +23,12 @@ def nobody() -> Clients:
 
 @pytest.mark.parametrize(("known", "found"), [((DEPLOYMENT, CERTIFICATE), True), ((DEPLOYMENT,), False)])
 def test_what_has_begun_goes_on_as_it_began(nobody: Clients, known: tuple[InventoryEntry, ...], found: bool) -> None:
-    assert has_cert_manager(nobody, Observed(BEGUN, digest="digest", known=known)) is found
+    assert has_cert_manager(nobody, Observed(BEGUN, digest="digest", inventory=known)) is found
 
 
 @pytest.mark.parametrize(
     "observed",
-    [Observed(BEGUN, digest="another", known=(DEPLOYMENT,)), Observed(BEGUN, digest="digest")],
+    [Observed(BEGUN, digest="another", inventory=(DEPLOYMENT,)), Observed(BEGUN, digest="digest")],
     ids=["an upgrade", "nothing on record"],
 )
 def test_what_begins_asks_the_server(nobody: Clients, observed: Observed) -> None:

@@ -97,12 +97,12 @@ FAILS = {
         ("Only one", "selector and url"),
     ),
     "PF16 unknown, no source": (
-        Observed(infra("my-custom-aws"), known=False, cores=[WORKING]),
+        Observed(infra("my-custom-aws"), in_catalog=False, cores=[WORKING]),
         "FetchConfigValidationError",
         ("Either Selector",),
     ),
     "PF17 unknown, empty source": (
-        Observed(infra("my-custom-aws", fetchConfig={}), known=False, cores=[WORKING]),
+        Observed(infra("my-custom-aws", fetchConfig={}), in_catalog=False, cores=[WORKING]),
         "FetchConfigValidationError",
         ("Either Selector",),
     ),
@@ -186,7 +186,7 @@ def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
 
 
 def test_an_unchanged_one_is_left_alone() -> None:
-    decision = decide(Observed(provider(version="v1.0.0"), unchanged=True), NOW)
+    decision = decide(Observed(provider(version="v1.0.0"), reconciled=True), NOW)
     assert (decision.status, decision.effects, decision.reply) == (None, (), None)
 
 

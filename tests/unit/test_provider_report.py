@@ -41,7 +41,7 @@ def test_not_begun_is_not_under_way() -> None:
 
 
 def test_an_installation_goes_on_once_a_workload_runs() -> None:
-    decision = decide(Observed(provider(), continues=True), NOW)
+    decision = decide(Observed(provider(), resumable=True), NOW)
     assert decision.reply is not None
     assert decision.reply.type == phases.event_type(phases.FETCHED)
     assert decision.status is None
@@ -60,7 +60,7 @@ def test_nothing_is_said_before_something_is_installed() -> None:
         ({"unavailable": ["Deployment a/b: x"]}, "False", "WorkloadsUnavailable", False),
         ({"unanswered": ["Webhook a: x"]}, "False", "WebhooksNotAnswering", False),
         ({"unserved": ["as.x.io"]}, "False", "KindsNotServed", False),
-        ({"awaited": False}, "True", "NotAwaited", False),
+        ({"wait": False}, "True", "NotAwaited", False),
     ],
 )
 def test_what_does_not_work_is_told(found: Object, status: str, reason: str, again: bool) -> None:

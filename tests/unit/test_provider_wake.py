@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.provider_wake.decide import concerned, may_name
+from functions.provider_wake.decide import affected_providers, may_reference
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.kube import Key, Object
 from tests.support.providers_made import READY, provider
@@ -34,7 +34,7 @@ def test_mp1_secret() -> None:
         infra("none"),
         infra("going", configSecret={"name": "s"}, metadata={"deletionTimestamp": "now"}),
     ]
-    assert names(concerned(obj("Secret", "s", "a"), providers)) == ["by-name", "b1", "b2"]
+    assert names(affected_providers(obj("Secret", "s", "a"), providers)) == ["by-name", "b1", "b2"]
 
 
 def test_mp2_to_mp4_config_maps() -> None:
@@ -51,9 +51,9 @@ def test_mp2_to_mp4_config_maps() -> None:
         infra("url", fetchConfig={"url": "https://example.com"}),
         infra("additional", additionalManifests={"name": "cm"}),
     ]
-    found = concerned(obj("ConfigMap", "cm", "a", LABELS), providers)
+    found = affected_providers(obj("ConfigMap", "cm", "a", LABELS), providers)
     assert names(found) == ["one-label", "exact", "in", "additional"]
-    assert concerned(obj("ConfigMap", "other", "a", {"d": "e"}), providers) == []
+    assert affected_providers(obj("ConfigMap", "other", "a", {"d": "e"}), providers) == []
 
 
 def test_mp5_core_that_works_now() -> None:
@@ -64,8 +64,8 @@ def test_mp5_core_that_works_now() -> None:
         infra("checked", conditions=[CHECKED]),
         provider(BOOTSTRAP, "kubeadm", "b"),
     ]
-    assert names(concerned(provider(CORE, conditions=[READY]), providers)) == ["failed", "fresh", "kubeadm"]
-    assert concerned(provider(CORE, conditions=[{**READY, "status": "False"}]), providers) == []
+    assert names(affected_providers(provider(CORE, conditions=[READY]), providers)) == ["failed", "fresh", "kubeadm"]
+    assert affected_providers(provider(CORE, conditions=[{**READY, "status": "False"}]), providers) == []
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_mp5_core_that_works_now() -> None:
     ],
 )
 def test_config_maps_that_nobody_may_name_are_not_read(spec: Object, named: bool) -> None:
-    assert may_name(infra("i", "a", **spec), Key("a", "c")) is named
-    assert not may_name(infra("i", "other", fetchConfig={"selector": {}}), Key("a", "c"))
+    assert may_reference(infra("i", "a", **spec), Key("a", "c")) is named
+    assert not may_reference(infra("i", "other", fetchConfig={"selector": {}}), Key("a", "c"))
