@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.download.ingest import Limits, receive
+from shared.download.ingest import Limits, ingest
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import METADATA, Blob, Release, assemble
 from shared.releases.sources import Source
@@ -46,4 +46,4 @@ def described(name: ReleaseName, files: Files) -> Release:
 
 def received(source: Source, tag: str) -> Files:
     """A release's files, within the limits that hold for the functions, too. Raises `SourceError`."""
-    return {file.name: file.data for file in receive(source.fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}

@@ -1,6 +1,6 @@
-"""What a source asks for beside its address: credentials, and whom to trust.
+"""Access to a source: credentials, trusted certificates, and the endpoint and region of object stores.
 
-None of it is ever part of a message; `repr` leaves it out.
+No message contains any of it, and `repr` leaves it out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Empty fields are not given. `authority` is PEM, trusted beside the system's own."""
+    """Credentials and trust for one source; an empty field is not set.
+
+    `authority` is a bundle of CA certificates in PEM, trusted in addition to the system's.
+    """
 
     token: str = field(default="", repr=False)
     username: str = field(default="", repr=False)
@@ -43,21 +46,26 @@ class Access:
 
     @property
     def authorization(self) -> str:
-        """The header for servers that are told at once; empty without credentials."""
+        """The Authorization header of a first request: bearer token, else basic; empty without credentials."""
         if self.token:
             return f"Bearer {self.token}"
         return self.basic if self.username or self.password else ""
 
     @property
     def basic(self) -> str:
+        """The Authorization header of user name and password."""
         return f"Basic {base64.b64encode(f'{self.username}:{self.password}'.encode()).decode()}"
 
 
-def of_secret(secret: Mapping[str, Any]) -> Access:
-    """The access that a Secret gives. Raises `SourceError` for one that is not meant for that."""
+def from_secret(secret: Mapping[str, Any]) -> Access:
+    """Returns the access that the keys of a Secret describe.
+
+    Raises:
+        SourceError: The Secret has another type, none of the keys, or values that are not text.
+    """
     data, key = secret.get("data") or {}, key_of(secret)
     if secret.get("type", "Opaque") not in _TYPES:
-        # A ClusterStack must not be a way to send off what its writer may not read, such as a service account's token.
+        # Else a ClusterStack could send a Secret that its author cannot read, such as a service account's token.
         raise SourceError(f"Secret {key} is of type {secret['type']}, want {' or '.join(_TYPES)}", transient=False)
     known = {name: field for name, field in _FIELDS.items() if name in data}
     if not known:

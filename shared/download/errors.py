@@ -1,14 +1,14 @@
-"""Why a download fails."""
+"""Errors of downloads."""
 
 from __future__ import annotations
 
-_LONGEST = 1000  # characters of a message: it may quote a stranger, and becomes part of a status
+_LONGEST = 1000  # characters of a message: it may quote a server, and becomes part of a status
 
 
 class SourceError(Exception):
-    """A source failed; `transient` says whether trying again may help.
+    """A source failed.
 
-    `retry_after` is the source's own wish in seconds, where it made one.
+    `transient` says whether a retry may succeed. `retry_after` is the delay in seconds that the source asked for.
     """
 
     def __init__(self, message: str, *, transient: bool, retry_after: float | None = None) -> None:
@@ -18,7 +18,7 @@ class SourceError(Exception):
 
 
 class ReleaseNotFound(SourceError):
-    """The source is fine and has no such release, or not yet."""
+    """The source answers, and does not have the release, or not yet."""
 
     def __init__(self, tag: str, where: str) -> None:
         super().__init__(f"no release {tag!r} in {where}", transient=False)

@@ -13,7 +13,7 @@ from .errors import ReleaseNotFound, SourceError
 from .ingest import File
 
 if TYPE_CHECKING:
-    from .web import Reply, Web
+    from .web import HttpResponse, HttpSession
 
 _PAGES = 100
 _PAGE = 100  # releases
@@ -24,7 +24,7 @@ _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class GitHubReleases:
-    """One repository; `api` is the root of the API, without a slash at the end."""
+    """The published releases of one repository, as a source. `api` is the root of the API, without a trailing slash."""
 
     api: str
     organization: str
@@ -32,9 +32,9 @@ class GitHubReleases:
     access: Access = field(default_factory=Access)
 
     def fetch(self, tag: str) -> Iterator[File]:
-        """See `Source.fetch`. An asset comes through the API, which redirects to where it is kept."""
-        with self._web() as web:
-            reply = self._get(web, f"releases/tags/{quote(tag, safe='')}")
+        """See `Source.fetch`. Downloads assets by the API, which redirects to the storage of the asset."""
+        with self._session() as session:
+            reply = self._get(session, f"releases/tags/{quote(tag, safe='')}")
             if reply.status == 404:
                 reply.close()
                 raise ReleaseNotFound(tag, self._name())
@@ -42,14 +42,14 @@ class GitHubReleases:
             if not isinstance(release, dict) or not isinstance(assets := release.get("assets"), list):
                 raise self._odd()
             for asset in assets:
-                yield self._file(web, asset)
+                yield self._file(session, asset)
 
     def list(self) -> Sequence[str]:
-        """See `Source.list`. Tags, since a release's name is free text; drafts are not out yet."""
+        """See `Source.list`. Returns tags, since the name of a release is free text; drafts are left out."""
         tags: set[str] = set()
-        with self._web() as web:
+        with self._session() as session:
             for page in range(1, _PAGES + 1):
-                reply = self._get(web, f"releases?per_page={_PAGE}&page={page}")
+                reply = self._get(session, f"releases?per_page={_PAGE}&page={page}")
                 more = _NEXT.search(reply.headers.get("Link", ""))
                 releases = self._json(reply)
                 if not isinstance(releases, list):
@@ -60,7 +60,7 @@ class GitHubReleases:
                     break
         return sorted(tags)
 
-    def _file(self, web: Web, asset: Any) -> File:
+    def _file(self, session: HttpSession, asset: Any) -> File:
         if not isinstance(asset, dict) or not isinstance(number := asset.get("id"), int):
             raise self._odd()
         name, size = asset.get("name"), asset.get("size")
@@ -69,29 +69,29 @@ class GitHubReleases:
         if asset.get("state", "uploaded") != "uploaded":
             raise SourceError(f"asset {name!r} in {self._name()} is still being uploaded", transient=True)
         digest = _DIGEST.fullmatch(asset.get("digest") or "")
-        return File(name, self._content(web, number), size, digest[1] if digest else None)
+        return File(name, self._content(session, number), size, digest[1] if digest else None)
 
-    def _content(self, web: Web, number: int) -> Iterator[bytes]:
-        reply = self._get(web, f"releases/assets/{number}", accept="application/octet-stream")
+    def _content(self, session: HttpSession, number: int) -> Iterator[bytes]:
+        reply = self._get(session, f"releases/assets/{number}", accept="application/octet-stream")
         if reply.status != 200:
             raise self._error(reply)
         yield from reply.chunks()
 
-    def _web(self) -> Web:
-        from .web import Web
+    def _session(self) -> HttpSession:
+        from .web import HttpSession
 
-        return Web(self.access.authority)
+        return HttpSession(self.access.authority)
 
-    def _get(self, web: Web, path: str, accept: str = _JSON) -> Reply:
+    def _get(self, session: HttpSession, path: str, accept: str = _JSON) -> HttpResponse:
         url = f"{self.api}/repos/{self.organization}/{self.repository}/{path}"
-        return web.get(url, self.access.authorization, accept=accept)
+        return session.get(url, self.access.authorization, accept=accept)
 
-    def _json(self, reply: Reply) -> Any:
+    def _json(self, reply: HttpResponse) -> Any:
         if reply.status != 200:
             raise self._error(reply)
         return reply.json()
 
-    def _error(self, reply: Reply) -> SourceError:
+    def _error(self, reply: HttpResponse) -> SourceError:
         if reply.status == 404:
             reply.close()
             hint = "" if self.access.token else "; a private one needs a token"

@@ -1,4 +1,4 @@
-"""From a source's promises to bytes that may be kept: the guards against a careless or hostile source."""
+"""Reads the files of a source within limits, and checks names, sizes and digests: sources are not trusted."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of a release, to be read once.
+    """One file that a source offers, to be read once.
 
-    `size` in bytes and `digest` (sha256, hexadecimal) are what the source promises, None if it does not say;
-    what arrives must match.
+    `size` in bytes and `digest` (sha256, hexadecimal) are the source's claims, which `ingest` checks; None if it makes
+    none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one release, in bytes and files. One file at a time is held in memory."""
+    """Limits of one release: bytes of a file, bytes of all files, number of files. Memory holds one file at a time."""
 
     file: int = 64 * MIB
     release: int = 256 * MIB
@@ -36,23 +36,29 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A file that arrived whole; `digest` is the sha256 of `data` in hexadecimal."""
+class IngestedFile:
+    """A complete and checked file; `digest` is the sha256 of `data` in hexadecimal."""
 
     name: str
     data: bytes
     digest: str
 
 
-def receive(files: Iterable[File], limits: Limits) -> Iterator[Received]:
-    """Read files one after another within the limits. Raises `SourceError` as soon as a rule is broken."""
+def ingest(files: Iterable[File], limits: Limits) -> Iterator[IngestedFile]:
+    """Reads the files one after another.
+
+    Raises:
+        SourceError: A name is unsafe or occurs twice, a limit is exceeded, or a file differs from its size or digest.
+    """
     seen: set[str] = set()
     room = limits.release
     for file in files:
         if not is_plain_name(file.name):
-            raise SourceError(f"refused file name {file.name!r}: not a plain name", transient=False)
+            raise SourceError(
+                f"file name {file.name!r} is refused: it is not a plain name without a path", transient=False
+            )
         if file.name in seen:
-            raise SourceError(f"file {file.name!r} comes twice", transient=False)
+            raise SourceError(f"file {file.name!r} occurs twice", transient=False)
         seen.add(file.name)
         if len(seen) > limits.files:
             raise SourceError(f"more than {limits.files} files", transient=False)
@@ -62,13 +68,13 @@ def receive(files: Iterable[File], limits: Limits) -> Iterator[Received]:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a name denotes a file right here on any system: no path, no dot-dot, nothing invisible."""
+    """Returns whether a name is that of a file in the current folder on any system: no path, printable characters."""
     return (
         name not in {"", ".", ".."} and not set(name) & {"/", "\\"} and name.isprintable() and len(name.encode()) <= 255
     )
 
 
-def _read(file: File, limit: int) -> Received:
+def _read(file: File, limit: int) -> IngestedFile:
     too_large = SourceError(f"file {file.name!r} is too large: over {limit} bytes", transient=False)
     if file.size is not None and file.size > limit:
         raise too_large
@@ -84,4 +90,4 @@ def _read(file: File, limit: int) -> Received:
         raise SourceError(f"file {file.name!r} has {size} bytes instead of {file.size}", transient=True)
     if file.digest is not None and sha256.hexdigest() != file.digest:
         raise SourceError(f"file {file.name!r} does not match its digest {file.digest}", transient=True)
-    return Received(file.name, b"".join(parts), sha256.hexdigest())
+    return IngestedFile(file.name, b"".join(parts), sha256.hexdigest())

@@ -1,7 +1,7 @@
-"""An OCI registry: one repository to pull from and to push to, over the plain distribution API.
+"""Pulls from and pushes to one repository of an OCI registry, by the OCI distribution API.
 
-Credentials go to the registry itself, and, where it asks for that, to the token server that it names: over TLS only,
-unless plain HTTP was chosen for the registry.
+Credentials are sent to the registry and to the token server that its challenge names: over TLS only, unless plain HTTP
+was chosen for the registry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shared.redaction import redact_url
 
 from .access import Access
 from .errors import SourceError
-from .web import Reply, Web, resolved
+from .web import HttpResponse, HttpSession, resolve_url
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -52,7 +52,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """What a manifest says of a layer; `digest` as "sha256:<hexadecimal>", `size` in bytes."""
+    """The entry of a layer in a manifest; `digest` as "sha256:<hexadecimal>", `size` in bytes."""
 
     name: str
     digest: str
@@ -62,6 +62,8 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """The image manifest of an artifact; `digest` is that of its bytes, as "sha256:<hexadecimal>"."""
+
     digest: str
     artifact_type: str
     annotations: Mapping[str, str]
@@ -69,14 +71,14 @@ class Manifest:
 
 
 class NotInRegistry(SourceError):
-    """The repository has nothing under this name."""
+    """The repository has no such tag or digest."""
 
 
 @dataclass
 class Registry:
-    """One conversation with one repository; a context manager. Everything raises `SourceError`.
+    """A session with one repository; a context manager. All methods raise `SourceError`.
 
-    `host` may have a port; `plain` is HTTP without TLS, by choice.
+    `host` may have a port; `plain` is HTTP without TLS.
     """
 
     host: str
@@ -90,7 +92,7 @@ class Registry:
         # Docker Hub's API is not where its name is.
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         self._base = f"{'http' if self.plain else 'https'}://{host}/v2/{self.repository}/"
-        self._web = Web(self.access.authority)
+        self._session = HttpSession(self.access.authority)
         self._authorization = f"Bearer {self.access.token}" if self.access.token else ""
 
     def __enter__(self) -> Registry:
@@ -99,16 +101,16 @@ class Registry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._web.__exit__(kind, error, trace)
+        self._session.__exit__(kind, error, trace)
 
     # -- pull ------------------------------------------------------------------------------------------------------
 
     def tags(self) -> list[str]:
-        """All tags, in the registry's order; none for a repository that is not there."""
+        """Returns all tags in the registry's order; none if the repository does not exist."""
         tags: list[str] = []
         url = self._base + "tags/list?n=1000"
         for _ in range(_PAGES):
-            reply = self._authorized(partial(self._web.get, url))
+            reply = self._authorized(partial(self._session.get, url))
             if reply.status == 404:
                 reply.close()
                 return tags
@@ -117,15 +119,20 @@ class Registry:
             following = _NEXT.search(reply.headers.get("Link", ""))
             if not following or len(tags) > _NAMES:
                 return tags
-            url = self._own(resolved(url, following[1]))
+            url = self._own(resolve_url(url, following[1]))
         return tags
 
     def manifest(self, reference: str) -> Manifest:
-        """The manifest of a tag or digest. Raises `NotInRegistry`; an index is refused."""
+        """Returns the manifest of a tag or digest.
+
+        Raises:
+            NotInRegistry: The repository has no such tag or digest.
+            SourceError: The registry fails, or the tag is that of an index of several artifacts.
+        """
         if not (_TAG.fullmatch(reference) or _DIGEST.fullmatch(reference)):
             raise NotInRegistry(f"{reference!r} is no tag", transient=False)
         url = f"{self._base}manifests/{reference}"
-        reply = self._authorized(lambda header: self._web.get(url, header, accept=_ACCEPT))
+        reply = self._authorized(lambda header: self._session.get(url, header, accept=_ACCEPT))
         if reply.status == 404:
             reply.close()
             raise NotInRegistry(f"{redact_url(url)} does not exist", transient=False)
@@ -138,9 +145,9 @@ class Registry:
         return _manifest(data, digest, media_type, redact_url(url))
 
     def blob(self, layer: Descriptor) -> Iterator[bytes]:
-        """The content of a layer as it comes; size and digest are the caller's to check."""
+        """Returns the content of a layer in chunks; the caller checks size and digest."""
         url = f"{self._base}blobs/{layer.digest}"
-        reply = self._ok(self._authorized(lambda header: self._web.get(url, header)))
+        reply = self._ok(self._authorized(lambda header: self._session.get(url, header)))
         yield from reply.chunks()
 
     # -- push ------------------------------------------------------------------------------------------------------
@@ -148,9 +155,9 @@ class Registry:
     def push(
         self, tag: str, layers: Sequence[Layer], *, artifact_type: str, annotations: Mapping[str, str] | None = None
     ) -> str:
-        """Publish an artifact under `tag`, replacing what is there; returns its digest.
+        """Publishes an artifact under `tag`, replacing the artifact that has the tag. Returns the manifest's digest.
 
-        The manifest comes last, so that an interrupted push changes nothing. What the registry has is not sent again.
+        The manifest is sent last, so an interrupted push changes nothing. Layers that the registry has are not sent.
         """
         if not _TAG.fullmatch(tag):
             raise SourceError(f"{tag!r} is no tag", transient=False)
@@ -173,35 +180,39 @@ class Registry:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         descriptor = {"mediaType": media_type, "digest": digest, "size": len(data)}
         url = f"{self._base}blobs/{digest}"
-        known = self._authorized(lambda header: self._web.request("HEAD", url, authorization=header), actions="push")
+        known = self._authorized(
+            lambda header: self._session.request("HEAD", url, authorization=header), actions="push"
+        )
         known.close()
         if known.status == 200:
             return descriptor
         upload = self._send("POST", f"{self._base}blobs/uploads/", {}, b"")
         upload.close()
-        place = resolved(upload.url, upload.headers.get("Location", ""))
+        place = resolve_url(upload.url, upload.headers.get("Location", ""))
         separator = "&" if urlsplit(place).query else "?"
         target = f"{self._own(place)}{separator}{urlencode({'digest': digest})}"
         self._send("PUT", target, {"Content-Type": "application/octet-stream"}, data).close()
         return descriptor
 
-    def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
-        reply = self._authorized(lambda header: self._web.request(method, url, headers, header, body), actions="push")
+    def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        reply = self._authorized(
+            lambda header: self._session.request(method, url, headers, header, body), actions="push"
+        )
         return self._ok(reply)
 
     # -- access ----------------------------------------------------------------------------------------------------
 
-    def _ok(self, reply: Reply) -> Reply:
+    def _ok(self, reply: HttpResponse) -> HttpResponse:
         if not 200 <= reply.status < 300:
             raise reply.error(self._hint())
         return reply
 
     def _hint(self) -> str:
         given = self.access.token or self.access.username
-        return "the credentials are not accepted" if given else "it wants a token, or a user name and password"
+        return "the credentials are not accepted" if given else "it needs a token, or a user name and password"
 
-    def _authorized(self, ask: Callable[[str], Reply], *, actions: str = "pull") -> Reply:
-        """The answer to `ask`, which is given the Authorization header: asked again as the challenge says."""
+    def _authorized(self, ask: Callable[[str], HttpResponse], *, actions: str = "pull") -> HttpResponse:
+        """Returns the answer to `ask(Authorization header)`; answers a challenge of the registry once."""
         reply = ask(self._authorization)
         challenge = reply.headers.get("WWW-Authenticate", "")
         if reply.status != 401 or not challenge or origin(reply.url) != origin(self._base):
@@ -237,7 +248,7 @@ class Registry:
             query["service"] = challenge["service"]
         separator = "&" if urlsplit(realm).query else "?"
         basic = self.access.basic if self.access.username else ""
-        reply = self._ok(self._web.get(f"{realm}{separator}{urlencode(query)}", basic, accept="application/json"))
+        reply = self._ok(self._session.get(f"{realm}{separator}{urlencode(query)}", basic, accept="application/json"))
         answer = _mapping(reply.json(), realm)
         token = answer.get("token") or answer.get("access_token")
         if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
@@ -245,7 +256,7 @@ class Registry:
         return token
 
     def _own(self, url: str) -> str:
-        """A URL that the registry named, if it is its own: it will be sent credentials."""
+        """Returns a URL that the registry named, if it is on the registry's host: it is sent credentials."""
         try:
             same = origin(url) == origin(self._base)
         except ValueError:

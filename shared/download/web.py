@@ -1,7 +1,7 @@
-"""HTTP as sources need it: nothing that a server does may cost more than was agreed on.
+"""HTTP requests to servers that are not trusted.
 
-Limits in time, also for servers that answer drop by drop; proxies and CAs from the environment; redirects followed
-within bounds and without credentials for strangers; messages without secrets.
+All requests of a session have one deadline, also if a server answers byte by byte. Proxies and CAs come from the
+environment. Redirects are limited, and do not carry credentials to another host. Messages contain no secrets.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ CONNECT_TIMEOUT = 5.0  # seconds
 READ_TIMEOUT = 20.0  # seconds without a byte
 TOTAL_TIMEOUT = 300.0  # seconds for all requests of one fetch
 REDIRECTS = 5
-DOCUMENT = 4 * 1024 * 1024  # bytes of anything that is read as a whole
-AGENT = "capi-functions"
+MAX_DOCUMENT = 4 * 1024 * 1024  # bytes of anything that is read as a whole
+USER_AGENT = "capi-functions"
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _REDIRECTS = {301, 302, 303, 307, 308}
 _LONGEST_WAIT = 3600.0  # seconds
 
 
-def resolved(url: str, reference: str) -> str:
-    """What a server at `url` refers to. Raises `SourceError`."""
+def resolve_url(url: str, reference: str) -> str:
+    """Returns the URL that a server at `url` refers to by `reference`. Raises `SourceError`."""
     try:
         return urljoin(url, reference)
     except ValueError:
@@ -49,33 +49,33 @@ def resolved(url: str, reference: str) -> str:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """An answer whose body is still to come. What is not consumed or closed is closed with its `Web`."""
+class HttpResponse:
+    """An answer whose body is not read yet. The session closes it if nobody else reads it to its end or closes it."""
 
     status: int
     headers: Mapping[str, str]
     url: str
-    """Where it came from in the end."""
+    """The URL after redirects."""
     response: Any
-    web: Web
+    session: HttpSession
 
     def chunks(self) -> Iterator[bytes]:
-        """The body as it is sent: encodings are left alone. Raises `SourceError`."""
+        """Returns the body in chunks, as it is sent: no content encoding is undone. Raises `SourceError`."""
         try:
             while chunk := self._next():
                 yield chunk
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self.web.failure(self.url, error) from None
+            raise self.session.failure(self.url, error) from None
         finally:
             self.response.close()
 
     def _next(self) -> bytes:
-        with deadline(self.web.deadline):
+        with deadline(self.session.deadline):
             chunk: bytes = self.response.read(CHUNK, decode_content=False)
             return chunk
 
-    def read(self, limit: int = DOCUMENT) -> bytes:
-        """The whole body. Raises `SourceError` if it is longer than `limit`."""
+    def read(self, limit: int = MAX_DOCUMENT) -> bytes:
+        """Returns the whole body. Raises `SourceError` if it is longer than `limit` bytes."""
         data = bytearray()
         for chunk in self.chunks():
             data += chunk
@@ -85,7 +85,7 @@ class Reply:
         return bytes(data)
 
     def json(self) -> Any:
-        """The body as JSON. Raises `SourceError`."""
+        """Returns the body, parsed as JSON. Raises `SourceError`."""
         data = self.read()
         try:
             return json.loads(data)
@@ -93,10 +93,11 @@ class Reply:
             raise SourceError(f"{redact_url(self.url)} does not answer with JSON", transient=True) from None
 
     def close(self) -> None:
+        """Closes the connection, or returns it to the pool if the body has been read."""
         self.response.close()
 
     def error(self, hint: str = "") -> SourceError:
-        """What this refusal means: for 401 and 403 with `hint` as the way out. Closes the reply."""
+        """Returns the error that this answer means, and closes it. `hint` completes the message of 401 and 403."""
         self.close()
         after = retry_after(self.headers, datetime.now(UTC))
         limited = self.status == 429 or (self.status == 403 and after is not None)
@@ -104,7 +105,7 @@ class Reply:
         if limited:
             seconds = after if after is not None else 60.0
             return SourceError(
-                f"{place} limits requests; asked again in {seconds:.0f} s", transient=True, retry_after=seconds
+                f"{place} limits requests; the next request is in {seconds:.0f} s", transient=True, retry_after=seconds
             )
         if self.status in (401, 403):
             message = f"{place} refuses access (HTTP {self.status})"
@@ -114,10 +115,11 @@ class Reply:
         )
 
 
-class Web:
-    """The requests of one fetch: within `total` seconds they are over, or cut off. Raises `SourceError`.
+class HttpSession:
+    """The requests of one download, for one thread; a context manager. All methods raise `SourceError`.
 
-    `authority` (PEM) is trusted beside the system's CAs. Not to be shared between threads.
+    All requests together end within `total` seconds; each waits at most `read` seconds for the next byte. `authority`
+    (PEM) is trusted in addition to the system's CAs.
     """
 
     def __init__(self, authority: str = "", *, total: float = TOTAL_TIMEOUT, read: float = READ_TIMEOUT) -> None:
@@ -126,9 +128,9 @@ class Web:
         self.deadline = time.monotonic() + total
         self._context = _context(authority)
         self._pools: dict[str, urllib3.PoolManager] = {}
-        self._replies: list[Reply] = []
+        self._replies: list[HttpResponse] = []
 
-    def __enter__(self) -> Web:
+    def __enter__(self) -> HttpSession:
         return self
 
     def __exit__(
@@ -139,15 +141,24 @@ class Web:
         for pool in self._pools.values():
             pool.clear()
 
-    def get(self, url: str, authorization: str = "", *, accept: str = "*/*", redirects: int = REDIRECTS) -> Reply:
-        """The answer at the end of all redirects, whatever its status. See `request`."""
+    def get(
+        self, url: str, authorization: str = "", *, accept: str = "*/*", redirects: int = REDIRECTS
+    ) -> HttpResponse:
+        """Returns the answer after redirects, of any status.
+
+        Args:
+            url: An http or https URL.
+            authorization: The Authorization header; it is not sent to another origin.
+            accept: The Accept header.
+            redirects: How many redirects are followed; none leads from https to http.
+        """
         headers = {"Accept": accept}
         for _ in range(redirects + 1):
             reply = self.request("GET", url, headers, authorization)
             if reply.status not in _REDIRECTS or "location" not in reply.headers:
                 return reply
             reply.close()
-            target = resolved(url, reply.headers["location"])
+            target = resolve_url(url, reply.headers["location"])
             if not _same_or_safer(url, target):
                 raise SourceError(
                     f"{redact_url(url)} redirects to {redact_url(target)}, which is refused", transient=False
@@ -164,10 +175,10 @@ class Web:
         headers: Mapping[str, str] | None = None,
         authorization: str = "",
         body: bytes | None = None,
-    ) -> Reply:
-        """One request, without redirects; `authorization` is the header of that name."""
+    ) -> HttpResponse:
+        """Sends one request and returns its answer, of any status; `authorization` is the header of that name."""
         self.check(url)
-        sent = {"User-Agent": AGENT, "Accept-Encoding": "identity", **(headers or {})}
+        sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
         if authorization:
             sent["Authorization"] = authorization
         try:
@@ -184,16 +195,16 @@ class Web:
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self.failure(url, error) from None
-        self._replies.append(Reply(response.status, response.headers, url, response, self))
+        self._replies.append(HttpResponse(response.status, response.headers, url, response, self))
         return self._replies[-1]
 
     def check(self, url: str) -> None:
-        """Raises `SourceError` once the time is over."""
+        """Raises `SourceError` after the deadline of the session."""
         if time.monotonic() >= self.deadline:
             raise self._late(url)
 
     def failure(self, url: str, error: Exception) -> SourceError:
-        """An exception of the transport in our words: its own text may quote a whole URL."""
+        """Returns the error that an exception of the transport means. Its own text may quote a whole URL."""
         if time.monotonic() >= self.deadline:
             return self._late(url)
         cause = _innermost(error)
@@ -221,14 +232,17 @@ class Web:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds that a server asks to be left alone for, at most an hour: `Retry-After`, or GitHub's own header."""
-    said = headers.get("Retry-After", "").strip()
+    """Returns the seconds until a server accepts requests again, at most 3600; None if the headers do not say.
+
+    Reads `Retry-After` (seconds or a date), else GitHub's `X-RateLimit-Reset`.
+    """
+    value = headers.get("Retry-After", "").strip()
     seconds: float | None = None
-    if said.isdecimal():
-        seconds = float(said)
-    elif said:
+    if value.isdecimal():
+        seconds = float(value)
+    elif value:
         with suppress(ValueError, TypeError):
-            moment = parsedate_to_datetime(said)
+            moment = parsedate_to_datetime(value)
             seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
     reset = headers.get("X-RateLimit-Reset", "").strip()
     if seconds is None and headers.get("X-RateLimit-Remaining", "").strip() == "0" and reset.isdecimal():
@@ -256,7 +270,7 @@ def _same_or_safer(url: str, target: str) -> bool:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """urllib3 wraps in `reason`, in arguments and by chaining."""
+    """Returns the first cause: urllib3 wraps errors in `reason`, in arguments and by chaining."""
     inner = getattr(error, "reason", None) or error.__cause__ or error.__context__
     if not isinstance(inner, BaseException):
         inner = next((argument for argument in error.args if isinstance(argument, BaseException)), None)

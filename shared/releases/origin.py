@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.download import File, SourceError
-from shared.download.access import Access, of_secret
+from shared.download.access import Access, from_secret
 from shared.kube import ApiError, Client, Key, NotServed, Unavailable, dig, key_of
 from shared.kube.crds import find_definition
 from shared.kube.list_cache import ListCache
@@ -149,7 +149,7 @@ def _access(clients: Clients, key: Key) -> Access:
         raise SourceError(f"Secret {key} cannot be read: {error}", transient=isinstance(error, Unavailable)) from error
     if secret is None:
         raise SourceError(f"Secret {key}, which spec.sources names, does not exist", transient=False)
-    return of_secret(secret)
+    return from_secret(secret)
 
 
 def _is_of(stack: Mapping[str, Any], name: ReleaseName) -> bool:

@@ -18,7 +18,7 @@ import re
 from copy import copy
 from datetime import UTC, datetime, timedelta
 
-from shared.download.ingest import MIB, Limits, Received, receive
+from shared.download.ingest import MIB, IngestedFile, Limits, ingest
 from shared.releases import manifest
 from shared.releases.cache import BlobCache
 from shared.releases.naming import ReleaseName
@@ -70,7 +70,7 @@ class ReleaseStore:
         self._objects.ensure_bucket()
         files: dict[str, Blob] = {}
         metadata: bytes | None = None
-        for received in receive(source.fetch(name.tag), self._limits):
+        for received in ingest(source.fetch(name.tag), self._limits):
             self._keep(received)
             files[received.name] = Blob(received.digest, len(received.data))
             if received.name == METADATA:
@@ -161,7 +161,7 @@ class ReleaseStore:
         except (ValueError, KeyError, TypeError):
             return None
 
-    def _keep(self, received: Received) -> None:
+    def _keep(self, received: IngestedFile) -> None:
         # Also where it is there already: that mends a damaged one, and makes an old one too young to be collected.
         self._objects.put(blob_key(received.digest), received.data, if_absent=False)
 

@@ -44,7 +44,7 @@ def proxy(registry: str) -> Iterator[Proxy]:
 @pytest.mark.parametrize(
     ("fault", "words", "after"),
     [
-        pytest.param(answering(429, Retry_After="7"), "limits requests; asked again in 7 s", 7.0, id="429"),
+        pytest.param(answering(429, Retry_After="7"), "limits requests; the next request is in 7 s", 7.0, id="429"),
         pytest.param(answering(500), "answers with HTTP 500", 60.0, id="500"),
         pytest.param(half_body, "127.0.0.1", 60.0, id="half a body"),
     ],

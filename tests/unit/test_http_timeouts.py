@@ -12,7 +12,7 @@ import pytest
 from events.delivery import HttpDelivery
 from shared import storage
 from shared.download import SourceError
-from shared.download.web import Web
+from shared.download.web import HttpSession
 from shared.event import Event
 from shared.kube import Client, Unavailable
 from shared.kube.credentials import Credentials
@@ -25,8 +25,8 @@ def _kubernetes(url: str) -> None:
 
 
 def _releases(url: str) -> None:
-    with Web() as web, pytest.raises(SourceError, match="does not answer"):
-        web.get(url)
+    with HttpSession() as session, pytest.raises(SourceError, match="does not answer"):
+        session.get(url)
 
 
 def _storage(url: str) -> None:
@@ -48,7 +48,7 @@ def _shorter(seconds: Any) -> Any:
 @pytest.mark.parametrize("ask", [_kubernetes, _releases, _storage, _functions])
 def test_14_calls_have_timeouts(ask: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """They had none, and whoever asked waited for ever. What is waited for here is a hundredth of each default."""
-    for function, name in ((Client, "timeout"), (Web, "read"), (HttpDelivery, "timeout")):
+    for function, name in ((Client, "timeout"), (HttpSession, "read"), (HttpDelivery, "timeout")):
         defaults = vars(function)["__init__"].__kwdefaults__
         monkeypatch.setitem(defaults, name, _shorter(defaults[name]))
     monkeypatch.setattr(storage, "READ_TIMEOUT", _shorter(storage.READ_TIMEOUT))

@@ -9,7 +9,7 @@ import pytest
 
 from shared import network
 from shared.download import SourceError
-from shared.download.web import Web
+from shared.download.web import HttpSession
 from shared.kube import Unavailable, connect
 from shared.kube.connect import KubeconfigError
 from shared.network import ALLOWED, Forbidden, check_host, origin
@@ -115,9 +115,9 @@ def test_a_proxy_of_a_kubeconfig_is_judged_too(monkeypatch: pytest.MonkeyPatch) 
 
 def test_sources_and_their_redirects_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
     _answers(monkeypatch, "fd00:ec2::254")
-    with HostileServer(redirecting("http://rebinds.example/latest")) as server, Web() as web:
+    with HostileServer(redirecting("http://rebinds.example/latest")) as server, HttpSession() as session:
         with pytest.raises(SourceError, match=r"http://rebinds\.example/latest is refused") as caught:
-            web.get(server.url)
+            session.get(server.url)
         assert not caught.value.transient
 
 
@@ -167,18 +167,18 @@ def test_a_kubeconfig_with_an_ambiguous_url_is_refused(url: str, field: str) -> 
 
 @pytest.mark.parametrize("host", ["169.254.169.254\\@{}", "{}\\@127.0.0.1:1"])
 def test_a_redirect_cannot_hide_its_host_from_the_judgement(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with HostileServer(answering(b"{}")) as proxy, Web() as web:
+    with HostileServer(answering(b"{}")) as proxy, HttpSession() as session:
         address = proxy.url.partition("://")[2]
         with HostileServer(redirecting(f"http://{host.format(address)}/latest")) as server:
             monkeypatch.setenv("http_proxy", proxy.url)
             monkeypatch.setenv("no_proxy", "127.0.0.1")
             with pytest.raises(SourceError, match=r"which is refused") as caught:
-                web.get(server.url, "Bearer t0ken")
+                session.get(server.url, "Bearer t0ken")
         assert not caught.value.transient
         assert proxy.seen == []
 
 
 def test_a_source_with_an_ambiguous_url_is_refused_for_good() -> None:
-    with Web() as web, pytest.raises(SourceError, match=r"is no http\(s\) URL") as caught:
-        web.get("http://127.0.0.1:1\\@h.example/", "Bearer t0ken")
+    with HttpSession() as session, pytest.raises(SourceError, match=r"is no http\(s\) URL") as caught:
+        session.get("http://127.0.0.1:1\\@h.example/", "Bearer t0ken")
     assert not caught.value.transient

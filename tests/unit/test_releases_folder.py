@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from shared.download import File, ReleaseNotFound, SourceError
-from shared.download.ingest import MIB, Limits, is_plain_name, receive
+from shared.download.ingest import MIB, Limits, ingest, is_plain_name
 from shared.releases.sources.folder import FolderSource
 
 TAG = "docker-ferrol-1-27-v1"
 
 
 def _fetch(root: Path, tag: str = TAG) -> dict[str, bytes]:
-    return {file.name: file.data for file in receive(FolderSource(root).fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(FolderSource(root).fetch(tag), Limits())}
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_file_that_grows_while_it_is_read(folder: Path) -> None:
     with (folder / "metadata.yaml").open("ab") as stream:
         stream.write(b"more")
     with pytest.raises(SourceError, match="14 bytes instead of 10") as caught:
-        list(receive([file], Limits()))
+        list(ingest([file], Limits()))
     assert caught.value.transient
 
 
@@ -146,23 +146,23 @@ HOSTILE = [
 def test_hostile_names(name: str) -> None:
     assert not is_plain_name(name)
     with pytest.raises(SourceError, match="not a plain name") as caught:
-        list(receive([File(name, [b"x"])], Limits()))
+        list(ingest([File(name, [b"x"])], Limits()))
     assert not caught.value.transient
     assert str(caught.value).isprintable()
 
 
 def test_same_name_twice() -> None:
     with pytest.raises(SourceError, match="twice"):
-        list(receive([File("a", [b"1"]), File("a", [b"1"])], Limits()))
+        list(ingest([File("a", [b"1"]), File("a", [b"1"])], Limits()))
 
 
 def test_promises_are_checked() -> None:
     digest = hashlib.sha256(b"ab").hexdigest()
-    [received] = receive([File("a", [b"a", b"", b"b"], size=2, digest=digest)], Limits())
+    [received] = ingest([File("a", [b"a", b"", b"b"], size=2, digest=digest)], Limits())
     assert (received.name, received.data, received.digest) == ("a", b"ab", digest)
     for broken in (File("a", [b"a"], size=2), File("a", [b"ax"], digest=digest)):
         with pytest.raises(SourceError) as caught:
-            list(receive([broken], Limits()))
+            list(ingest([broken], Limits()))
         assert caught.value.transient
 
 
@@ -176,24 +176,24 @@ def _zeros(size: int, given: list[int]) -> Iterator[bytes]:
 def test_endless_file_is_refused_early() -> None:
     given = [0]
     with pytest.raises(SourceError, match="too large"):
-        list(receive([File("zeros", _zeros(10 * 1024 * MIB, given))], Limits(file=8 * MIB)))
+        list(ingest([File("zeros", _zeros(10 * 1024 * MIB, given))], Limits(file=8 * MIB)))
     assert given[0] <= 9 * MIB
 
 
 def test_announced_size_is_refused_before_the_first_byte() -> None:
     given = [0]
     with pytest.raises(SourceError, match="too large"):
-        list(receive([File("zeros", _zeros(MIB, given), size=10 * 1024 * MIB)], Limits()))
+        list(ingest([File("zeros", _zeros(MIB, given), size=10 * 1024 * MIB)], Limits()))
     assert given == [0]
 
 
 def test_sum_of_files() -> None:
     limits = Limits(file=4, release=6)
-    assert len(list(receive([File("a", [b"123"]), File("b", [b"456"])], limits))) == 2
+    assert len(list(ingest([File("a", [b"123"]), File("b", [b"456"])], limits))) == 2
     with pytest.raises(SourceError, match="'b' is too large: over 3 bytes"):
-        list(receive([File("a", [b"123"]), File("b", [b"4567"])], limits))
+        list(ingest([File("a", [b"123"]), File("b", [b"4567"])], limits))
 
 
 def test_number_of_files() -> None:
     with pytest.raises(SourceError, match="more than 3 files"):
-        list(receive((File(str(n), []) for n in range(10**9)), Limits(files=3)))
+        list(ingest((File(str(n), []) for n in range(10**9)), Limits(files=3)))

@@ -13,7 +13,7 @@ import pytest
 
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
-from shared.download.ingest import Limits, receive
+from shared.download.ingest import Limits, ingest
 from shared.download.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, NotInRegistry, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
 from shared.releases.sources.urls import from_url
@@ -32,7 +32,7 @@ def _push(host: str, tag: str = TAG, access: Access | None = None, **options: bo
 
 
 def _received(source: Any, tag: str = TAG) -> dict[str, bytes]:
-    return {file.name: file.data for file in receive(source.fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}
 
 
 # -- a real registry -------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_nothing_there(registry: str) -> None:
 
 def test_user_name_and_password(start_registry: StartRegistry, tmp_path: Path) -> None:
     host = start_registry(auth=htpasswd(tmp_path))
-    with pytest.raises(SourceError, match="it wants a token, or a user name and password"):
+    with pytest.raises(SourceError, match="it needs a token, or a user name and password"):
         _push(host, plain=True)
     _push(host, access=KNOWN, plain=True)
     assert _received(OciSource(host, NAME, KNOWN, plain=True)) == CONTENT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.download import SourceError
-from shared.download.access import Access, of_secret
+from shared.download.access import Access, from_secret
 from shared.download.github import GitHubReleases
 from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
@@ -146,11 +146,11 @@ def _secret(**data: str) -> dict[str, object]:
 
 
 def test_secret() -> None:
-    access = of_secret(_secret(token="t0ken\n", ca_crt="PEM\nPEM\n", endpoint="https://s3", other="x"))
+    access = from_secret(_secret(token="t0ken\n", ca_crt="PEM\nPEM\n", endpoint="https://s3", other="x"))
     assert access == Access(token="t0ken", authority="PEM\nPEM", endpoint="https://s3")
     assert "t0ken" not in repr(access)
-    assert of_secret(_secret(username="u", password="p")).authorization == "Basic dTpw"
-    assert of_secret(_secret(accessKeyId="a", secretAccessKey="s", region="r")) == Access(
+    assert from_secret(_secret(username="u", password="p")).authorization == "Basic dTpw"
+    assert from_secret(_secret(accessKeyId="a", secretAccessKey="s", region="r")) == Access(
         access_key="a", secret_key="s", region="r"
     )
 
@@ -170,5 +170,5 @@ def test_secret() -> None:
 )
 def test_secret_that_is_none(secret: dict[str, object], message: str) -> None:
     with pytest.raises(SourceError, match=message) as caught:
-        of_secret(secret)
+        from_secret(secret)
     assert "t0ken" not in str(caught.value)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shared.download import SourceError
-from shared.download.web import DOCUMENT, Web, retry_after
+from shared.download.web import MAX_DOCUMENT, HttpSession, retry_after
 from shared.redaction import redact_url
 from tests.support.registry import certificate
 from tests.support.site import Asked, Site, Told, files
@@ -19,8 +19,8 @@ SECRET = "Bearer t0ken"
 
 
 def _read(url: str, authorization: str = "", **options: float) -> bytes:
-    with Web(**options) as web:
-        return web.get(url, authorization).read()
+    with HttpSession(**options) as session:
+        return session.get(url, authorization).read()
 
 
 @pytest.fixture(autouse=True)
@@ -80,22 +80,25 @@ def test_no_way_back_from_tls(tmp_path: Path) -> None:
         Site(files({"/": b"plain"})) as plain,
         Site(lambda _: Told(302, b"", {"Location": plain.url}), tmp_path) as tls,
     ):
-        with Web(ca) as web, pytest.raises(SourceError, match="which is refused"):
-            web.get(tls.url)
+        with HttpSession(ca) as session, pytest.raises(SourceError, match="which is refused"):
+            session.get(tls.url)
         assert plain.asked == []
 
 
 def test_a_ca_of_ones_own(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with Site(files({"/": b"safe"}), tmp_path) as site:
-        with Web(ca) as web:
-            assert web.get(f"{site.url}/").read() == b"safe"
-        with Web() as web, pytest.raises(SourceError, match=r"is not trusted: .*self.signed|issuer") as caught:
-            web.get(f"{site.url}/")
+        with HttpSession(ca) as session:
+            assert session.get(f"{site.url}/").read() == b"safe"
+        with (
+            HttpSession() as session,
+            pytest.raises(SourceError, match=r"is not trusted: .*self.signed|issuer") as caught,
+        ):
+            session.get(f"{site.url}/")
         assert not caught.value.transient
         assert len(site.asked) == 1
     with pytest.raises(SourceError, match=r"ca\.crt holds no certificate"):
-        Web("nonsense")
+        HttpSession("nonsense")
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "[fd00:ec2::254]"])
@@ -121,7 +124,10 @@ def test_long_answers_are_not_read_to_the_end() -> None:
         while True:
             yield bytes(64 * 1024)
 
-    with Site(lambda _: Told(body=endless())) as site, pytest.raises(SourceError, match=f"more than {DOCUMENT} bytes"):
+    with (
+        Site(lambda _: Told(body=endless())) as site,
+        pytest.raises(SourceError, match=f"more than {MAX_DOCUMENT} bytes"),
+    ):
         _read(site.url)
 
 
@@ -158,11 +164,11 @@ def test_a_server_that_says_nothing() -> None:
 
 
 def test_the_bound_holds_for_all_requests_together() -> None:
-    with Site(files({"/": b"x"})) as site, Web(total=600) as web:
-        assert web.get(f"{site.url}/").read() == b"x"
-        web.deadline -= 600
+    with Site(files({"/": b"x"})) as site, HttpSession(total=600) as session:
+        assert session.get(f"{site.url}/").read() == b"x"
+        session.deadline -= 600
         with pytest.raises(SourceError, match="takes longer"):
-            web.get(f"{site.url}/")
+            session.get(f"{site.url}/")
         assert len(site.asked) == 1
 
 
@@ -183,8 +189,8 @@ def test_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert _read(f"{site.url}/x") == b"direct"
         assert "Proxy-Authorization" not in site.asked[0].headers
         proxy.answer = lambda _: Told(407, b"")
-        with pytest.raises(SourceError) as caught, Web() as web:
-            raise web.get("http://releases.invalid/x").error()
+        with pytest.raises(SourceError) as caught, HttpSession() as session:
+            raise session.get("http://releases.invalid/x").error()
         assert "pa" + "ss" not in str(caught.value)
     with pytest.raises(SourceError, match="does not answer") as caught:
         _read("http://releases.invalid/x")
@@ -227,8 +233,8 @@ def test_proxy_for_tls_is_asked_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_refusals(status: int, headers: dict[str, str], transient: bool, seconds: float | None, message: str) -> None:
-    with Site(lambda _: Told(status, b"text of a stranger", headers)) as site, Web() as web:
-        error = web.get(f"{site.url}/a?t0ken", SECRET).error("way out")
+    with Site(lambda _: Told(status, b"text of a stranger", headers)) as site, HttpSession() as session:
+        error = session.get(f"{site.url}/a?t0ken", SECRET).error("way out")
     assert (error.transient, error.retry_after) == (transient, seconds)
     with pytest.raises(SourceError, match=message):
         raise error

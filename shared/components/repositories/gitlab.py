@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, urlsplit
 
 from shared.download import SourceError
-from shared.download.web import Web
+from shared.download.web import HttpSession
 from shared.redaction import redact_url
 
 from ..errors import ComponentsError
@@ -44,10 +44,10 @@ class GitLabRepository:
         return version_in(self.url, self._path[7])
 
     def fetch(self, version: str) -> Files:
-        with Web(self.authority) as web:
+        with HttpSession(self.authority) as session:
             return Files(
-                text(self._download(web, version, METADATA, MOST_METADATA), METADATA),
-                text(self._download(web, version, self._path[8], MOST_COMPONENTS), self._path[8]),
+                text(self._download(session, version, METADATA, MOST_METADATA), METADATA),
+                text(self._download(session, version, self._path[8], MOST_COMPONENTS), self._path[8]),
             )
 
     @property
@@ -62,9 +62,9 @@ class GitLabRepository:
     def _base(self) -> str:
         return f"{self._parts.scheme}://{self._parts.netloc}/{'/'.join(self._path[:7])}"
 
-    def _download(self, web: Web, version: str, file: str, most: int) -> bytes:
+    def _download(self, session: HttpSession, version: str, file: str, most: int) -> bytes:
         url = f"{self._base}/{quote(version, safe='')}/{file}"
-        reply = web.get(url, f"Bearer {self.token}" if self.token else "")
+        reply = session.get(url, f"Bearer {self.token}" if self.token else "")
         if reply.status == 404:
             reply.close()
             raise SourceError(f"{redact_url(url)} does not exist: no version {version} with {file}", transient=False)

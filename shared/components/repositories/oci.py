@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from shared.download import File, SourceError
 from shared.download.access import Access
-from shared.download.ingest import Limits, receive
+from shared.download.ingest import Limits, ingest
 from shared.download.registry import Layer, Manifest, NotInRegistry, Registry
 
 from ..errors import ComponentsError
@@ -97,7 +97,7 @@ class OciRepository:
         if found is None:
             raise ComponentsError(f"OCI artifact {self.url} has none of the files {', '.join(names)}")
         file = File(found.name, registry.blob(found), found.size, found.digest.removeprefix("sha256:"))
-        [received] = receive([file], Limits(file=most, release=most))
+        [received] = ingest([file], Limits(file=most, release=most))
         return text(received.data, found.name)
 
 

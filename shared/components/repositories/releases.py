@@ -14,8 +14,8 @@ from urllib.parse import SplitResult, quote
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
 from shared.download.github import GitHubReleases
-from shared.download.ingest import Limits, receive
-from shared.download.web import Web
+from shared.download.ingest import Limits, ingest
+from shared.download.web import HttpSession
 from shared.network import origin
 from shared.redaction import redact_url
 from shared.settings import SETTINGS
@@ -64,20 +64,20 @@ class ReleaseRepository:
             return version_in(self.url, version)
         listed = self._listed()
         known: dict[str, metadata.Metadata | None] = {}
-        with Web(self.authority) as web:
+        with HttpSession(self.authority) as session:
 
             def told(version: str) -> metadata.Metadata | None:
                 if version not in known:
-                    known[version] = self._metadata(web, version)
+                    known[version] = self._metadata(session, version)
                 return known[version]
 
             return versions.latest(listed, told, metadata.CONTRACTS)
 
     def fetch(self, version: str) -> Files:
-        with Web(self.authority) as web:
+        with HttpSession(self.authority) as session:
             return Files(
-                text(self._wanted(web, version, METADATA, MOST_METADATA), METADATA),
-                text(self._wanted(web, version, self._file, MOST_COMPONENTS), self._file),
+                text(self._wanted(session, version, METADATA, MOST_METADATA), METADATA),
+                text(self._wanted(session, version, self._file, MOST_COMPONENTS), self._file),
             )
 
     # -- parts of the URL ------------------------------------------------------------------------------------------
@@ -114,19 +114,19 @@ class ReleaseRepository:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def _wanted(self, web: Web, version: str, file: str, most: int) -> bytes:
-        data = self._find(web, version, file, most)
+    def _wanted(self, session: HttpSession, version: str, file: str, most: int) -> bytes:
+        data = self._find(session, version, file, most)
         if data is None:
             hint = "" if self.token else "; for a private repository, " + _HINT
             where = f"{self._base}/download/{version}/{file}"
             raise SourceError(f"{where} does not exist: no version {version} with {file}{hint}", transient=False)
         return data
 
-    def _find(self, web: Web, version: str, file: str, most: int) -> bytes | None:
+    def _find(self, session: HttpSession, version: str, file: str, most: int) -> bytes | None:
         """None for what is not published."""
         tag = quote(version, safe="")
         for place in (f"{self._base}/download/{tag}", f"{self._base}/{tag}"):
-            reply = web.get(f"{place}/{file}", f"Bearer {self.token}" if self.token else "")
+            reply = session.get(f"{place}/{file}", f"Bearer {self.token}" if self.token else "")
             if reply.status == 200:
                 return reply.read(most)
             if reply.status != 404:
@@ -138,14 +138,14 @@ class ReleaseRepository:
         """What is private has no downloads: these say 404 whoever asks."""
         assets = (asset for asset in self._host.fetch(version) if asset.name == file)
         try:
-            found = next(receive(assets, Limits(file=most, release=most)), None)
+            found = next(ingest(assets, Limits(file=most, release=most)), None)
         except ReleaseNotFound:
             return None
         return found.data if found else None
 
-    def _metadata(self, web: Web, version: str) -> metadata.Metadata | None:
+    def _metadata(self, session: HttpSession, version: str) -> metadata.Metadata | None:
         """None for a version that is not published; one that cannot be read counts as saying nothing."""
-        data = self._find(web, version, METADATA, MOST_METADATA)
+        data = self._find(session, version, METADATA, MOST_METADATA)
         try:
             return None if data is None else metadata.parse(data, version)
         except IncompatibleVersion:

@@ -22,7 +22,7 @@ from ..release import METADATA, STAGES, VALUES_TEMPLATE
 from .port import SourceType, SourceUrl
 
 if TYPE_CHECKING:
-    from shared.download.web import Reply, Web
+    from shared.download.web import HttpResponse, HttpSession
 
 SUMS = "SHA256SUMS"
 INDEX = "index.json"
@@ -44,15 +44,15 @@ class HttpSource:
             name = ReleaseName.parse(tag)
         except InvalidName:
             raise ReleaseNotFound(tag, self.root) from None
-        with self._web() as web:
-            metadata = self._find(web, tag, METADATA)
+        with self._session() as session:
+            metadata = self._find(session, tag, METADATA)
             if metadata is None:
                 raise ReleaseNotFound(tag, self.root)
             data = metadata.read(MAX_BYTES + 1)
-            sums = self._sums(web, tag)
+            sums = self._sums(session, tag)
             yield File(METADATA, [data], len(data), self._digest(sums, METADATA))
             for file in _files(name, data, sums):
-                reply = self._find(web, tag, file)
+                reply = self._find(session, tag, file)
                 if reply is not None:
                     yield File(file, reply.chunks(), _length(reply), self._digest(sums, file))
                 elif file in sums:
@@ -60,8 +60,8 @@ class HttpSource:
 
     def list(self) -> Sequence[str]:
         """See `Source.list`."""
-        with self._web() as web:
-            reply = web.get(f"{self.root}/{INDEX}", self.access.authorization)
+        with self._session() as session:
+            reply = session.get(f"{self.root}/{INDEX}", self.access.authorization)
             if reply.status in _ABSENT:
                 reply.close()
                 problem = f'{self.root} has no {INDEX}, which would list the releases: {{"releases": ["<tag>", ...]}}'
@@ -74,9 +74,9 @@ class HttpSource:
             raise SourceError(f'{self.root}/{INDEX} is not {{"releases": ["<tag>", ...]}}', transient=False)
         return sorted(set(releases))
 
-    def _sums(self, web: Web, tag: str) -> Mapping[str, str]:
+    def _sums(self, session: HttpSession, tag: str) -> Mapping[str, str]:
         """File -> sha256; empty where there is no such file. An unreadable one is an error."""
-        reply = self._find(web, tag, SUMS)
+        reply = self._find(session, tag, SUMS)
         if reply is None:
             return {}
         lines = [line for line in reply.read().decode(errors="replace").splitlines() if line.strip()]
@@ -91,8 +91,8 @@ class HttpSource:
             raise SourceError(f"{self.root}: {file!r} is there but not in {SUMS}", transient=False)
         return sums.get(file)
 
-    def _find(self, web: Web, tag: str, file: str) -> Reply | None:
-        reply = web.get(f"{self.root}/{tag}/{quote(file, safe='')}", self.access.authorization)
+    def _find(self, session: HttpSession, tag: str, file: str) -> HttpResponse | None:
+        reply = session.get(f"{self.root}/{tag}/{quote(file, safe='')}", self.access.authorization)
         if reply.status in _ABSENT:
             reply.close()
             return None
@@ -100,13 +100,13 @@ class HttpSource:
             raise self._refused(reply)
         return reply
 
-    def _refused(self, reply: Reply) -> SourceError:
-        return reply.error("the credentials are not accepted" if self.access.authorization else "it wants credentials")
+    def _refused(self, reply: HttpResponse) -> SourceError:
+        return reply.error("the credentials are not accepted" if self.access.authorization else "it needs credentials")
 
-    def _web(self) -> Web:
-        from shared.download.web import Web
+    def _session(self) -> HttpSession:
+        from shared.download.web import HttpSession
 
-        return Web(self.access.authority)
+        return HttpSession(self.access.authority)
 
 
 def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[str]:
@@ -127,7 +127,7 @@ def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[
     return [file for file in dict.fromkeys([*expected, *sums]) if file != METADATA]
 
 
-def _length(reply: Reply) -> int | None:
+def _length(reply: HttpResponse) -> int | None:
     said = reply.headers.get("Content-Length", "")
     return int(said) if said.isdecimal() and "Content-Encoding" not in reply.headers else None
 

@@ -20,7 +20,7 @@ from .port import SourceType, SourceUrl, UnusableUrl
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from shared.download.web import Reply, Web
+    from shared.download.web import HttpResponse, HttpSession
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _PAGES = 100
@@ -44,21 +44,21 @@ class S3Source:
         """See `Source.fetch`. What lies deeper than the release's folder is passed over."""
         if not tag or "/" in tag:
             raise ReleaseNotFound(tag, str(self))
-        with self._web() as web:
+        with self._session() as session:
             folder = self._key(tag)
-            found = [entry for page in self._pages(web, folder) for entry in page.iterfind("{*}Contents")]
+            found = [entry for page in self._pages(session, folder) for entry in page.iterfind("{*}Contents")]
             if not found:
                 raise ReleaseNotFound(tag, str(self))
             for entry in found:
                 name, size = _text(entry, "Key").removeprefix(folder), _text(entry, "Size")
                 if name:  # a folder made in a console is an object without a name
-                    yield File(name, self._content(web, folder + name), int(size) if size.isdecimal() else None)
+                    yield File(name, self._content(session, folder + name), int(size) if size.isdecimal() else None)
 
     def list(self) -> Sequence[str]:
         """See `Source.list`."""
-        with self._web() as web:
+        with self._session() as session:
             root = self._key()
-            pages = self._pages(web, root)
+            pages = self._pages(session, root)
             folders = (_text(entry, "Prefix") for page in pages for entry in page.iterfind("{*}CommonPrefixes"))
             return sorted({folder.removeprefix(root).rstrip("/") for folder in folders} - {""})
 
@@ -68,21 +68,21 @@ class S3Source:
     def _key(self, *parts: str) -> str:
         return "".join(f"{part}/" for part in (self.prefix, *parts) if part)
 
-    def _content(self, web: Web, key: str) -> Iterator[bytes]:
-        yield from self._ask(web, quote(key)).chunks()
+    def _content(self, session: HttpSession, key: str) -> Iterator[bytes]:
+        yield from self._ask(session, quote(key)).chunks()
 
-    def _pages(self, web: Web, prefix: str) -> Iterator[Element]:
+    def _pages(self, session: HttpSession, prefix: str) -> Iterator[Element]:
         query = {"list-type": "2", "delimiter": "/", "prefix": prefix}
         for _ in range(_PAGES):
-            page = _parse(self._ask(web, f"?{urlencode(query, quote_via=quote)}"))
+            page = _parse(self._ask(session, f"?{urlencode(query, quote_via=quote)}"))
             yield page
             if _text(page, "IsTruncated") != "true":
                 return
             query["continuation-token"] = _text(page, "NextContinuationToken")
 
-    def _ask(self, web: Web, path: str) -> Reply:
+    def _ask(self, session: HttpSession, path: str) -> HttpResponse:
         url = f"{self._endpoint()}/{self.bucket}/{path}"
-        reply = web.request("GET", url, self._signature(url))
+        reply = session.request("GET", url, self._signature(url))
         if 300 <= reply.status < 400:
             reply.close()
             raise SourceError(f"bucket {self.bucket!r} is elsewhere: name its region, or its endpoint", transient=False)
@@ -128,10 +128,10 @@ class S3Source:
         env = [SETTINGS.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")] if self.ambient else []
         return next(filter(None, (self.access.region, *env)), "us-east-1")
 
-    def _web(self) -> Web:
-        from shared.download.web import Web
+    def _session(self) -> HttpSession:
+        from shared.download.web import HttpSession
 
-        return Web(self.access.authority)
+        return HttpSession(self.access.authority)
 
 
 def _ambient_keys() -> Any:
@@ -145,7 +145,7 @@ def _ambient_keys() -> Any:
     return credentials.get_frozen_credentials() if credentials else None
 
 
-def _parse(reply: Reply) -> Element:
+def _parse(reply: HttpResponse) -> Element:
     from xml.etree import ElementTree
 
     data = reply.read()
