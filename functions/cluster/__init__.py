@@ -1,1 +1,1 @@
-"""The Cluster itself: ties the infrastructure object to it, mirrors its status, cleans up in order."""
+"""Reconciles Clusters: adopts the objects that a Cluster refers to, mirrors their status, deletes them in order."""

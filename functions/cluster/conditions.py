@@ -1,4 +1,4 @@
-"""What a Cluster's conditions say of the objects that it refers to."""
+"""Sets the conditions of a Cluster that mirror the objects it refers to."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from shared.kube import Object, deleting, dig
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
 from .scope import Scope
 
-TOPOLOGY_WITHIN = timedelta(minutes=1)
-"""How long a topology controller may take to look at a new Cluster."""
+TOPOLOGY_TIMEOUT = timedelta(minutes=1)
+"""The time that a topology controller has for its first reconciliation of a new Cluster."""
 
 
-def mirror(scope: Scope, role: Role, found: LookupResult) -> None:
-    """The condition about the object: what it says itself, or why it cannot be heard."""
-    gone = deleting(scope.cluster)
+def mirror_condition(scope: Scope, role: Role, found: LookupResult) -> None:
+    """Sets the Cluster's condition for a referenced object: the object's own, or why the object cannot be read."""
+    being_deleted = deleting(scope.cluster)
     if found.state == "unreferenced":
-        _unreferenced(scope, role)
+        _set_unreferenced(scope, role)
     elif found.state == "failed":
         status = "False" if found.reason == NOT_ALLOWED else "Unknown"
         scope.set(role.condition, status, found.reason or "InternalError", found.error, event_type="Warning")
     elif found.object is None:
-        was_there = scope.initialization.get(role.fact) is True
+        existed = scope.initialization.get(role.fact) is True
         reason, message = "ObjectDoesNotExist", f"{found.kind} does not exist"
-        if was_there:
-            still = "" if gone else " while the cluster still exists"
+        if existed:
+            still = "" if being_deleted else " while the cluster still exists"
             reason, message = "ObjectDeleted", f"{found.kind} has been deleted{still}"
-        # An infrastructure object often comes a moment after its Cluster; all else is worth a look.
-        news = not gone and (was_there or role is CONTROL_PLANE)
-        scope.set(role.condition, "False", reason, message, event_type="Warning" if news else "")
+        # An infrastructure object is often created a moment after its Cluster, which deserves no warning.
+        is_unexpected = not being_deleted and (existed or role is CONTROL_PLANE)
+        scope.set(role.condition, "False", reason, message, event_type="Warning" if is_unexpected else "")
     else:
-        _mirror_condition(scope, role, found.kind, found.object)
+        _mirror_object_condition(scope, role, found.kind, found.object)
 
 
-def _unreferenced(scope: Scope, role: Role) -> None:
-    # A topology controller sets both references at once: with one of them, the other is not to come.
+def _set_unreferenced(scope: Scope, role: Role) -> None:
+    # A topology controller sets both references at once: if one of them is set, the other will not follow.
     filled_in = cluster_api.infrastructure_ref(scope.cluster) or cluster_api.control_plane_ref(scope.cluster)
     if dig(scope.cluster, "spec.topology") is not None and not filled_in and not deleting(scope.cluster):
         message, late = "Waiting for cluster topology to be reconciled", _topology_overdue(scope)
         if late:
             message += (
-                "; no topology controller has looked at this Cluster yet: is Cluster API core running, with its "
+                "; no topology controller has reconciled this Cluster yet: is Cluster API core running, with its "
                 "feature gate ClusterTopology? Without it, set spec.infrastructureRef and spec.controlPlaneRef yourself"
             )
         event_type = "Warning" if late and role is INFRASTRUCTURE else ""
@@ -57,17 +57,17 @@ def _unreferenced(scope: Scope, role: Role) -> None:
 
 
 def _topology_overdue(scope: Scope) -> bool:
-    """Whether nobody fills in the references; else, where that is not known yet, it is looked at again."""
+    """Returns whether the topology controller missed its time; before that, requeues the Cluster for that moment."""
     created = cluster_api.created_at(scope.cluster)
     if created is None or get_condition(scope.conditions, TOPOLOGY_RECONCILED) is not None:
         return False
-    left = (created + TOPOLOGY_WITHIN - scope.now).total_seconds()
+    left = (created + TOPOLOGY_TIMEOUT - scope.now).total_seconds()
     if left > 0:
         scope.waits.append(left)
     return left <= 0
 
 
-def _mirror_condition(scope: Scope, role: Role, kind: str, obj: Object) -> None:
+def _mirror_object_condition(scope: Scope, role: Role, kind: str, obj: Object) -> None:
     found = get_condition(dig(obj, "status.conditions", []), role.mirrored)
     if found is not None and found.get("status") not in ("True", "False", "Unknown"):
         message = (
@@ -86,8 +86,11 @@ def _mirror_condition(scope: Scope, role: Role, kind: str, obj: Object) -> None:
         scope.set(role.condition, "False", f"Not{role.mirrored}", message)
 
 
-def initialized(scope: Scope, found: LookupResult) -> None:
-    """`ControlPlaneInitialized`, which stays true once it is; left to others where no control-plane object is used."""
+def set_control_plane_initialized(scope: Scope, found: LookupResult) -> None:
+    """Sets `ControlPlaneInitialized`, which never becomes False again.
+
+    Without a control-plane object the condition belongs to others.
+    """
     if found.state == "unreferenced":
         return
     if scope.initialization.get(CONTROL_PLANE.fact):

@@ -1,7 +1,7 @@
-"""Whether Cluster API core manages a Cluster, by what core alone writes into its status.
+"""Tells from a Cluster's status whether Cluster API core manages the Cluster: some conditions are only written by core.
 
-Core that does not answer to a new generation is either about to, or gone. Which of the two is only a matter of time,
-which is counted from the newest write to the spec or the status that is not ours, by the API server's clock.
+If core has not observed a new generation, it is either about to or no longer running. A timeout decides which: it
+starts at the newest write to the spec or the status by another field manager, by the API server's clock.
 """
 
 from __future__ import annotations
@@ -16,37 +16,38 @@ from shared.api.conditions import get_condition
 from shared.effects import MANAGER
 from shared.kube import Object, dig
 
-CATCHES_UP_WITHIN = timedelta(minutes=10)
+CORE_TIMEOUT = timedelta(minutes=10)
+"""The time that core has to observe a change."""
 
-State = Literal["none", "live", "late", "gone"]
+CoreState = Literal["none", "live", "late", "gone"]
 
 _CONDITIONS = ("Available", "WorkersAvailable", TOPOLOGY_RECONCILED)
-"""Only core writes these, at each look at a Cluster and for its generation then."""
+"""Only core writes these, in each reconciliation and with the generation that it observed."""
 _SHARED = "InfrastructureReady"
-"""Whoever manages the Cluster writes it, core together with `Available`: where it is newer, it is of `cluster`."""
+"""Core writes it together with `Available`: if it has a newer generation, the function `cluster` wrote it."""
 
 
-def core(cluster: Object, now: datetime) -> State:
-    """What is known of core.
+def core_state(cluster: Object, now: datetime) -> CoreState:
+    """Returns the state of Cluster API core with regard to this Cluster.
 
-    `live`: it has seen the present generation. `late`: it managed the Cluster, and has some time left to see what has
-    changed. `gone`: it has not done so in time. `none`: it never managed the Cluster, or `cluster` has taken over.
+    `live`: core has observed the current generation. `late`: core managed the Cluster and has time left to observe the
+    latest change. `gone`: core has missed that time. `none`: core never managed the Cluster, or `cluster` took over.
     """
-    seen = max((_generation(cluster, type_) for type_ in _CONDITIONS), default=0)
-    if not seen:
+    observed = max((_generation(cluster, type_) for type_ in _CONDITIONS), default=0)
+    if not observed:
         return "none"
-    if seen >= dig(cluster, "metadata.generation", 0):
+    if observed >= dig(cluster, "metadata.generation", 0):
         return "live"
-    if _generation(cluster, _SHARED) > seen:
+    if _generation(cluster, _SHARED) > observed:
         return "none"
-    until = late_until(cluster)
+    until = core_deadline(cluster)
     return "late" if until is not None and now < until else "gone"
 
 
-def late_until(cluster: Object) -> datetime | None:
-    """When core counts as gone; None where nothing tells when the Cluster has changed."""
+def core_deadline(cluster: Object) -> datetime | None:
+    """Returns when core counts as gone; None if the time of the latest change is unknown."""
     changed = cluster_api.deleted_at(cluster) or max(_writes(cluster), default=None)
-    return changed + CATCHES_UP_WITHIN if changed is not None else None
+    return changed + CORE_TIMEOUT if changed is not None else None
 
 
 def _generation(cluster: Object, type_: str) -> int:
@@ -55,7 +56,7 @@ def _generation(cluster: Object, type_: str) -> int:
 
 
 def _writes(cluster: Object) -> Iterator[datetime]:
-    """When others last wrote to the spec or the status; metadata is not core's to answer to."""
+    """Yields the times of the last writes of other managers to spec or status; core does not react to metadata."""
     for entry in dig(cluster, "metadata.managedFields", []):
         if entry.get("manager") != MANAGER and not {"f:spec", "f:status"}.isdisjoint(entry.get("fieldsV1") or {}):
             time = cluster_api.timestamp(entry, "time")

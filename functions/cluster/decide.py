@@ -1,6 +1,6 @@
-"""What follows for one Cluster: an ordered list of phases, each of which adds to the scope.
+"""Decides about one Cluster in an ordered list of phases, each of which adds to the scope.
 
-Rules are Cluster API's contract between a Cluster and its infrastructure object (book, "InfraCluster contract").
+The rules are those of the Cluster API book, "InfraCluster contract".
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from shared.effects import ensure_finalizer
 from shared.kube import deleting, dig
 from shared.runtime import Decision
 
-from .conditions import initialized, mirror
-from .deletion import DELETION_RETRY, delete, wait_for_core
+from .conditions import mirror_condition, set_control_plane_initialized
+from .deletion import DELETION_RETRY, reconcile_deletion, wait_for_core
 from .observe import Observed
-from .references import CONTROL_PLANE, INFRASTRUCTURE, allowed, reconcile
+from .references import CONTROL_PLANE, INFRASTRUCTURE, check_reference, reconcile_reference
 from .scope import FINALIZER, Scope, status_of
 
 CORE_RETRY = 30.0
-"""Seconds until it is looked again whether core has seen a change: core's writes are no events here."""
+"""Seconds until the next check whether core has observed a change: core's writes do not trigger this function."""
 CORE_GONE = (
-    "Cluster API core managed this Cluster, and has not seen a change for ten minutes: it is managed without core from "
-    "now on. Is core to manage it, start core"
+    "Cluster API core managed this Cluster but has not observed a change for ten minutes: the Cluster is reconciled "
+    "without core from now on. Start core to have it manage the Cluster again"
 )
 
 
@@ -34,23 +34,23 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if cluster is None:
         return Decision(message="the Cluster is gone")
     if observed.core in ("live", "late"):
-        return _beside_core(observed, Scope(cluster, now))
+        return _decide_beside_core(observed, Scope(cluster, now))
     scope = Scope(cluster, now)
     if observed.core == "gone":
         scope.add_event("ClusterAPIGone", CORE_GONE, "Warning")
     if _paused(scope):
         return Decision(status={"conditions": scope.conditions}, message="paused")
     if not deleting(cluster):
-        # The write comes back as an event, but going on at once saves a round.
+        # The write triggers another event, but continuing at once saves a round.
         scope.effects += ensure_finalizer(CLUSTER, cluster, FINALIZER)
-    observed = _allowed(observed)
-    reconcile(scope, INFRASTRUCTURE, observed.infrastructure)
-    reconcile(scope, CONTROL_PLANE, observed.control_plane)
-    mirror(scope, INFRASTRUCTURE, observed.infrastructure)
-    mirror(scope, CONTROL_PLANE, observed.control_plane)
-    initialized(scope, observed.control_plane)
+    observed = _check_references(observed)
+    reconcile_reference(scope, INFRASTRUCTURE, observed.infrastructure)
+    reconcile_reference(scope, CONTROL_PLANE, observed.control_plane)
+    mirror_condition(scope, INFRASTRUCTURE, observed.infrastructure)
+    mirror_condition(scope, CONTROL_PLANE, observed.control_plane)
+    set_control_plane_initialized(scope, observed.control_plane)
     if deleting(cluster):
-        delete(scope, observed)
+        reconcile_deletion(scope, observed)
     else:
         scope.set("Deleting", "False", "NotDeleting")
     return Decision(
@@ -62,10 +62,10 @@ def decide(observed: Observed, now: datetime) -> Decision:
     )
 
 
-def _beside_core(observed: Observed, scope: Scope) -> Decision:
-    """What a live Cluster API core manages is not ours to reconcile, and its status is core's to write.
+def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:
+    """Leaves a Cluster to a live Cluster API core, status included; deletes its objects once core allows that.
 
-    The end of a Cluster comes once core lets it go: what would be deleted before is what its hooks still need.
+    Earlier deletions would remove objects that core's BeforeClusterDelete hooks still need.
     """
     if not deleting(scope.cluster):
         retry = CORE_RETRY if observed.core == "late" else None
@@ -76,18 +76,18 @@ def _beside_core(observed: Observed, scope: Scope) -> Decision:
         message = wait_for_core(scope)
         return Decision(status={"conditions": scope.conditions}, requeue_after=DELETION_RETRY, message=message)
     if not _paused(scope):
-        delete(scope, _allowed(observed))
+        reconcile_deletion(scope, _check_references(observed))
     return Decision(
-        tuple(scope.effects), requeue_after=min(scope.waits, default=None), message="let go by Cluster API core"
+        tuple(scope.effects), requeue_after=min(scope.waits, default=None), message="Cluster API core allows deletion"
     )
 
 
-def _allowed(observed: Observed) -> Observed:
+def _check_references(observed: Observed) -> Observed:
     cluster = observed.cluster or {}
     return replace(
         observed,
-        infrastructure=allowed(cluster, observed.infrastructure),
-        control_plane=allowed(cluster, observed.control_plane),
+        infrastructure=check_reference(cluster, observed.infrastructure),
+        control_plane=check_reference(cluster, observed.control_plane),
     )
 
 

@@ -1,4 +1,4 @@
-"""A Cluster goes in order: workers, the control plane, the infrastructure, then what only the Cluster kept alive."""
+"""Deletes a Cluster's objects in order: workers, control plane, infrastructure, its own Secrets, then the finalizer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.clients import NOT_ALLOWED, NOT_SERVED
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by
 
-from .core import late_until
+from .core import core_deadline
 from .observe import DESCENDANTS, Observed
 from .references import adopt
 from .scope import FINALIZER, Scope
@@ -25,7 +25,8 @@ _TITLES = {
 }
 
 
-def delete(scope: Scope, observed: Observed) -> None:
+def reconcile_deletion(scope: Scope, observed: Observed) -> None:
+    """Adds the next deletions to the scope, or the condition that names the objects that are waited for."""
     if not has_finalizer(scope.cluster, FINALIZER):
         return
     if observed.failure:
@@ -35,22 +36,22 @@ def delete(scope: Scope, observed: Observed) -> None:
     if pending:
         for resource, objects in pending.items():
             scope.effects += [Delete(resource, o) for o in objects if owned_by(o, scope.cluster) and not deleting(o)]
-        _wait(scope, "WaitingForWorkersDeletion", _bullets(pending))
+        _wait(scope, "WaitingForWorkersDeletion", _format_pending(pending))
         return
     for found, reason in (
         (observed.control_plane, "WaitingForControlPlaneDeletion"),
         (observed.infrastructure, "WaitingForInfrastructureDeletion"),
     ):
         if found.reason == NOT_ALLOWED:
-            continue  # never this Cluster's own, so not its to delete
+            continue  # the object belongs to another Cluster or to no provider
         if found.state == "failed":
-            hint = "; the deletion goes on once the kind is served, or its CRD deleted"
+            hint = "; the deletion continues once the kind is served, or its CRD is deleted"
             hint = hint if found.reason == NOT_SERVED else ""
             _wait(scope, found.reason or "InternalError", found.error + hint)
             return
         if found.object is not None and found.resource is not None:
             if not owned_by(found.object, scope.cluster):
-                adopt(scope, found)  # only what this Cluster owns is deleted with it
+                adopt(scope, found)  # only owned objects are deleted: own it first
             elif not deleting(found.object):
                 scope.effects.append(Delete(found.resource, found.object))
             _wait(scope, reason, f"Waiting for {found.kind} to be deleted")
@@ -60,9 +61,9 @@ def delete(scope: Scope, observed: Observed) -> None:
 
 
 def wait_for_core(scope: Scope) -> str:
-    """Cluster API core managed this Cluster, and has not seen its deletion yet. Returns what is waited for."""
-    until = rfc3339(late_until(scope.cluster) or scope.now)
-    message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to take up its deletion"
+    """Sets the condition of a deletion that Cluster API core has not observed yet, and returns its message."""
+    until = rfc3339(core_deadline(scope.cluster) or scope.now)
+    message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to observe its deletion"
     scope.set("Deleting", "True", "WaitingForClusterAPI", message)
     return message
 
@@ -73,7 +74,7 @@ def _wait(scope: Scope, reason: str, message: str) -> None:
 
 
 def _pending(observed: Observed) -> dict[Resource, list[Object]]:
-    """What must be gone first; control-plane Machines count only where no control-plane object looks after them."""
+    """Returns the objects to delete first; control-plane Machines only if there is no control-plane object."""
     machines = list(observed.descendants.get(MACHINE, ()))
     workers = [m for m in machines if CONTROL_PLANE_LABEL not in dig(m, "metadata.labels", {})]
     standalone = observed.control_plane.state == "unreferenced"
@@ -82,15 +83,15 @@ def _pending(observed: Observed) -> dict[Resource, list[Object]]:
     return {resource: objects for resource, objects in pending.items() if objects}
 
 
-def _bullets(pending: dict[Resource, list[Object]]) -> str:
+def _format_pending(pending: dict[Resource, list[Object]]) -> str:
     lines = []
     for resource, objects in pending.items():
         groups = {_TITLES.get(resource.kind, resource.kind): objects}
         if resource == MACHINE:
-            first = [m for m in objects if CONTROL_PLANE_LABEL in dig(m, "metadata.labels", {})]
+            control_plane = [m for m in objects if CONTROL_PLANE_LABEL in dig(m, "metadata.labels", {})]
             groups = {
-                "Control plane Machines": first,
-                "Worker Machines": [m for m in objects if m not in first],
+                "Control plane Machines": control_plane,
+                "Worker Machines": [m for m in objects if m not in control_plane],
             }
         for title, members in groups.items():
             names = sorted(obj["metadata"]["name"] for obj in members)

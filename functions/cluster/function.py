@@ -1,4 +1,4 @@
-"""`cluster`, put together."""
+"""The function `cluster`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.runtime import Decision, Function
 
-from .core import core
+from .core import core_state
 from .decide import decide
 from .observe import Observed, observe
 from .scope import FINALIZER
 from .triggers import TRIGGERS
 
 
-def settled(cluster: Object, event: Event) -> bool:
-    """True where what the event carries leads to no change: the decision is tried on it, without reading more."""
+def is_reconciled(cluster: Object, event: Event) -> bool:
+    """Returns whether the event's object leads to no change.
+
+    For an infrastructure object, this is the decision on the object that the event carries, without further reads.
+    """
     if event.object is None or event.change == "delete" or deleting(cluster):
         return False
-    if core(cluster, datetime.now(UTC)) == "live":
+    if core_state(cluster, datetime.now(UTC)) == "live":
         return True
     if event.kind == CLUSTER.kind:
-        return _at_rest(cluster)
+        return _is_provisioned(cluster)
     reference = cluster_api.infrastructure_ref(cluster) or {}
     resource = None
     if (reference.get("kind"), reference.get("name")) == (event.kind, event.name):
@@ -43,7 +46,7 @@ def settled(cluster: Object, event: Event) -> bool:
     )
 
 
-def _at_rest(cluster: Object) -> bool:
+def _is_provisioned(cluster: Object) -> bool:
     return (
         has_finalizer(cluster, FINALIZER)
         and dig(cluster, "status.observedGeneration") == cluster["metadata"].get("generation")
@@ -59,8 +62,11 @@ def _at_rest(cluster: Object) -> bool:
 
 
 def report(observed: Observed, decision: Decision, results: Results, _now: datetime) -> Decision:
-    """A status is of one generation: after a change of the spec, such as a copied endpoint, it follows from another
-    look at once. With the number of before it would be written twice, and in between look like old news to others."""
+    """Returns the decision to report; if the effects changed the spec, reconciles again first.
+
+    A status belongs to one generation. After a change of the spec, such as a copied endpoint, it would have the
+    previous generation: it would be written twice, and look outdated to others in between.
+    """
     if observed.cluster is None or results.error is not None:
         return decision
     newest = latest(observed.cluster, results)
@@ -68,4 +74,4 @@ def report(observed: Observed, decision: Decision, results: Results, _now: datet
     return Decision(proceed=True) if changed else decision
 
 
-handle = Function(TRIGGERS, observe, decide, settled, report=report).handle
+handle = Function(TRIGGERS, observe, decide, is_reconciled, report=report).handle

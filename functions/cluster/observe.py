@@ -1,4 +1,4 @@
-"""What is read for a decision about one Cluster."""
+"""Reads the inputs of a decision about one Cluster."""
 
 from __future__ import annotations
 
@@ -12,43 +12,45 @@ from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Key, Object, Resource, deleting, owned_by
 from shared.kube.crds import list_defined
 
-from .core import State, core
+from .core import CoreState, core_state
 
 DESCENDANTS = (CLUSTER_ADDON, MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
-"""In the order in which they are deleted."""
+"""In the order of deletion."""
 
-_NOTHING = LookupResult("unreferenced")
+_UNREFERENCED = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
 class Observed:
     cluster: Object | None
-    infrastructure: LookupResult = _NOTHING
-    control_plane: LookupResult = _NOTHING
+    infrastructure: LookupResult = _UNREFERENCED
+    control_plane: LookupResult = _UNREFERENCED
     descendants: dict[Resource, tuple[Object, ...]] = field(default_factory=dict)
-    """By kind; read only while the Cluster is being deleted."""
+    """By resource; only read while the Cluster is being deleted."""
     secrets: tuple[Object, ...] = ()
-    """The Cluster's own Secrets; read only while it is being deleted."""
+    """The Secrets that the Cluster owns; only read while it is being deleted."""
     failure: str = ""
     """Why the descendants could not be listed."""
-    core: State = "none"
-    """Whether Cluster API core looks after the Cluster; then nothing else is read before it lets the Cluster go."""
+    core: CoreState = "none"
+    """If Cluster API core manages the Cluster, nothing else is read until core allows its deletion."""
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
     if cluster is None:
         return Observed(None)
-    manager = core(cluster, datetime.now(UTC))
+    manager = core_state(cluster, datetime.now(UTC))
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager)
-    gone = deleting(cluster)
-    infrastructure = clients.get_reference(infrastructure_ref(cluster), key.namespace, undefined_is_absent=gone)
-    control_plane = clients.get_reference(control_plane_ref(cluster), key.namespace, undefined_is_absent=gone)
+    being_deleted = deleting(cluster)
+    infrastructure = clients.get_reference(
+        infrastructure_ref(cluster), key.namespace, undefined_is_absent=being_deleted
+    )
+    control_plane = clients.get_reference(control_plane_ref(cluster), key.namespace, undefined_is_absent=being_deleted)
     observed = Observed(cluster, infrastructure, control_plane, core=manager)
-    if not gone:
+    if not being_deleted:
         return observed
     try:
-        descendants = {resource: _belonging(clients, resource, cluster) for resource in DESCENDANTS}
+        descendants = {resource: _descendants(clients, resource, cluster) for resource in DESCENDANTS}
         secrets = tuple(clients.management.list(SECRET, key.namespace, selector=f"{CLUSTER_NAME_LABEL}={key.name}"))
     except ApiError as error:
         return Observed(cluster, infrastructure, control_plane, failure=str(error), core=manager)
@@ -56,8 +58,8 @@ def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
     return Observed(cluster, infrastructure, control_plane, descendants, own, core=manager)
 
 
-def _belonging(clients: Clients, resource: Resource, cluster: Object) -> tuple[Object, ...]:
-    """Objects with the Cluster's label, or owned by it. Raises `ApiError`, also where the kind is not served."""
+def _descendants(clients: Clients, resource: Resource, cluster: Object) -> tuple[Object, ...]:
+    """Returns the objects with the Cluster's label, or owned by it. Raises `ApiError`, also if a kind is not served."""
     namespace, name = cluster["metadata"]["namespace"], cluster["metadata"]["name"]
     selector = "" if resource == CLUSTER_ADDON else f"{CLUSTER_NAME_LABEL}={name}"
     found = list_defined(clients.management, resource, namespace, selector=selector)

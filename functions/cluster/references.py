@@ -1,6 +1,6 @@
-"""The objects that a Cluster refers to: it owns them, and takes over what they have found out.
+"""Reconciles the objects that a Cluster refers to: adopts them and copies facts from their status.
 
-Facts such as `infrastructureProvisioned` and a valid endpoint never flip back, failure domains are always mirrored.
+Facts such as `infrastructureProvisioned` and a valid endpoint are never reverted; failure domains are always mirrored.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from shared.kube.resources import split_api_version
 from .scope import Scope
 
 REFERENCE_RETRY = 30.0
-"""Seconds until a missing referenced object is looked for again."""
+"""Seconds until a missing referenced object is read again."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """What a referenced object is to a Cluster (Cluster API book, contracts of InfraCluster and of control plane)."""
+    """The role of a referenced object (Cluster API book, contracts of InfraCluster and control plane)."""
 
     fact: str
-    """Of `status.initialization` of the Cluster; once true, always true."""
+    """The field of the Cluster's `status.initialization`; once true, always true."""
     done: str
-    """How an object is called of which the fact holds."""
+    """The participle for messages about an object that has reached the fact."""
     field: str
-    """Where an object of the newer contract says so."""
+    """The field of the object that reports the fact in the newer contract."""
     condition: str
-    """Of the Cluster; it mirrors the object's condition `mirrored`."""
+    """The Cluster's condition that mirrors the object's condition `mirrored`."""
     mirrored: str
 
 
@@ -48,8 +48,8 @@ CONTROL_PLANE = Role(
 )
 
 
-def allowed(cluster: Object, found: LookupResult) -> LookupResult:
-    """What was found, or a refusal where the object can never be this Cluster's: nothing is done to such an object."""
+def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
+    """Returns `found`, or a failure if the object can never belong to this Cluster, so that it is not touched."""
     obj = found.object
     if obj is None:
         return found
@@ -57,7 +57,7 @@ def allowed(cluster: Object, found: LookupResult) -> LookupResult:
     group, _ = split_api_version(obj["apiVersion"])
     others = [o["name"] for o in owners(obj, CLUSTER.kind, CLUSTER.group) if o.get("name") != key_of(cluster).name]
     if group in (CLUSTER.group, CLUSTER_ADDON.group):
-        problem = f"a reference to {what} is not allowed: it is no provider's kind"
+        problem = f"a reference to {what} is not allowed: its kind does not belong to a provider"
     elif others:
         problem = f"{what} belongs to Cluster {others[0]}; refer to an object of this Cluster's own"
     else:
@@ -65,10 +65,10 @@ def allowed(cluster: Object, found: LookupResult) -> LookupResult:
     return LookupResult("failed", found.kind, resource=found.resource, error=problem, reason=NOT_ALLOWED)
 
 
-def reconcile(scope: Scope, role: Role, found: LookupResult) -> None:
-    """Takes the object over, and what it has found out."""
+def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
+    """Adopts the object and copies the facts of its status."""
     if found.state == "unreferenced":
-        # With a topology the reference is still to come; without one there is nothing to wait for.
+        # With a topology the reference is set later; without one no infrastructure is needed.
         if role is INFRASTRUCTURE and not deleting(scope.cluster) and dig(scope.cluster, "spec.topology") is None:
             scope.initialization[role.fact] = True
         return
@@ -85,10 +85,10 @@ def reconcile(scope: Scope, role: Role, found: LookupResult) -> None:
     if not deleting(scope.cluster):
         adopt(scope, found)
     if not deleting(found.object):
-        _take_over(scope, role, found.object)
+        _copy_facts(scope, role, found.object)
 
 
-def _take_over(scope: Scope, role: Role, obj: Object) -> None:
+def _copy_facts(scope: Scope, role: Role, obj: Object) -> None:
     before = scope.initialization.get(role.fact) is True
     holds = cluster_api.provisioned if role is INFRASTRUCTURE else cluster_api.control_plane_initialized
     if not holds(obj) and not before:
@@ -108,7 +108,7 @@ def _take_over(scope: Scope, role: Role, obj: Object) -> None:
 
 
 def adopt(scope: Scope, found: LookupResult) -> None:
-    """Owner reference and label, in one patch, only where they differ."""
+    """Sets owner reference and label in one patch, unless the object has them."""
     if found.object is None or found.resource is None:
         return
     name = key_of(scope.cluster).name

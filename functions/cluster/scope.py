@@ -18,12 +18,13 @@ class Scope(StatusBuilder):
     """Collects what the phases of one reconciliation decide."""
 
     initialization: dict[str, Any] = field(init=False)
-    """The facts so far; one that was written in the older contract holds, too."""
+    """`status.initialization` so far, including what the Cluster's status records in the older contract."""
     endpoint: tuple[str, int] | None = field(init=False)
     failure_domains: list[Object] | None = None
     effects: list[Effect] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    """Problems that leave `observedGeneration` as it is."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,11 +43,12 @@ class Scope(StatusBuilder):
 
 
 def status_of(scope: Scope) -> Object:
-    word = phase(scope.cluster, provisioned=scope.provisioned, endpoint=scope.endpoint is not None)
-    if word != dig(scope.cluster, "status.phase", "Pending"):  # in which each begins: no news
-        scope.add_event(word, f"Cluster {scope.cluster['metadata']['name']} is {word}")
-    # Cluster API's own definition of Cluster takes neither an empty object nor an empty list here.
-    fields: Object = {"phase": word, "initialization": scope.initialization or None}
+    """Returns the status of the Cluster, and adds an event if its phase changes."""
+    new = phase(scope.cluster, provisioned=scope.provisioned, endpoint=scope.endpoint is not None)
+    if new != dig(scope.cluster, "status.phase", "Pending"):  # Pending is the initial phase, which needs no event
+        scope.add_event(new, f"Cluster {scope.cluster['metadata']['name']} is {new}")
+    # Cluster API's CRD accepts neither an empty object nor an empty list here.
+    fields: Object = {"phase": new, "initialization": scope.initialization or None}
     if scope.failure_domains is not None:
         fields["failureDomains"] = scope.failure_domains or None
     if not scope.errors:
@@ -55,12 +57,12 @@ def status_of(scope: Scope) -> Object:
 
 
 def phase(cluster: Object, *, provisioned: bool, endpoint: bool) -> str:
-    """The phase word: the last rule that holds wins."""
-    word = "Pending"
+    """Returns `status.phase`: the last rule that holds wins."""
+    result = "Pending"
     if dig(cluster, "spec.infrastructureRef") or dig(cluster, "spec.controlPlaneRef"):
-        word = "Provisioning"
+        result = "Provisioning"
     if provisioned and endpoint:
-        word = "Provisioned"
+        result = "Provisioned"
     if deleting(cluster):
-        word = "Deleting"
-    return word
+        result = "Deleting"
+    return result

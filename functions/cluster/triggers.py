@@ -1,4 +1,4 @@
-"""What starts `cluster`: the Cluster, and the infrastructure object that it refers to."""
+"""The triggers of `cluster`: the Cluster, its infrastructure object, and the deletion of its ClusterAddon."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _REFERENCES = ("InfrastructureReady", "ControlPlaneAvailable")
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
-    """The Cluster by owner reference, else by label, else, before either is set, the one of the same name."""
+    """Returns the key of the Cluster that an object belongs to.
+
+    The Cluster is found by owner reference, else by label; before either is set, it is the one of the same name.
+    """
     key = key_of(obj)
     for reference in owners(obj, CLUSTER.kind, CLUSTER.group):
         return Key(key.namespace, reference["name"])
@@ -34,7 +37,7 @@ def is_reconciled(cluster: Mapping[str, Any]) -> bool:
 TRIGGERS = Triggers(
     name="cluster",
     watches=(
-        # Not its finalizers: that ours has been put there is no news. One that was taken away is for the sweep.
+        # Finalizers are left out: the event of adding ours is not needed. The sweep restores one that was removed.
         Watch(CLUSTER, fields=("metadata.generation", "metadata.deletionTimestamp", "metadata.annotations")),
         Watch(
             KIND_CLUSTER,
@@ -52,7 +55,7 @@ TRIGGERS = Triggers(
     is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
-        # What a Cluster refers to can be of any provider; one with a group of its own needs a rule of its own.
+        # A Cluster may refer to objects of any provider; a provider with another group needs a rule of its own.
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get", "list", "patch", "delete")),
         Rule("controlplane.cluster.x-k8s.io", ("*",), ("get", "list", "patch", "delete")),
         Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("get", "list", "patch", "delete")),

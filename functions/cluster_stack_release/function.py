@@ -16,7 +16,7 @@ from .report import report
 from .triggers import TRIGGERS
 
 
-def settled(release: Object, _event: Event) -> bool:
+def is_reconciled(release: Object, _event: Event) -> bool:
     """True once the class is there: a release never changes."""
     if deleting(release):
         return not has_finalizer(release, FINALIZER)
@@ -31,4 +31,4 @@ def settled(release: Object, _event: Event) -> bool:
     )
 
 
-handle = Function(TRIGGERS, observe, decide, settled, report).handle
+handle = Function(TRIGGERS, observe, decide, is_reconciled, report).handle

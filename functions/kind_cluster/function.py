@@ -12,7 +12,7 @@ from .runtime import RuntimeProblem, from_env
 from .triggers import TRIGGERS
 
 
-def settled(kind_cluster: Object, event: Event) -> bool:
+def is_reconciled(kind_cluster: Object, event: Event) -> bool:
     if deleting(kind_cluster):
         return not has_finalizer(kind_cluster, FINALIZER)
     return (
@@ -33,4 +33,4 @@ def _runs(kind_cluster: Object) -> bool:
         return False
 
 
-handle = Function(TRIGGERS, observe, decide, settled, report).handle
+handle = Function(TRIGGERS, observe, decide, is_reconciled, report).handle

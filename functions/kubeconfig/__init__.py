@@ -1,1 +1,1 @@
-"""The admin kubeconfig of a workload cluster, minted from the cluster's CA."""
+"""Creates the Secret with the admin kubeconfig of a workload cluster, signed by the cluster's CA."""

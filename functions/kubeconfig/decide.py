@@ -1,4 +1,7 @@
-"""From `<cluster>-ca` follows `<cluster>-kubeconfig`; one that is there already is nobody's to touch."""
+"""Decides about one Cluster's kubeconfig: Secret `<cluster>-kubeconfig` is created from `<cluster>-ca`.
+
+An existing Secret is never changed.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
 from shared.runtime import Decision, KubernetesEvent
 
 from .observe import Observed
-from .triggers import reconciled
+from .triggers import is_observed
 
 CA_RETRY = 30.0
-"""Seconds: the CA's arrival is an event, this is for the one that got lost."""
+"""Seconds until the next read of the CA: its creation triggers an event, but events may get lost."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -27,9 +30,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if cluster is None or deleting(cluster) or cluster_api.is_paused(cluster):
         return Decision()
     if cluster_api.control_plane_ref(cluster):
-        return Decision(message="the control-plane provider makes the kubeconfig")
-    if not reconciled(cluster):
-        return Decision(message="waiting until the Cluster is reconciled, which comes with an event")
+        return Decision(message="the control-plane provider creates the kubeconfig")
+    if not is_observed(cluster):
+        return Decision(message="waiting for the event of the Cluster's reconciliation")
     endpoint = cluster_api.endpoint(cluster)
     if endpoint is None:
         message = "Waiting for spec.controlPlaneEndpoint"
@@ -37,7 +40,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if observed.existing is not None:
         if owned_by(observed.existing, cluster):
             return _report(cluster, now, "True", "Generated")
-        return _report(cluster, now, "True", "UserProvided", "The kubeconfig was not made here and is left alone")
+        return _report(cluster, now, "True", "UserProvided", "The Secret was not created by this function: not changed")
     key = key_of(cluster)
     name = key.name
     if observed.authority is None:
@@ -83,7 +86,7 @@ def _report(
         reason,
         message,
         now=now,
-        # The first one is kept: this condition does not follow the spec, and a newer number would cost a write.
+        # The first generation is kept: the condition does not depend on the spec, and an update would cost a write.
         observed_generation=(get_condition(before, KUBECONFIG_AVAILABLE) or {}).get("observedGeneration")
         or cluster["metadata"].get("generation"),
     )

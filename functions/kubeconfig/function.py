@@ -1,4 +1,4 @@
-"""`kubeconfig`, put together."""
+"""The function `kubeconfig`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .observe import observe
 from .triggers import TRIGGERS
 
 
-def settled(cluster: Object, event: Event) -> bool:
-    """The condition remembers that the Secret is there; only an event about a Secret can say otherwise."""
+def is_reconciled(cluster: Object, event: Event) -> bool:
+    """Returns whether the condition records that the Secret exists; an event about a Secret may contradict it."""
     if not wants_kubeconfig(cluster):
         return True
     conditions = dig(cluster, "status.conditions", [])
     return event.kind != SECRET.kind and event.object is not None and is_true(conditions, KUBECONFIG_AVAILABLE)
 
 
-handle = Function(TRIGGERS, observe, decide, settled).handle
+handle = Function(TRIGGERS, observe, decide, is_reconciled).handle

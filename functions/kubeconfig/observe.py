@@ -1,4 +1,4 @@
-"""What is read for a decision about one Cluster's kubeconfig; of Secrets only as much as that takes."""
+"""Reads the inputs of a decision about one Cluster's kubeconfig; Secrets only as far as they are needed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.kube import Key, Object
 
-from .triggers import reconciled
+from .triggers import is_observed
 
 
 @dataclass(frozen=True)
 class Observed:
     cluster: Object | None
     existing: Object | None = None
+    """Secret `<cluster>-kubeconfig`."""
     authority: Object | None = None
+    """Secret `<cluster>-ca`; only read if there is no kubeconfig."""
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
     if (
         cluster is None
         or not cluster_api.wants_kubeconfig(cluster)
-        or not reconciled(cluster)
+        or not is_observed(cluster)
         or cluster_api.endpoint(cluster) is None
     ):
         return Observed(cluster)

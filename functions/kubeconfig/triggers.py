@@ -1,4 +1,4 @@
-"""What starts `kubeconfig`: the Cluster getting an endpoint, its CA arriving, its kubeconfig vanishing."""
+"""The triggers of `kubeconfig`: the Cluster gets an endpoint, its CA is created, its kubeconfig is deleted."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from shared.triggers import Rule, Triggers, Watch
 
 
 def cluster_of(secret: Mapping[str, Any]) -> Key | None:
+    """Returns the key of the Cluster that a CA or kubeconfig Secret belongs to."""
     return cluster_of_secret(secret, CA_SUFFIX, KUBECONFIG_SUFFIX)
 
 
-def reconciled(cluster: Mapping[str, Any]) -> bool:
-    """Whether the present spec was reconciled, or the Cluster came up before.
+def is_observed(cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the status belongs to the current generation, or the Cluster is provisioned.
 
-    The status is first written by who reconciles the Cluster, right after an endpoint was copied into the spec: a
-    condition that is written at the same moment is a conflict for one of the two.
+    `cluster` writes the status right after it copied an endpoint into the spec. A condition that is written at the same
+    moment would be a conflict for one of the two functions, so this one waits.
     """
     phase, observed = dig(cluster, "status.phase"), dig(cluster, "status.observedGeneration")
     return phase == "Provisioned" or (phase is not None and observed == dig(cluster, "metadata.generation"))
 
 
-def taken_up(cluster: Mapping[str, Any]) -> Key | None:
-    """A Cluster that is reconciled, or may be: a bare reference does not tell."""
-    return key_of(cluster) if "spec" not in cluster or reconciled(cluster) else None
+def observed_cluster(cluster: Mapping[str, Any]) -> Key | None:
+    """Returns the key of a Cluster whose status is current; always for a bare reference, which has no status."""
+    return key_of(cluster) if "spec" not in cluster or is_observed(cluster) else None
 
 
 FIELDS = (
@@ -40,9 +41,9 @@ FIELDS = (
 )
 
 
-def news(cluster: Mapping[str, Any]) -> object:
-    """What must differ for an update to matter."""
-    return [*(dig(cluster, path) for path in FIELDS), reconciled(cluster)]
+def digest(cluster: Mapping[str, Any]) -> object:
+    """Returns the values of which one must differ for an update to matter."""
+    return [*(dig(cluster, path) for path in FIELDS), is_observed(cluster)]
 
 
 TRIGGERS = Triggers(
@@ -50,9 +51,9 @@ TRIGGERS = Triggers(
     watches=(
         Watch(
             CLUSTER,
-            key=taken_up,
+            key=observed_cluster,
             fields=FIELDS,
-            digest=news,
+            digest=digest,
             changes=("add", "update"),
         ),
         Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL),

@@ -285,7 +285,7 @@ def test_an_infrastructure_kind_that_is_defined_and_not_served_holds_the_deletio
             return objects.condition(client.get(CLUSTER, KEY), "Deleting")
 
         until(lambda: told()["reason"] == NOT_SERVED)
-        assert "goes on once the kind is served, or its CRD deleted" in told()["message"]
+        assert "continues once the kind is served, or its CRD is deleted" in told()["message"]
         client.patch(CRD, Key("", name), {"spec": {"versions": versions}})
         until(lambda: answers(client, INFRA))
         until(lambda: send(clients, "cluster", going) and client.find(CLUSTER, KEY) is None)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from functions.cluster.core import core
+from functions.cluster.core import core_state
 from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
 from functions.cluster.scope import FINALIZER, phase
@@ -300,7 +300,7 @@ def test_a_kind_that_is_not_served_is_told_and_holds_the_deletion_with_a_reason(
     assert not going.effects
     status, reason, message = condition(going, "Deleting")
     assert (status, reason) == ("True", "KindNotServed")
-    assert "once the kind is served, or its CRD deleted" in message
+    assert "once the kind is served, or its CRD is deleted" in message
 
 
 @pytest.mark.parametrize(("spec", "waits"), [(TOPOLOGY, True), ({**TOPOLOGY, **NO_TOPOLOGY}, False)])
@@ -317,7 +317,7 @@ def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, ove
     decision = decide(Observed(cluster(TOPOLOGY, status, creationTimestamp=created)), NOW)
     told = condition(decision, "InfrastructureReady")
     assert told[:2] == ("False", "ObjectDoesNotExist")
-    assert ("no topology controller has looked at this Cluster" in told[2]) is overdue
+    assert ("no topology controller has reconciled this Cluster" in told[2]) is overdue
     assert ("Warning" in {event.type for event in decision.kubernetes_events}) is overdue
     assert decision.requeue_after == (30.0 if seconds == 30 else None)
     assert "infrastructureProvisioned" not in ((decision.status or {})["initialization"] or {})
@@ -490,7 +490,7 @@ def test_only_what_the_cluster_owns_is_deleted_with_it() -> None:
         ),
         pytest.param(
             LookupResult("present", "Cluster", {**cluster(), "metadata": {"name": "other", "uid": "x"}}, CLUSTER),
-            "is no provider's kind",
+            "its kind does not belong to a provider",
             id="a Cluster",
         ),
     ],
@@ -587,7 +587,7 @@ def written(manager: str, minute: int, *fields: str) -> Object:
     ],
 )
 def test_whether_core_looks_after_a_cluster(obj: Object, minutes: int, state: str) -> None:
-    assert core(obj, NOW + timedelta(minutes=minutes)) == state
+    assert core_state(obj, NOW + timedelta(minutes=minutes)) == state
 
 
 def test_a_change_that_core_has_not_seen_yet_is_left_to_it() -> None:
@@ -607,7 +607,7 @@ def test_taking_over_from_core_is_told_once() -> None:
     assert [event.reason for event in first.kubernetes_events].count("ClusterAPIGone") == 1
     obj["status"] |= {name: value for name, value in (first.status or {}).items() if value is not None}
     obj["metadata"] |= {"generation": 3, "managedFields": [written("kubectl", 0, "f:spec")]}
-    assert core(obj, NOW) == "none", "later changes do not wait for core again"
+    assert core_state(obj, NOW) == "none", "later changes do not wait for core again"
 
 
 def test_what_core_manages_is_left_to_it() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from functions.cluster_stack_release.decide import decide
-from functions.cluster_stack_release.function import settled
+from functions.cluster_stack_release.function import is_reconciled
 from functions.cluster_stack_release.observe import Assets, Management, Observed
 from functions.cluster_stack_release.report import report
 from functions.cluster_stack_release.rollout import Rediscover
@@ -314,7 +314,7 @@ PAUSED = {"annotations": {"cluster.x-k8s.io/paused": "true"}}
     ],
 )
 def test_settled(obj: Object, expected: bool) -> None:
-    assert settled(obj, change_event(obj, "update", source="/test")) is expected
+    assert is_reconciled(obj, change_event(obj, "update", source="/test")) is expected
 
 
 def test_answers_are_for_those_who_asked() -> None:
