@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shared.addons import kept_values, manifest_history
-from shared.addons.context import Case
+from shared.addons import manifest_history, stored_values
+from shared.addons.context import ReconcileContext
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
@@ -18,15 +18,15 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
     """The addon forgets that it is done, so that everything is looked at and repaired once more. Of one that was let
     go meanwhile nothing is kept.
     """
-    case = observed.found
+    context = observed.finding
     started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Rollout)), None)
-    if not isinstance(case, Case) or started is None or len(results.values) < started:
+    if not isinstance(context, ReconcileContext) or started is None or len(results.values) < started:
         return
-    key = key_of(case.addon)
+    key = key_of(context.addon)
     addon = clients.management.find(CLUSTER_ADDON, key)
     if addon is None or deleting(addon):
-        manifest_history.Forget(case.addon).execute(clients)
-        kept_values.Forget(case.addon).execute(clients)
-    elif not case.goal.is_begun(addon):
+        manifest_history.DeleteManifests(context.addon).execute(clients)
+        stored_values.DeleteValues(context.addon).execute(clients)
+    elif not context.target.is_latest_rollout(addon):
         doubt = {"status": {"ready": False, "digest": None}}
         clients.management.patch(CLUSTER_ADDON, key, doubt, subresource="status", manager=MANAGER)

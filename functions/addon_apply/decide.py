@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared import charts
-from shared.addons.context import Awaited, Release, Rollback, Settled
-from shared.addons.status import is_anothers
-from shared.addons.target import unchanged
+from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackContext, UpToDate
+from shared.addons.status import belongs_to_earlier_cluster
+from shared.addons.target import is_applied
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.connection import ClusterConnection, ConnectionFailed
@@ -27,14 +27,14 @@ from shared.releases.origin import NotShared
 from shared.runtime import Decision
 from shared.sandbox import Busy
 
-from . import guards, parts, readiness, rollback, stages, whole
+from . import guards, readiness, rollback, rollout, stages
 from .observe import Observed
 from .status import AddonStatus
-from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, finalizer, waiting
+from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_finalizer, wait
 
 
 @dataclass(frozen=True)
-class Refresh:
+class InvalidateDiscovery:
     """Has the workload cluster's kinds asked for again: one that was unknown may have come."""
 
     reached: ClusterConnection
@@ -44,16 +44,16 @@ class Refresh:
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    return replace(_decide(observed, now), context=_context(observed))
+    return replace(_decide(observed, now), context=_log_context(observed))
 
 
-def _context(observed: Observed) -> dict[str, str]:
+def _log_context(observed: Observed) -> dict[str, str]:
     """What the log tells beside the message."""
     context = {"cluster": str(dig(observed.addon, "spec.clusterRef.name", ""))}
     if observed.release is not None:
         context["release"] = observed.release.tag
-    if isinstance(observed.found, Release) and observed.found.at is not None:
-        context["stage"] = observed.found.at.stage.name
+    if isinstance(observed.finding, ReleaseContext) and observed.finding.position is not None:
+        context["stage"] = observed.finding.position.stage.name
     return context
 
 
@@ -61,72 +61,76 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     addon, cluster = observed.addon, observed.cluster
     if addon is None:
         return Decision(message="the ClusterAddon is gone")
-    if cluster is None and isinstance(observed.found, ConnectionFailed) and not deleting(addon):
-        return guards.not_reached(AddonStatus.as_recorded(addon, now), observed.found)
+    if cluster is None and isinstance(observed.finding, ConnectionFailed) and not deleting(addon):
+        return guards.connection_failed(AddonStatus.as_recorded(addon, now), observed.finding)
     if deleting(addon) or cluster is None or deleting(cluster):
-        return guards.let_go(addon)
-    if is_anothers(addon, cluster):
+        return guards.finalize(addon)
+    if belongs_to_earlier_cluster(addon, cluster):
         # Made anew for the Cluster that has the name now, whose uid it then carries.
         return Decision((Delete(CLUSTER_ADDON, addon),), message="this addon is of an earlier Cluster of that name")
     status = AddonStatus.of(addon, cluster, now)
     if cluster_api.is_paused(cluster):
         return guards.paused(status)
-    match observed.found:
+    match observed.finding:
         case None:
             return guards.no_cluster_stack(status, cluster)
         case PolicyError() as error:
             return guards.misconfigured(status, error)
-        case Settled():
-            return Decision(finalizer(addon), status.about(), message="applied")
+        case UpToDate():
+            return Decision(ensure_addon_finalizer(addon), status.target_fields(), message="applied")
         case ConnectionFailed() as problem:
-            return guards.not_reached(status, problem)
+            return guards.connection_failed(status, problem)
         case found:
             status.set_true("ClusterReady")
     match found:
-        case Awaited():
-            return readiness.look(status, found)
-        case Rollback():
-            return rollback.apply(status, found)
+        case AwaitingReadiness():
+            return readiness.recheck(status, found)
+        case RollbackContext():
+            return rollback.roll_back(status, found)
         case NotShared():
             return guards.not_shared(status, found)
         case MissingAssets():
-            return guards.not_downloaded(status, cluster, found)
+            return guards.not_stored(status, cluster, found)
         case charts.ChartError() as refusal:
             status.set_true(missing.CONDITION)
             return _not_rendered(status, f"{status.release}: {refusal}", BROKEN_RETRY)
-        case Release():
+        case ReleaseContext():
             status.set_true(missing.CONDITION)
-            return _bring_to(status, found)
+            return _roll_out(status, found)
 
 
-def _bring_to(status: AddonStatus, case: Release) -> Decision:
+def _roll_out(status: AddonStatus, context: ReleaseContext) -> Decision:
     """The addons' own version is what decides: a new release with the same addons costs the cluster nothing."""
-    if not case.resumed and unchanged(case.addon, case.goal):
-        return parts.unchanged(status, case)
-    if problem := case.assets.problem:
+    if not context.resumed and is_applied(context.addon, context.target):
+        return rollout.skip_rollout(status, context)
+    if problem := context.assets.problem:
         config, reason = "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed"
-        return _broken(status, config, reason, problem, BROKEN_RETRY)
-    if case.unreadable:
-        return _not_rendered(status, f"{case}: {case.unreadable}", CLUSTER_RETRY)
+        return _failed(status, config, reason, problem, BROKEN_RETRY)
+    if context.unreadable:
+        return _not_rendered(status, f"{context}: {context.unreadable}", CLUSTER_RETRY)
     try:
-        return stages.step(status, case, case.at) if case.at else whole.apply(status, case)
+        return (
+            stages.advance_stage(status, context, context.position)
+            if context.position
+            else rollout.apply_release(status, context)
+        )
     except charts.ChartError as error:
         # Nothing is applied or pruned: the last good state stays.
-        return _not_rendered(status, f"{case}: {error}", BROKEN_RETRY)
+        return _not_rendered(status, f"{context}: {error}", BROKEN_RETRY)
     except Busy:
         raise  # it says nothing of this cluster
     except ApiError as error:
-        return guards.not_reached(status, ConnectionFailed(f"the workload API server does not answer: {error}"))
+        return guards.connection_failed(status, ConnectionFailed(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:
         status.remove("HelmChartTemplated")  # the charts were rendered
-        decision = _broken(status, "HelmChartApplied", "FailedToApplyObjects", f"{case}: {error}", PARTIAL_RETRY)
-        return replace(decision, effects=(*decision.effects, Refresh(case.reach)))
+        decision = _failed(status, "HelmChartApplied", "FailedToApplyObjects", f"{context}: {error}", PARTIAL_RETRY)
+        return replace(decision, effects=(*decision.effects, InvalidateDiscovery(context.connection)))
 
 
 def _not_rendered(status: AddonStatus, message: str, seconds: float) -> Decision:
-    return _broken(status, "HelmChartTemplated", "TemplateNewClusterStackFailed", message, seconds)
+    return _failed(status, "HelmChartTemplated", "TemplateNewClusterStackFailed", message, seconds)
 
 
-def _broken(status: AddonStatus, condition: str, reason: str, message: str, seconds: float) -> Decision:
+def _failed(status: AddonStatus, condition: str, reason: str, message: str, seconds: float) -> Decision:
     status.set_false(condition, reason, message, "Error", event_type="Warning")
-    return waiting(status, seconds, message)
+    return wait(status, seconds, message)

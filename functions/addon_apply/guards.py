@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.addons import kept_values, manifest_history
+from shared.addons import manifest_history, stored_values
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
@@ -16,16 +16,16 @@ from shared.releases.origin import NotShared
 from shared.runtime import Decision
 
 from .status import AddonStatus
-from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, waiting
+from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
 
 
-def let_go(addon: Object) -> Decision:
+def finalize(addon: Object) -> Decision:
     """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster is going away")
-    forget: tuple[Effect, ...] = (manifest_history.Forget(addon),) if dig(addon, "status.history") else ()
+    forget: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon),) if dig(addon, "status.history") else ()
     if dig(addon, "status.digest"):  # something was rendered, and so may have been generated
-        forget += (kept_values.Forget(addon),)
+        forget += (stored_values.DeleteValues(addon),)
     return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
 
 
@@ -33,7 +33,7 @@ def paused(builder: AddonStatus) -> Decision:
     builder.set_false(
         "ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", event_type="Normal"
     )
-    ready = dig(builder.obj, "status.ready") is True and not builder.is_new
+    ready = dig(builder.obj, "status.ready") is True and not builder.is_new_target
     return Decision(
         status=builder.status(ready=ready), kubernetes_events=tuple(builder.kubernetes_events), message="paused"
     )
@@ -41,7 +41,7 @@ def paused(builder: AddonStatus) -> Decision:
 
 def misconfigured(builder: AddonStatus, error: PolicyError) -> Decision:
     builder.set_false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", event_type="Warning")
-    return waiting(builder, BROKEN_RETRY, str(error))
+    return wait(builder, BROKEN_RETRY, str(error))
 
 
 def no_cluster_stack(builder: AddonStatus, cluster: Object) -> Decision:
@@ -52,25 +52,25 @@ def no_cluster_stack(builder: AddonStatus, cluster: Object) -> Decision:
     return Decision(status=builder.status(ready=False), kubernetes_events=tuple(builder.kubernetes_events))
 
 
-def not_reached(builder: AddonStatus, problem: ConnectionFailed) -> Decision:
+def connection_failed(builder: AddonStatus, problem: ConnectionFailed) -> Decision:
     # Else it is how each cluster begins, and no news.
     news = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(
         "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, event_type="Warning" if news else ""
     )
-    return waiting(builder, CLUSTER_RETRY, problem.message)
+    return wait(builder, CLUSTER_RETRY, problem.message)
 
 
 def not_shared(builder: AddonStatus, found: NotShared) -> Decision:
     builder.set_false(missing.CONDITION, "ReleaseNotShared", found.message, "Error", event_type="Warning")
-    return waiting(builder, BROKEN_RETRY, found.message)
+    return wait(builder, BROKEN_RETRY, found.message)
 
 
-def not_downloaded(builder: AddonStatus, cluster: Object, lost: MissingAssets) -> Decision:
+def not_stored(builder: AddonStatus, cluster: Object, lost: MissingAssets) -> Decision:
     if lost.failure:
         builder.set_false(missing.CONDITION, lost.reason, lost.message, "Error", event_type="Warning")
     else:
         builder.set_false(missing.CONDITION, lost.reason, lost.message)
     place = cluster_api.class_namespace(cluster)
     wanted = lost.wish(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
-    return waiting(builder, ASSETS_RETRY, lost.message, reply=wanted)
+    return wait(builder, ASSETS_RETRY, lost.message, reply=wanted)

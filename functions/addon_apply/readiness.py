@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shared.addons.context import Awaited
+from shared.addons.context import AwaitingReadiness
 from shared.applier import inventory
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import InventoryEntry
@@ -18,13 +18,13 @@ from shared.kube import ApiError
 from shared.runtime import Decision
 
 from .status import AddonStatus
-from .waits import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, finalizer
+from .waits import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, ensure_addon_finalizer
 
 _ALL = "all objects are ready"
 
 
 @dataclass(frozen=True)
-class LookAgain:
+class RecheckReadiness:
     """Returns these entries with what each is waiting for now."""
 
     reached: ClusterConnection
@@ -34,16 +34,16 @@ class LookAgain:
         return [recheck_readiness(self.reached.cluster, entry) if entry.waiting else entry for entry in self.entries]
 
 
-def look(builder: AddonStatus, awaited: Awaited) -> Decision:
-    return Decision((*finalizer(builder.obj), LookAgain(awaited.reach, awaited.known)))
+def recheck(builder: AddonStatus, awaited: AwaitingReadiness) -> Decision:
+    return Decision((*ensure_addon_finalizer(builder.obj), RecheckReadiness(awaited.connection, awaited.inventory)))
 
 
-def looked(builder: AddonStatus, awaited: Awaited, decision: Decision, results: Results) -> Decision:
+def report_recheck(builder: AddonStatus, awaited: AwaitingReadiness, decision: Decision, results: Results) -> Decision:
     entries = next((value for value in results.values if isinstance(value, list)), None)
     if entries is not None:
         if awaited.policy.wait and not any(entry.waiting for entry in entries):
             builder.add_event("AddonsReady", f"{builder.release}: {_ALL}")
-        return told(builder, awaited.policy, replace(decision, message=_ALL), entries)
+        return report_readiness(builder, awaited.policy, replace(decision, message=_ALL), entries)
     if isinstance(results.error, ApiError):
         message, results.error = f"the workload API server does not answer: {results.error}", None
         builder.set_false("ClusterReady", "ControlPlaneNotReady", message, event_type="Warning")
@@ -51,7 +51,7 @@ def looked(builder: AddonStatus, awaited: Awaited, decision: Decision, results: 
     return decision
 
 
-def told(
+def report_readiness(
     builder: AddonStatus, policy: Policy, decision: Decision, entries: Sequence[InventoryEntry], **fields: object
 ) -> Decision:
     """The decision with what is to be said of these entries; its message stands where nothing is waited for."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared import metrics
-from shared.addons import kept_values
-from shared.addons.context import Awaited, Case, Release, Rollback
+from shared.addons import stored_values
+from shared.addons.context import AwaitingReadiness, ReconcileContext, ReleaseContext, RollbackContext
 from shared.applier import inventory
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
@@ -17,53 +17,61 @@ from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
 
-from . import readiness, rollback, stages, whole
+from . import readiness, rollback, rollout, stages
 from .observe import Observed
 from .status import GENERATED_VALUES_KEPT, AddonStatus
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    found = observed.found
-    if observed.addon is None or observed.cluster is None or not isinstance(found, (Awaited, Rollback, Release)):
+    found = observed.finding
+    if (
+        observed.addon is None
+        or observed.cluster is None
+        or not isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseContext))
+    ):
         return decision
     builder = AddonStatus.of(observed.addon, observed.cluster, now)
     builder.set_true("ClusterReady")
-    if not isinstance(found, Rollback):
+    if not isinstance(found, RollbackContext):
         builder.set_true("ClusterStackReleaseDownloaded")
-    if isinstance(found, Awaited):
-        return readiness.looked(builder, found, decision, results)
+    if isinstance(found, AwaitingReadiness):
+        return readiness.report_recheck(builder, found, decision, results)
     if any(isinstance(effect, Rollout) for effect in decision.effects):
-        keep = next((effect for effect in decision.effects if isinstance(effect, kept_values.Keep)), None)
-        report_kept_values(builder, found.name if isinstance(found, Release) else None, keep)
-        return _rolled_out(builder, found, decision, results)
+        keep = next((effect for effect in decision.effects if isinstance(effect, stored_values.SaveValues)), None)
+        report_generated_values(builder, found.name if isinstance(found, ReleaseContext) else None, keep)
+        return _report_rollout(builder, found, decision, results)
     return decision
 
 
-def _rolled_out(builder: AddonStatus, case: Rollback | Release, decision: Decision, results: Results) -> Decision:
+def _report_rollout(
+    builder: AddonStatus, context: RollbackContext | ReleaseContext, decision: Decision, results: Results
+) -> Decision:
     if isinstance(results.error, RolloutIncomplete):
         incomplete, results.error = results.error, None
-        return _incomplete(builder, case, decision, incomplete)
+        return _report_incomplete(builder, context, decision, incomplete)
     outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
     if outcome is None or results.error is not None:
         return decision
-    _tell(builder, outcome)
-    if isinstance(case, Rollback):
-        return rollback.applied(builder, case, decision, outcome)
-    if case.at is not None:
-        return stages.worked(builder, case, case.at, decision, outcome)
-    return whole.applied(builder, case, decision, results, outcome)
+    _record_events(builder, outcome)
+    if isinstance(context, RollbackContext):
+        return rollback.report_rolled_back(builder, context, decision, outcome)
+    if context.position is not None:
+        return stages.report_stage(builder, context, context.position, decision, outcome)
+    return rollout.report_applied(builder, context, decision, results, outcome)
 
 
-def _incomplete(builder: AddonStatus, case: Case, decision: Decision, incomplete: RolloutIncomplete) -> Decision:
+def _report_incomplete(
+    builder: AddonStatus, context: ReconcileContext, decision: Decision, incomplete: RolloutIncomplete
+) -> Decision:
     """Some objects failed, or a wave of hooks is not over; the inventory says which."""
-    outcome, message = incomplete.outcome, f"{case}: {incomplete}"
-    _tell(builder, outcome)
+    outcome, message = incomplete.outcome, f"{context}: {incomplete}"
+    _record_events(builder, outcome)
     if incomplete.waiting:
         seconds = READY_RETRY
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message, event_type="Normal", progress=True)
-        if builder.seconds_since("HelmChartApplied") > case.policy.wait_timeout:
-            message = f"{case}: not over after {case.policy.wait_timeout:g} s: {incomplete}"
+        if builder.seconds_since("HelmChartApplied") > context.policy.wait_timeout:
+            message = f"{context}: not over after {context.policy.wait_timeout:g} s: {incomplete}"
             builder.set_false("HelmChartApplied", "ObjectsNotReady", message, "Warning", event_type="Warning")
             seconds = BROKEN_RETRY
     else:
@@ -78,7 +86,7 @@ def _incomplete(builder: AddonStatus, case: Case, decision: Decision, incomplete
     )
 
 
-def _tell(builder: AddonStatus, outcome: RolloutOutcome) -> None:
+def _record_events(builder: AddonStatus, outcome: RolloutOutcome) -> None:
     """Counts, and events for what people should hear of, whatever else came of the rollout."""
     metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
     metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
@@ -97,21 +105,21 @@ def _tell(builder: AddonStatus, outcome: RolloutOutcome) -> None:
         builder.add_event("DriftFound", f"changed in the workload cluster: {told}{more}", "Warning")
 
 
-def report_kept_values(
-    builder: V1Beta1StatusBuilder, name: ReleaseName | None, effect: kept_values.Keep | None
+def report_generated_values(
+    builder: V1Beta1StatusBuilder, name: ReleaseName | None, effect: stored_values.SaveValues | None
 ) -> None:
     """Says which fields are generated, and none of their values."""
     if effect is None or not effect.fields:
         builder.remove(GENERATED_VALUES_KEPT)
         return
     if effect.too_large:
-        differ = f"{kept_values.count(effect.fields)} each time that the release is rendered"
+        differ = f"{stored_values.count_fields(effect.fields)} each time that the release is rendered"
         message = f"{name}: {differ}, and no Secret has room for the values: each rollout writes others"
         builder.set(GENERATED_VALUES_KEPT, "False", "TooLarge", message, severity="Warning", event_type="Warning")
         return
     builder.set_true(
         GENERATED_VALUES_KEPT,
         "RenderNotRepeatable",
-        f"{name}: {kept_values.explain(effect.fields)}",
+        f"{name}: {stored_values.describe_fields(effect.fields)}",
         event_type="Normal",
     )

@@ -1,38 +1,42 @@
-"""Back to the manifests that were applied before, for as long as an annotation asks for it."""
+"""Rolls back to the manifests that were applied before, for as long as the rollback annotation is set."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from shared.addons import manifest_history
-from shared.addons.context import Rollback
+from shared.addons.context import RollbackContext
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import inventory
 from shared.applier.outcome import RolloutOutcome
 from shared.runtime import Decision
 
-from . import parts
+from .rollout import record_applied, record_intent, rollout_effect
 from .status import AddonStatus
-from .waits import BROKEN_RETRY, finalizer, waiting
+from .waits import BROKEN_RETRY, ensure_addon_finalizer, wait
 
 
-def apply(builder: AddonStatus, case: Rollback) -> Decision:
-    kept = case.kept
-    if kept.problem:
-        message = f"going back from {builder.release}: {kept.problem}"
+def roll_back(builder: AddonStatus, context: RollbackContext) -> Decision:
+    """Applies the stored manifest; without one, waits for a person to choose another class."""
+    manifest = context.manifest
+    if manifest.problem:
+        message = f"going back from {builder.release}: {manifest.problem}"
         builder.set_false("HelmChartApplied", "RollbackFailed", message, "Error", event_type="Warning")
-        return waiting(builder, BROKEN_RETRY, message)
-    plan = inventory.plan(kept.objects, case.known, resumed=case.resumed)
-    builder.set_false("HelmChartApplied", "RollingBack", f"going back to {kept.class_name}")
-    begin = parts.begin(builder, case, plan)
-    rollout = parts.rollout(case, plan, kept.objects)
-    return Decision((*finalizer(case.addon), *begin, rollout, *parts.advance(case)))
+        return wait(builder, BROKEN_RETRY, message)
+    plan = inventory.plan(manifest.objects, context.inventory, resumed=context.resumed)
+    builder.set_false("HelmChartApplied", "RollingBack", f"going back to {manifest.class_name}")
+    intent = record_intent(builder, context, plan)
+    rollout = rollout_effect(context, plan, manifest.objects)
+    return Decision((*ensure_addon_finalizer(context.addon), *intent, rollout, *record_applied(context)))
 
 
-def applied(builder: AddonStatus, case: Rollback, decision: Decision, outcome: RolloutOutcome) -> Decision:
+def report_rolled_back(
+    builder: AddonStatus, context: RollbackContext, decision: Decision, outcome: RolloutOutcome
+) -> Decision:
+    """Reports the rollback as done. The addon stays not ready: its Cluster still asks for the rejected class."""
     message = (
-        f"rolled back to {case.kept.class_name} {case.kept.version}; remove annotation {ROLLBACK_ANNOTATION} "
-        "or give the Cluster another class to go on"
+        f"rolled back to {context.manifest.class_name} {context.manifest.version}; "
+        f"remove annotation {ROLLBACK_ANNOTATION} or give the Cluster another class to go on"
     )
     builder.set_false("HelmChartApplied", manifest_history.ROLLED_BACK, message, "Warning", event_type="Warning")
     builder.remove("ObjectsReady", "ClusterStackReleaseDownloaded")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shared.addons import rendering
-from shared.addons.context import Release
-from shared.addons.target import AFTER, BEFORE, DONE, WORKING, Position
+from shared.addons.context import ReleaseContext
+from shared.addons.target import AFTER, BEFORE, DONE, WORKING, StagePosition
 from shared.applier import inventory
 from shared.applier.connection import ConnectionFailed
 from shared.applier.outcome import RolloutOutcome
@@ -14,66 +14,70 @@ from shared.cel import ExpressionError, NotYet, evaluate
 from shared.manifests import identity
 from shared.runtime import Decision
 
-from . import parts
+from .rollout import record_intent, rollout_effect
 from .status import AddonStatus
-from .waits import CONDITION_RETRY, finalizer, waiting
+from .waits import CONDITION_RETRY, ensure_addon_finalizer, wait
 
 
-def step(builder: AddonStatus, case: Release, at: Position) -> Decision:
-    obstacle = _obstacle(builder, case, at)
+def advance_stage(builder: AddonStatus, context: ReleaseContext, position: StagePosition) -> Decision:
+    obstacle = _unmet_condition(builder, context, position)
     if obstacle:
-        way = case.way.moved(AFTER if at.phase == AFTER else BEFORE, builder.now)
-        return waiting(builder, CONDITION_RETRY, obstacle, stages=way.dump(), digest=case.goal.digest)
-    if at.phase == AFTER:
-        way = case.way.moved(DONE, builder.now)
-        status = builder.status(ready=False, stages=way.dump())
-        return Decision(status=status, proceed=True, message=f"{case}: stage {at.stage.name} is done")
-    return _work(builder, replace(case, way=case.way.moved(WORKING, builder.now)), at)
+        progress = context.progress.with_current_phase(AFTER if position.phase == AFTER else BEFORE, builder.now)
+        return wait(builder, CONDITION_RETRY, obstacle, stages=progress.dump(), digest=context.target.digest)
+    if position.phase == AFTER:
+        progress = context.progress.with_current_phase(DONE, builder.now)
+        status = builder.status(ready=False, stages=progress.dump())
+        return Decision(status=status, proceed=True, message=f"{context}: stage {position.stage.name} is done")
+    working = replace(context, progress=context.progress.with_current_phase(WORKING, builder.now))
+    return _roll_out_stage(builder, working, position)
 
 
-def _work(builder: AddonStatus, case: Release, at: Position) -> Decision:
-    name = at.stage.name
-    objects, keep = rendering.of_stage(case, at.stage)
+def _roll_out_stage(builder: AddonStatus, context: ReleaseContext, position: StagePosition) -> Decision:
+    name = position.stage.name
+    objects, save = rendering.render_stage(context, position.stage)
     builder.remove("HelmChartTemplated")  # the chart was rendered
-    if at.stage.action == "delete":
-        plan = inventory.deletion(objects, case.known, resumed=case.resumed)
+    if position.stage.action == "delete":
+        plan = inventory.deletion(objects, context.inventory, resumed=context.resumed)
     else:
         stages = {identity(obj): name for obj in objects}
-        plan = inventory.plan(objects, case.known, resumed=case.resumed, stages=stages, prune=False)
-    builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{case}: stage {name}")
-    begin = parts.begin(builder, case, plan)
-    return Decision((*finalizer(case.addon), *keep, *begin, parts.rollout(case, plan, objects)))
+        plan = inventory.plan(objects, context.inventory, resumed=context.resumed, stages=stages, prune=False)
+    builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{context}: stage {name}")
+    intent = record_intent(builder, context, plan)
+    rollout = rollout_effect(context, plan, objects)
+    return Decision((*ensure_addon_finalizer(context.addon), *save, *intent, rollout))
 
 
-def worked(builder: AddonStatus, case: Release, at: Position, decision: Decision, outcome: RolloutOutcome) -> Decision:
+def report_stage(
+    builder: AddonStatus, context: ReleaseContext, position: StagePosition, decision: Decision, outcome: RolloutOutcome
+) -> Decision:
     """The stage's chart is applied or deleted; what may be left of it is its second condition."""
-    way = case.way.moved(AFTER if at.stage.after else DONE, builder.now)
-    word = "deleted" if at.stage.action == "delete" else "applied"
-    message = f"{case}: stage {at.stage.name} {word}"
+    progress = context.progress.with_current_phase(AFTER if position.stage.after else DONE, builder.now)
+    word = "deleted" if position.stage.action == "delete" else "applied"
+    message = f"{context}: stage {position.stage.name} {word}"
     builder.add_event("StageDone", message)
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
-    status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=way.dump())
+    status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=progress.dump())
     return replace(
         decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True, message=message
     )
 
 
-def _obstacle(builder: AddonStatus, case: Release, at: Position) -> str:
+def _unmet_condition(builder: AddonStatus, context: ReleaseContext, position: StagePosition) -> str:
     """Why the stage cannot go on, also as a condition; empty where its condition is true, or it has none now."""
-    condition = at.condition
+    condition = position.condition
     if condition is None:
         return ""
-    which = "Post" if at.phase == AFTER else "Pre"
-    reason, stage = f"FailedToEvaluate{which}Condition", f"{case}: stage {at.stage.name}"
-    if isinstance(case.bound, ConnectionFailed):
-        message = f"{stage}: {case.bound.message}"
+    which = "Post" if position.phase == AFTER else "Pre"
+    reason, stage = f"FailedToEvaluate{which}Condition", f"{context}: stage {position.stage.name}"
+    if isinstance(context.condition_objects, ConnectionFailed):
+        message = f"{stage}: {context.condition_objects.message}"
         builder.set_false("EvaluatedCEL", reason, message, event_type="Warning")
         return message
-    missing = [str(one) for one in condition.objects if case.bound.get(one.key) is None]
+    missing = [str(one) for one in condition.objects if context.condition_objects.get(one.key) is None]
     try:
         if missing:
             raise NotYet(f"{', '.join(missing)} is not there")
-        if evaluate(condition.expression, case.bound):
+        if evaluate(condition.expression, context.condition_objects):
             return ""
         message = f"{stage}: waiting until {condition.expression}"
     except NotYet as error:
@@ -82,8 +86,8 @@ def _obstacle(builder: AddonStatus, case: Release, at: Position) -> str:
         message = f"{stage}: {error}"
         builder.set_false("EvaluatedCEL", reason, message, "Error", event_type="Warning")
         return message
-    if at.overdue(builder.now):
-        message += f"; this has taken longer than {at.stage.timeout:g} s"
+    if position.is_overdue(builder.now):
+        message += f"; this has taken longer than {position.stage.timeout:g} s"
         builder.set_false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", event_type="Warning")
     else:
         builder.set_false("EvaluatedCEL", reason, message, event_type="Normal")

@@ -44,7 +44,12 @@ class AddonStatus(V1Beta1StatusBuilder):
     @classmethod
     def of(cls, addon: Object, cluster: Object, now: datetime) -> AddonStatus:
         release = cluster_api.class_name(cluster) or ""
-        return cls(addon, now, release=release, rollback_from=release if manifest_history.asked(addon, cluster) else "")
+        return cls(
+            addon,
+            now,
+            release=release,
+            rollback_from=release if manifest_history.is_rollback_requested(addon, cluster) else "",
+        )
 
     @classmethod
     def as_recorded(cls, addon: Object, now: datetime) -> AddonStatus:
@@ -53,13 +58,13 @@ class AddonStatus(V1Beta1StatusBuilder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.is_new:
+        if self.is_new_target:
             for type_ in OF_RELEASE:
                 self.initial = remove_condition(self.initial, type_)
             self.conditions = list(self.initial)
 
     @property
-    def is_new(self) -> bool:
+    def is_new_target(self) -> bool:
         """Whether the status is of another release so far, or of a rollback."""
         return (reported_release(self.obj), dig(self.obj, "status.rollbackFrom", "")) != (
             self.release,
@@ -67,15 +72,15 @@ class AddonStatus(V1Beta1StatusBuilder):
         )
 
     def status(self, **fields: object) -> Object:
-        about = self.about()
-        if self.is_new:
+        about = self.target_fields()
+        if self.is_new_target:
             about |= {"stages": None, "drift": None}
             resources = dig(self.obj, "status.resources")
             if (cleared := _without_errors(resources)) != resources:
                 about["resources"] = cleared
         return super().status(**{**about, **fields})
 
-    def about(self) -> Object:
+    def target_fields(self) -> Object:
         """The fields that say which release the status is of."""
         return {"release": self.release or None, "rollbackFrom": self.rollback_from or None}
 

@@ -21,12 +21,12 @@ BROKEN_RETRY = 60.0
 """For what only a person can mend: slow, but never given up."""
 
 
-def waiting(
+def wait(
     builder: AddonStatus, seconds: float, message: str, *, reply: Event | None = None, **fields: object
 ) -> Decision:
     """To look again after so many seconds; `fields` go into the status."""
     return Decision(
-        effects=finalizer(builder.obj),
+        effects=ensure_addon_finalizer(builder.obj),
         status=builder.status(ready=False, **fields),
         kubernetes_events=tuple(builder.kubernetes_events),
         requeue_after=seconds,
@@ -35,6 +35,6 @@ def waiting(
     )
 
 
-def finalizer(addon: Object) -> tuple[Effect, ...]:
+def ensure_addon_finalizer(addon: Object) -> tuple[Effect, ...]:
     """Before anything that is to be undone with the addon."""
     return ensure_finalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)

@@ -93,13 +93,13 @@ def plan(
     wanted = _one_name(name, cluster)
     with failures(), helm_when_needed(), management(directory, kubeconfig, context) as asked:
         os.environ |= asked.settings
-        forecast = planning.plan(asked.client, _cluster(asked, namespace, wanted), release)
+        plan = planning.plan(asked.client, _cluster(asked, namespace, wanted), release)
         if as_json or output is Format.json:
-            typer.echo(json.dumps(forecast.dump(), indent=2))
+            typer.echo(json.dumps(plan.dump(), indent=2))
         else:
-            for line in plan_text.lines(forecast):
+            for line in plan_text.lines(plan):
                 out.print(line)
-    raise typer.Exit(forecast.exit_code if exit_code or forecast.obstructed else 0)
+    raise typer.Exit(plan.exit_code if exit_code or plan.is_blocked else 0)
 
 
 def describe_cluster(
@@ -149,15 +149,15 @@ def rollback(
         timeline = Timeline()
         timeline.say(f"management cluster: {asked}")
         if undo:
-            timeline.say(f"going on to {back.undo(asked.client, found, addon)}")
+            timeline.say(f"going on to {back.cancel_rollback(asked.client, found, addon)}")
         else:
-            kept = back.ask(asked.client, found, addon)
+            kept = back.request_rollback(asked.client, found, addon)
             timeline.say(f"going back to {kept.class_name} (addons {kept.version}, {len(kept.objects)} objects)")
-        obstacle = back.obstacle(found)
+        obstacle = back.wait_obstacle(found)
         if not wait or obstacle:
             timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
             return
-        back.wait(asked.client, key_of(found), within=timeout, tell=timeline.say)
+        back.wait_until_applied(asked.client, key_of(found), within=timeout, tell=timeline.say)
         timeline.say("done", mark="✔", style="green")
 
 

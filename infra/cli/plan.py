@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from shared.addons import resolve
-from shared.addons.context import Release
-from shared.addons.status import is_anothers
+from shared.addons.context import ReleaseContext
+from shared.addons.status import belongs_to_earlier_cluster
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK_ANNOTATION, addon_of
 from shared.api.resources import CLUSTER_ADDON
@@ -30,11 +30,11 @@ from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError
 
 from .failures import Failure
-from .forecast import Forecast, forecast
+from .release_plan import ReleasePlan, plan_release
 from .scratch import Scratch
 
 
-def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
+def plan(management: Client, cluster: Object, release: str | None) -> ReleasePlan:
     """What `release` (a tag, or a folder) would do; without one, that of the Cluster's class. Raises `Failure`."""
     dry = DryRunClient(management)
     clients = Clients(dry)
@@ -46,9 +46,9 @@ def plan(management: Client, cluster: Object, release: str | None) -> Forecast:
     if not origin.is_open_to(own):
         raise Failure(NotShared(name.tag, place, own).message)
     clients.releases = _store(name, release, origin)
-    supposed = _of_class(cluster, name.class_name)
-    addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _fresh(cluster)
-    return forecast(_resolve(clients, _forgetful(addon), supposed, name), addon, cluster)
+    supposed = _with_class(cluster, name.class_name)
+    addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _new_addon(cluster)
+    return plan_release(_resolve(clients, _without_progress(addon), supposed, name), addon, cluster)
 
 
 # -- what is supposed --------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _store(name: ReleaseName, release: str | None, origin: Origin) -> ReleaseSto
         raise Failure(f"{missing}{error}") from error
 
 
-def _of_class(cluster: Object, class_name: str) -> Object:
+def _with_class(cluster: Object, class_name: str) -> Object:
     """The Cluster as it is once it asks for this class and is not paused."""
     spec = {**cluster.get("spec", {}), "paused": False}
     topology = dict(spec.get("topology") or {})
@@ -106,7 +106,7 @@ def _of_class(cluster: Object, class_name: str) -> Object:
     }
 
 
-def _fresh(cluster: Object) -> Object:
+def _new_addon(cluster: Object) -> Object:
     """The addon that the Cluster would get."""
     key = addon_of(cluster)
     metadata = {"name": key.name, "namespace": key.namespace}
@@ -117,7 +117,7 @@ def _fresh(cluster: Object) -> Object:
 _TYPE = {"apiVersion": CLUSTER_ADDON.api_version, "kind": CLUSTER_ADDON.kind}
 
 
-def _forgetful(addon: Object) -> Object:
+def _without_progress(addon: Object) -> Object:
     """The addon without what it remembers of its way: conditions, stages, a rollback that is asked for."""
     annotations = {**dig(addon, "metadata.annotations", {})}
     annotations.pop(ROLLBACK_ANNOTATION, None)
@@ -125,16 +125,16 @@ def _forgetful(addon: Object) -> Object:
     return {**addon, "metadata": {**addon["metadata"], "annotations": annotations}, "status": status}
 
 
-def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName) -> Release:
+def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName) -> ReleaseContext:
     """Raises `Failure` for what keeps the addons from being rendered or compared at all."""
-    if deleting(addon) or is_anothers(addon, cluster):
+    if deleting(addon) or belongs_to_earlier_cluster(addon, cluster):
         raise Failure("the ClusterAddon is of an earlier Cluster of that name, and will be made anew; try again then")
     try:
         policy = Policy.of(cluster, addon)
         reached = connect_workload(clients, key_of(cluster))
         if isinstance(reached, ConnectionFailed):
             raise Failure(reached.message)
-        found = resolve.resolve(clients, addon, cluster, policy, name, reached)
+        found = resolve.resolve_release(clients, addon, cluster, policy, name, reached)
     except (PolicyError, ChartError) as error:
         raise Failure(str(error)) from error
     match found:
@@ -142,7 +142,7 @@ def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName
             raise Failure(obstacle.message)
         case MissingAssets() as lost:
             raise Failure(lost.failure or f"release {lost.tag} is not in object storage any more")
-        case Release() as release:
+        case ReleaseContext() as release:
             if problem := release.assets.problem or release.unreadable:
                 raise Failure(problem)
             return release

@@ -10,7 +10,7 @@ from shared.applier.preview import Change
 from shared.releases.naming import ReleaseName
 
 from . import differences
-from .forecast import Forecast, Part
+from .release_plan import ReleasePlan, StagePlan
 from .text import plain
 
 _MARKS = {
@@ -35,17 +35,17 @@ _WORDS = {
 }
 
 
-def lines(forecast: Forecast) -> Iterator[str]:
+def lines(plan: ReleasePlan) -> Iterator[str]:
     """In rich's markup."""
-    yield f"[bold]Cluster {forecast.cluster}[/bold]  {escape(plain(_releases(forecast.present, forecast.wanted)))}"
-    yield "  " + escape(plain(f"addons {forecast.addon_version}, rendered for Kubernetes {forecast.kubernetes}"))
-    for note in forecast.notes:
+    yield f"[bold]Cluster {plan.cluster}[/bold]  {escape(plain(_releases(plan.present, plan.wanted)))}"
+    yield "  " + escape(plain(f"addons {plan.addon_version}, rendered for Kubernetes {plan.kubernetes}"))
+    for note in plan.notes:
         yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
-    for part in forecast.parts:
+    for part in plan.stages:
         yield from _part(part)
     yield ""
-    yield "[bold]" + ", ".join(summary(forecast.counts)) + "[/bold]"
-    if forecast.counts["unknown"]:
+    yield "[bold]" + ", ".join(summary(plan.counts)) + "[/bold]"
+    if plan.counts["unknown"]:
         yield "[red]nothing of this would begin[/red], not even deletions, before the kinds marked ? are known"
 
 
@@ -61,7 +61,7 @@ def summary(counts: dict[str, int]) -> Iterable[str]:
     return told or ["no objects at all"]
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: StagePlan) -> Iterator[str]:
     stage, told = part.stage, list(objects(part.changes))
     if stage.name:
         yield ""

@@ -7,8 +7,8 @@ from pathlib import Path
 from infra.release_tools.documents import load
 from infra.release_tools.folder import read
 from infra.release_tools.samples import Sample, of_file
-from shared.addons.assets import of_files
-from shared.addons.content import Facts, traits, wanted
+from shared.addons.assets import assets_from_files
+from shared.addons.content import Capabilities, chart_traits, release_objects
 from shared.kube import Object
 from shared.releases.stages import FIRST
 
@@ -36,17 +36,17 @@ def render_release(folder: Path, sample: Sample, kube_version: str | None = None
     Raises `ChartError`, `InvalidRelease`, `InvalidName`, `SourceError`, or `ValueError` for stages that cannot be used.
     """
     release, files = read(folder)
-    assets = of_files(release, files)
+    assets = assets_from_files(release, files)
     if assets.problem:
         raise ValueError(assets.problem)
     stages = assets.stages.wanted(hook) if assets.stages else ()
-    facts = Facts(kube_version or release.metadata.kubernetes)
-    return [obj for _, objects in wanted(assets, stages, sample, facts) for obj in objects]
+    facts = Capabilities(kube_version or release.metadata.kubernetes)
+    return [obj for _, objects in release_objects(assets, stages, sample, facts) for obj in objects]
 
 
 def remarks(folder: Path) -> list[str]:
     """What is to be known about the objects that are rendered without a cluster. Raises like `render_release`."""
-    if traits(of_files(*read(folder))).looks_up:
+    if chart_traits(assets_from_files(*read(folder))).looks_up:
         return ["the charts call `lookup`: there is no cluster here, so lookups come back empty"]
     return []
 

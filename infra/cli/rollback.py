@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared.addons import manifest_history
-from shared.addons.manifest_history import Kept
-from shared.addons.status import at_rest
+from shared.addons.manifest_history import StoredManifest
+from shared.addons.status import is_up_to_date
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import ROLLBACK_ANNOTATION, addon_of
@@ -30,21 +30,21 @@ def addon_of_cluster(management: Client, cluster: Object) -> Object:
     return addon
 
 
-def ask(management: Client, cluster: Object, addon: Object) -> Kept:
+def request_rollback(management: Client, cluster: Object, addon: Object) -> StoredManifest:
     """Asks for the rollback; returns what it goes back to. Raises `Failure` where there is nothing to go back to."""
     unwanted = cluster_api.class_name(cluster)
     if not unwanted:
         raise Failure(f"Cluster {key_of(cluster)} has no class to go back from")
     annotations = {**dig(addon, "metadata.annotations", {}), ROLLBACK_ANNOTATION: unwanted}
     asking = {**addon, "metadata": {**addon["metadata"], "annotations": annotations}}
-    kept = manifest_history.read(Clients(management), asking)
+    kept = manifest_history.read_previous(Clients(management), asking)
     if kept.problem:
         raise Failure(f"{kept.problem}; give the Cluster another class instead")
     _annotate(management, addon, unwanted)
     return kept
 
 
-def undo(management: Client, cluster: Object, addon: Object) -> str:
+def cancel_rollback(management: Client, cluster: Object, addon: Object) -> str:
     """Takes the wish back; returns the class that comes again. Raises `Failure` where nothing was asked for."""
     if not dig(addon, _ANNOTATION):
         raise Failure(f"no rollback of Cluster {key_of(cluster)} is asked for")
@@ -52,7 +52,7 @@ def undo(management: Client, cluster: Object, addon: Object) -> str:
     return cluster_api.class_name(cluster) or "nothing"
 
 
-def obstacle(cluster: Object) -> str:
+def wait_obstacle(cluster: Object) -> str:
     """Why waiting would be in vain."""
     return "the Cluster is paused" if cluster_api.is_paused(cluster) else ""
 
@@ -61,7 +61,7 @@ def _annotate(management: Client, addon: Object, value: str | None) -> None:
     management.patch(CLUSTER_ADDON, key_of(addon), {"metadata": {"annotations": {ROLLBACK_ANNOTATION: value}}})
 
 
-def wait(management: Client, key: Key, *, within: float, tell: Callable[[str], None]) -> None:
+def wait_until_applied(management: Client, key: Key, *, within: float, tell: Callable[[str], None]) -> None:
     """Until the addons are what is asked for; `tell` hears what they say of themselves. Raises `WaitTimeout`."""
     heard = ""
 
@@ -71,7 +71,7 @@ def wait(management: Client, key: Key, *, within: float, tell: Callable[[str], N
         addon = addon_of_cluster(management, cluster)
         ready = get_condition(dig(addon, "status.conditions", []), READY) or {}
         heard = ": ".join(plain(ready[name], most=_WIDE) for name in ("reason", "message") if ready.get(name))
-        return at_rest(addon, cluster)
+        return is_up_to_date(addon, cluster)
 
     what = "what was asked for (do the functions run?)"
     wait_for(what, done, within=within, hear=lambda: heard, tell=tell, pause=0.3)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import bounded_yaml, charts
-from shared.addons.assets import Assets
+from shared.addons.assets import AddonAssets
 from shared.addons.content import OVERWRITE
 from shared.kube import dig
 
@@ -35,7 +35,7 @@ class OwnChart:
             return None
 
 
-def own_charts(assets: Assets, members: Mapping[str, bytes]) -> Iterator[OwnChart]:
+def own_charts(assets: AddonAssets, members: Mapping[str, bytes]) -> Iterator[OwnChart]:
     """Those in a release's addon archive, `members`, whose files can be read."""
     for path in members:
         name, slash, file = path.partition("/")

@@ -12,8 +12,8 @@ import yaml
 
 from shared import bounded_yaml, cel, charts
 from shared.addons import content, first_values
-from shared.addons.assets import Assets, of_files
-from shared.addons.content import OVERWRITE, Facts
+from shared.addons.assets import AddonAssets, assets_from_files
+from shared.addons.content import OVERWRITE, Capabilities
 from shared.download import SourceError
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
@@ -159,7 +159,7 @@ def _again(release: Release, chart: bytes) -> list[Manifest] | None:
 
 
 def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterator[Finding]:
-    assets = of_files(release, files)
+    assets = assets_from_files(release, files)
     if assets.problem:
         yield Finding("error", STAGES, assets.problem.partition(f"{STAGES}: ")[2] or assets.problem)
         return
@@ -218,7 +218,7 @@ def _missing_keys(templates: Mapping[str, str], samples: Sequence[Sample]) -> It
                     yield Finding("info", file, f"{path} is not in cluster {cluster!r}; it prints nothing there", line)
 
 
-def _missing_values(assets: Assets, members: Mapping[str, bytes], samples: Sequence[Sample]) -> Iterator[Finding]:
+def _missing_values(assets: AddonAssets, members: Mapping[str, bytes], samples: Sequence[Sample]) -> Iterator[Finding]:
     for chart in own_charts(assets, members):
         values = [{"Values": each} for each in chart.values(samples)]
         for file, text in chart.templates.items():
@@ -227,24 +227,24 @@ def _missing_values(assets: Assets, members: Mapping[str, bytes], samples: Seque
                     yield Finding("warning", file, f"{path} is in no values of the chart; it prints nothing", line)
 
 
-def _rendered(assets: Assets, sample: Sample) -> Iterator[Finding]:
+def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
     archive, cluster = assets.release.addon_chart, dig(sample["Cluster"], "metadata.name", "")
-    facts = Facts(assets.release.metadata.kubernetes)
+    facts = Capabilities(assets.release.metadata.kubernetes)
 
-    def renderer(some: Assets) -> first_values.Parts:
+    def renderer(some: AddonAssets) -> first_values.StageObjects:
         if some.stages is None:
-            return [("", content.umbrella(some, sample, facts))]
+            return [("", content.umbrella_objects(some, sample, facts))]
         # Also of what is only deleted: to know what, it is rendered.
         named = {one.name: one for hook in HOOKS for one in some.stages.hooks.get(hook, ())}
-        return [(name, content.stage(some, one, sample, facts)) for name, one in named.items()]
+        return [(name, content.stage_objects(some, one, sample, facts)) for name, one in named.items()]
 
     try:
-        rendered = first_values.render(assets, renderer, first_values.Record())
+        rendered = first_values.render(assets, renderer, first_values.FirstValues())
     except charts.ChartError as error:
         # Which file it is, the message says; with stages it is one inside the archive.
         yield Finding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")
         return
-    parts = dict(rendered.parts)
+    parts = dict(rendered.stages)
     for field in rendered.fields:
         yield Finding("warning", archive, f"{field} is another at each rendering; it stays until the release changes")
     for hook in HOOKS:

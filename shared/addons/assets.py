@@ -12,7 +12,7 @@ from shared.releases.store import ReleaseStore
 
 
 @dataclass(frozen=True)
-class Assets:
+class AddonAssets:
     """As far as a rollout needs them; `problem` is what is wrong with the release's clusteraddon.yaml."""
 
     release: Release
@@ -23,22 +23,22 @@ class Assets:
     problem: str = ""
 
 
-def load(store: ReleaseStore, tag: str) -> Assets | MissingAssets:
+def load_assets(store: ReleaseStore, tag: str) -> AddonAssets | MissingAssets:
     """Of a stored release; only the files that are needed are read."""
 
-    def of_stored(release: Release) -> Assets:
+    def of_stored(release: Release) -> AddonAssets:
         needed = (release.addon_chart, release.stages or release.values_template)
-        return of_files(release, {file: store.read(release, file) for file in needed if file})
+        return assets_from_files(release, {file: store.read(release, file) for file in needed if file})
 
     return read(store, tag, of_stored)
 
 
-def of_files(release: Release, files: Mapping[str, bytes]) -> Assets:
+def assets_from_files(release: Release, files: Mapping[str, bytes]) -> AddonAssets:
     """Of a release whose files are at hand."""
     archive = files[release.addon_chart]
     if release.stages:
         try:
-            return Assets(release, archive, stages=parse(files[release.stages], release.name.tag))
+            return AddonAssets(release, archive, stages=parse(files[release.stages], release.name.tag))
         except StagesError as error:
-            return Assets(release, archive, problem=str(error))
-    return Assets(release, archive, files[release.values_template] if release.values_template else None)
+            return AddonAssets(release, archive, problem=str(error))
+    return AddonAssets(release, archive, files[release.values_template] if release.values_template else None)

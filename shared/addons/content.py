@@ -10,14 +10,14 @@ from shared import charts
 from shared.kube import Object
 from shared.releases.stages import Stage
 
-from .assets import Assets
+from .assets import AddonAssets
 
 OVERWRITE = "overwrite.yaml"
 """The values template in the folder of a stage's chart."""
 
 
 @dataclass(frozen=True)
-class Facts:
+class Capabilities:
     """What a chart may ask about: the `version` (`v1.36.3`), what is served (`apps/v1`, `apps/v1/Deployment`), and the
     cluster to look objects up in; without one, lookups find nothing.
     """
@@ -27,7 +27,7 @@ class Facts:
     live: charts.LiveCluster | None = None
 
 
-def traits(assets: Assets) -> charts.Traits:
+def chart_traits(assets: AddonAssets) -> charts.Traits:
     """Of all charts of the release together; of an archive that cannot be read, none: rendering will say why.
 
     Raises `ChartError` where looking through them exceeds a limit: they may need anything then.
@@ -38,14 +38,14 @@ def traits(assets: Assets) -> charts.Traits:
         return charts.Traits(-1, asks=False, looks_up=False, remote_schema=False, varies=False)
 
 
-def umbrella(assets: Assets, context: Mapping[str, Any], facts: Facts) -> list[Object]:
+def umbrella_objects(assets: AddonAssets, context: Mapping[str, Any], facts: Capabilities) -> list[Object]:
     """The objects of a release without stages. Raises `ChartError`."""
     return _render(
         assets.archive, assets.values_template, context, assets.release.addon_chart, facts, charts.VALUES_FILE
     )
 
 
-def stage(assets: Assets, stage: Stage, context: Mapping[str, Any], facts: Facts) -> list[Object]:
+def stage_objects(assets: AddonAssets, stage: Stage, context: Mapping[str, Any], facts: Capabilities) -> list[Object]:
     """The objects of one stage. Raises `ChartError`, also where the archive has no such chart."""
     archive = assets.release.addon_chart
     members = charts.folder(charts.inspect(assets.archive, archive), stage.name)
@@ -56,17 +56,17 @@ def stage(assets: Assets, stage: Stage, context: Mapping[str, Any], facts: Facts
     return _render(charts.pack(members), template, context, name, facts, f"{name}/{OVERWRITE}")
 
 
-def wanted(
-    assets: Assets, stages: Iterable[Stage], context: Mapping[str, Any], facts: Facts
+def release_objects(
+    assets: AddonAssets, stages: Iterable[Stage], context: Mapping[str, Any], facts: Capabilities
 ) -> list[tuple[str, list[Object]]]:
     """Everything that the cluster is to have in the end, by stage. Raises `ChartError`."""
     if assets.stages is None:
-        return [("", umbrella(assets, context, facts))]
-    return [(one.name, stage(assets, one, context, facts)) for one in stages if one.action == "apply"]
+        return [("", umbrella_objects(assets, context, facts))]
+    return [(one.name, stage_objects(assets, one, context, facts)) for one in stages if one.action == "apply"]
 
 
 def _render(
-    chart: bytes, template: bytes | None, context: Mapping[str, Any], name: str, facts: Facts, values_name: str
+    chart: bytes, template: bytes | None, context: Mapping[str, Any], name: str, facts: Capabilities, values_name: str
 ) -> list[Object]:
     try:
         text = template.decode() if template is not None else None

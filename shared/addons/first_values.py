@@ -21,9 +21,9 @@ from shared.kube import Object
 from shared.manifests import Identity, identity
 
 from . import content
-from .assets import Assets
+from .assets import AddonAssets
 
-Parts = list[tuple[str, list[Object]]]
+StageObjects = list[tuple[str, list[Object]]]
 """Objects by stage."""
 
 Path = tuple[str | int, ...]
@@ -31,7 +31,7 @@ Path = tuple[str | int, ...]
 _POD_ANNOTATIONS = ("template", "metadata", "annotations")
 
 
-class Field(NamedTuple):
+class GeneratedField(NamedTuple):
     """A field of an object of a stage. `object` names it, or counts those whose names are generated as well."""
 
     stage: str
@@ -49,71 +49,71 @@ class Field(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Record:
+class FirstValues:
     """What addons generated first; `addons` is their archive's name. `steady` is a digest of all else, by stage."""
 
     addons: str = ""
-    values: Mapping[Field, Any] = field(default_factory=dict)
+    values: Mapping[GeneratedField, Any] = field(default_factory=dict)
     steady: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, addons: str) -> Record:
+    def of(self, addons: str) -> FirstValues:
         """Of these addons; others begin anew."""
-        return self if self.addons == addons else Record(addons)
+        return self if self.addons == addons else FirstValues(addons)
 
     def dump(self) -> Object:
         values = [[*each[:2], list(each.path), value] for each, value in self.values.items()]
         return {"addons": self.addons, "values": values, "steady": dict(self.steady)}
 
     @classmethod
-    def load(cls, data: Any) -> Record:
+    def load(cls, data: Any) -> FirstValues:
         """Raises `ValueError` for what `dump` did not write."""
         try:
-            values = {Field(stage, name, tuple(path)): value for stage, name, path, value in data["values"]}
+            values = {GeneratedField(stage, name, tuple(path)): value for stage, name, path, value in data["values"]}
             return cls(data["addons"], values, dict(data["steady"]))
         except (TypeError, KeyError) as error:
             raise ValueError("it is not a record of generated values") from error
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedAddons:
     """Objects by stage with what was generated first in its place, and the record of that."""
 
-    parts: Parts
-    record: Record
-    fields: tuple[Field, ...] = ()
+    stages: StageObjects
+    record: FirstValues
+    fields: tuple[GeneratedField, ...] = ()
     """Those that are another at each rendering."""
 
 
-def may_vary(assets: Assets) -> bool:
+def may_vary(assets: AddonAssets) -> bool:
     """Whether the release's templates call functions that may give something else the next time.
 
     Raises `ChartError` where looking through them exceeds a limit.
     """
-    return content.traits(assets).varies or (
+    return content.chart_traits(assets).varies or (
         assets.values_template is not None and varying.text_may_vary(assets.values_template)
     )
 
 
-def render(assets: Assets, renderer: Callable[[Assets], Parts], record: Record) -> Rendered:
+def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects], record: FirstValues) -> RenderedAddons:
     """What `renderer` makes of the release, with the values that `record` has. Raises what `renderer` does."""
     parts = renderer(assets)
     record = record.of(assets.release.addon_chart)  # by its version: other releases may have the same addons
     if not may_vary(assets):
-        return Rendered(parts, record)
+        return RenderedAddons(parts, record)
     try:
         again = dict(renderer(_on_another_day(assets)))
     except charts.ChartError:  # it depends on the day
         again = dict(renderer(assets))
-    fields: list[Field] = []
-    done: Parts = []
+    fields: list[GeneratedField] = []
+    done: StageObjects = []
     for stage, objects in parts:
-        objects, found, record = _settled(stage, objects, again.get(stage, objects), record)
+        objects, found, record = _with_first_values(stage, objects, again.get(stage, objects), record)
         done.append((stage, objects))
         fields += found
-    return Rendered(done, record, tuple(fields))
+    return RenderedAddons(done, record, tuple(fields))
 
 
-def _on_another_day(assets: Assets) -> Assets:
+def _on_another_day(assets: AddonAssets) -> AddonAssets:
     template = assets.values_template
     archive = charts.on_another_day(assets.archive, assets.release.addon_chart)
     return replace(
@@ -123,26 +123,28 @@ def _on_another_day(assets: Assets) -> Assets:
     )
 
 
-def _settled(
-    stage: str, objects: list[Object], again: list[Object], record: Record
-) -> tuple[list[Object], list[Field], Record]:
+def _with_first_values(
+    stage: str, objects: list[Object], again: list[Object], record: FirstValues
+) -> tuple[list[Object], list[GeneratedField], FirstValues]:
     """The objects with recorded values, the fields that are generated, and the record with new ones."""
     common = {identity(obj) for obj in objects} & {identity(obj) for obj in again}
     objects = deepcopy(objects)
-    named, others = _named(objects, common), _named(again, common)
+    named, others = _by_name(objects, common), _by_name(again, common)
     found = [
-        Field(stage, name, path)
+        GeneratedField(stage, name, path)
         for name, obj in named.items()
         if name in others
         for path in _differences(obj, others[name], ())
     ]
     own = {each: value for each, value in record.values.items() if each.stage == stage}
-    fields = _outermost(
-        each for each in {**own, **dict.fromkeys(found)} if each.object in named and _has(named[each.object], each)
+    fields = _outermost_fields(
+        each
+        for each in {**own, **dict.fromkeys(found)}
+        if each.object in named and _has_field(named[each.object], each)
     )
     if not fields:
         return objects, found, record
-    fresh = {each: _exchange(named[each.object], each.path, None) for each in fields}
+    fresh = {each: _replace_value(named[each.object], each.path, None) for each in fields}
     steady = _digest(objects)
     as_before = record.steady.get(stage) == steady
     # A value may stand in several places: where one of them is new, it gets what the others have.
@@ -155,11 +157,11 @@ def _settled(
         elif each in found:
             value = values[each] = own.get(each, first.get(value, value) if isinstance(value, str) else value)
         # Any other was generated once, and has come to the same twice: it is looked up in the cluster now.
-        _exchange(named[each.object], each.path, deepcopy(value))
+        _replace_value(named[each.object], each.path, deepcopy(value))
     return objects, found, replace(record, values=values, steady={**record.steady, stage: steady})
 
 
-def _outermost(fields: Iterable[Field]) -> list[Field]:
+def _outermost_fields(fields: Iterable[GeneratedField]) -> list[GeneratedField]:
     """Without those that are inside of others."""
     every = set(fields)
     return [
@@ -169,7 +171,7 @@ def _outermost(fields: Iterable[Field]) -> list[Field]:
     ]
 
 
-def _named(objects: Sequence[Object], common: Container[Identity]) -> dict[str, Object]:
+def _by_name(objects: Sequence[Object], common: Container[Identity]) -> dict[str, Object]:
     """By identity, or by kind and number where the name itself is generated."""
     named: dict[str, Object] = {}
     counts: Counter[Identity] = Counter()
@@ -195,7 +197,7 @@ def _differences(one: Any, other: Any, path: Path) -> Iterator[Path]:
         yield path
 
 
-def _has(obj: Any, each: Field) -> bool:
+def _has_field(obj: Any, each: GeneratedField) -> bool:
     for step in each.path:
         if not (
             step in obj
@@ -207,15 +209,15 @@ def _has(obj: Any, each: Field) -> bool:
     return True
 
 
-def _exchange(obj: Any, path: Path, value: Any) -> Any:
+def _replace_value(obj: Any, path: Path, value: Any) -> Any:
     """Puts `value` in the place of what is returned."""
     if not path:
         before = dict(obj)
         obj.clear()
         obj.update(value or {})
         return before
-    *way, last = path
-    for step in way:
+    *progress, last = path
+    for step in progress:
         obj = obj[step]
     before, obj[last] = obj[last], value
     return before

@@ -20,18 +20,19 @@ from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
 
-from .secret_record import delete, pack, unpack
+from .secret_record import delete_owned_secret, pack, unpack
+from .target import RolloutTarget
 
 ROLLED_BACK = "RolledBack"
 """Reason of HelmChartApplied while a rollback holds."""
 
-LENGTH = 2
+_LENGTH = 2
 _MOST_BYTES = 1_000_000
 """Of one manifest, compressed; a Secret may have a MiB in all."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredManifest:
     """A manifest that was applied completely once; `problem` says why there is none."""
 
     class_name: str = ""
@@ -40,55 +41,60 @@ class Kept:
     problem: str = ""
 
 
-def asked(addon: Object, cluster: Object) -> bool:
+def is_rollback_requested(addon: Object, cluster: Object) -> bool:
     """Whether the Cluster's class is the one to stay away from."""
     unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     return bool(unwanted) and unwanted == cluster_api.class_name(cluster)
 
 
-def holds(addon: Object, cluster: Object) -> bool:
+def is_rolled_back(addon: Object, cluster: Object) -> bool:
     """True once the rollback that is asked for is done."""
     condition = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
-    return asked(addon, cluster) and condition.get("reason") == ROLLED_BACK
+    return is_rollback_requested(addon, cluster) and condition.get("reason") == ROLLED_BACK
 
 
-def read(clients: Clients, addon: Object) -> Kept:
+def read_previous(clients: Clients, addon: Object) -> StoredManifest:
     """The newest manifest that is not of the class to stay away from."""
     unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != unwanted]
     if not entries:
-        return Kept(problem=f"there is no manifest of anything but {unwanted} to go back to")
+        return StoredManifest(problem=f"there is no manifest of anything but {unwanted} to go back to")
     entry = entries[0]
     secret = clients.management.find(SECRET, _key(addon)) or {}
     if secret and not owned_by(secret, addon):
-        return Kept(problem=_not_ours(addon))
+        return StoredManifest(problem=_foreign_secret_message(addon))
     data = dig(secret, ("data", entry["clusterStack"]))
     if not data:
-        return Kept(problem=f"Secret {_key(addon)} has no manifest of {entry['clusterStack']}")
+        return StoredManifest(problem=f"Secret {_key(addon)} has no manifest of {entry['clusterStack']}")
     try:
         objects = unpack(data)
     except ValueError as error:
-        return Kept(problem=f"Secret {_key(addon)}: the manifest of {entry['clusterStack']} is damaged: {error}")
-    return Kept(entry["clusterStack"], entry.get("version", ""), tuple(objects))
+        return StoredManifest(
+            problem=f"Secret {_key(addon)}: the manifest of {entry['clusterStack']} is damaged: {error}"
+        )
+    return StoredManifest(entry["clusterStack"], entry.get("version", ""), tuple(objects))
 
 
-def longer(
-    addon: Object, class_name: str, version: str, digest: str, now: datetime, *, kept: Collection[str]
-) -> list[Object]:
-    """`status.history` with this one on top, each class once, as far as their manifests are `kept`."""
-    newest: Object = {"clusterStack": class_name, "version": version, "digest": digest, "at": rfc3339(now)}
-    entries = [newest, *_others(addon, class_name)]
-    return [entry for entry in entries if entry["clusterStack"] in kept]
+def extended(addon: Object, target: RolloutTarget, now: datetime, *, stored: Collection[str]) -> list[Object]:
+    """Returns `status.history` with `target` first, each class once, limited to classes whose manifests are stored."""
+    newest: Object = {
+        "clusterStack": target.class_name,
+        "version": target.version,
+        "digest": target.digest,
+        "at": rfc3339(now),
+    }
+    entries = [newest, *_other_entries(addon, target.class_name)]
+    return [entry for entry in entries if entry["clusterStack"] in stored]
 
 
-def _others(addon: Mapping[str, Any], class_name: str) -> list[Object]:
+def _other_entries(addon: Mapping[str, Any], class_name: str) -> list[Object]:
     """Those that stay beside one of this class."""
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != class_name]
-    return entries[: LENGTH - 1]
+    return entries[: _LENGTH - 1]
 
 
 @dataclass(frozen=True)
-class Remembered:
+class SavedManifests:
     """The classes whose manifests the Secret has; `problem` says why there are none of this one."""
 
     classes: frozenset[str]
@@ -96,7 +102,7 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class Remember:
+class SaveManifest:
     """Puts the manifest of a class into the Secret; those that fall out of the history go.
 
     Returns the classes whose manifests are kept: without this one where it is too large, without the others where
@@ -107,24 +113,24 @@ class Remember:
     class_name: str
     objects: Sequence[Object]
 
-    def execute(self, clients: Clients) -> Remembered:
+    def execute(self, clients: Clients) -> SavedManifests:
         packed = pack(list(self.objects))
         before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
         if len(packed) * 3 // 4 > _MOST_BYTES:
             problem = f"the manifest of {self.class_name} is too large to be kept: nothing can be rolled back to it"
-            return Remembered(frozenset(before - {self.class_name}), problem)
-        others = frozenset(entry["clusterStack"] for entry in _others(self.addon, self.class_name))
+            return SavedManifests(frozenset(before - {self.class_name}), problem)
+        others = frozenset(entry["clusterStack"] for entry in _other_entries(self.addon, self.class_name))
         manifest = {self.class_name: packed}
         try:
             self._write(clients, dict.fromkeys(before - others) | manifest)
-        except NotOurs as error:
-            return Remembered(frozenset(), str(error))
+        except ForeignSecret as error:
+            return SavedManifests(frozenset(), str(error))
         except ApiError as error:
             if not others or error.status not in (413, 422):
                 raise
             self._write(clients, dict.fromkeys(before) | manifest)
             others = frozenset()
-        return Remembered(others | {self.class_name})
+        return SavedManifests(others | {self.class_name})
 
     def _write(self, clients: Clients, data: Mapping[str, str | None]) -> None:
         """None takes one away. Raises `NotOurs`."""
@@ -153,27 +159,27 @@ class Remember:
         if secret is None:
             return False
         if not owned_by(secret, self.addon):
-            raise NotOurs(_not_ours(self.addon))
+            raise ForeignSecret(_foreign_secret_message(self.addon))
         patch: Object = {"metadata": {"uid": secret["metadata"]["uid"]}, "data": dict(data)}
         clients.management.patch(SECRET, key_of(secret), patch, manager=MANAGER)
         return True
 
 
 @dataclass(frozen=True)
-class Forget:
+class DeleteManifests:
     """Deletes the Secret, also where no garbage collector runs."""
 
     addon: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
-        delete(clients, _key(self.addon), self.addon)
+        delete_owned_secret(clients, _key(self.addon), self.addon)
 
 
-class NotOurs(Exception):
+class ForeignSecret(Exception):
     """The Secret for the manifests belongs to somebody else."""
 
 
-def _not_ours(addon: Mapping[str, Any]) -> str:
+def _foreign_secret_message(addon: Mapping[str, Any]) -> str:
     return (
         f"Secret {_key(addon)}, which is to keep the manifests, is not owned by ClusterAddon {key_of(addon).name}: "
         "nothing can be rolled back to until that Secret is deleted or renamed"

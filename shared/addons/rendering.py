@@ -14,44 +14,48 @@ from shared.kube import Object
 from shared.releases.stages import Stage
 
 from . import content, first_values
-from .context import Release
-from .first_values import Record, Rendered
-from .kept_values import keep
+from .context import ReleaseContext
+from .first_values import FirstValues, RenderedAddons
+from .stored_values import save_effects
 
 DEFAULT_NAMESPACE = "kube-system"
 
 
-def of_stage(case: Release, stage: Stage) -> tuple[list[Object], tuple[Effect, ...]]:
+def render_stage(context: ReleaseContext, stage: Stage) -> tuple[list[Object], tuple[Effect, ...]]:
     """The objects of one stage, and what is to be done before they are applied."""
     rendered = first_values.render(
-        case.assets,
-        lambda assets: [(stage.name, content.stage(assets, stage, case.context, case.facts))],
-        _record(case),
+        context.assets,
+        lambda assets: [
+            (stage.name, content.stage_objects(assets, stage, context.template_context, context.capabilities))
+        ],
+        _first_values(context),
     )
-    [(_, wanted)] = _desired(case, rendered.parts)
-    return wanted, keep(case.addon, case.generated, rendered)
+    [(_, wanted)] = _desired(context, rendered.stages)
+    return wanted, save_effects(context.addon, context.stored_values, rendered)
 
 
-def of_all(case: Release) -> tuple[list[tuple[str, list[Object]]], tuple[Effect, ...]]:
+def render_release(context: ReleaseContext) -> tuple[list[tuple[str, list[Object]]], tuple[Effect, ...]]:
     """By stage; of a release without stages everything is of one that has no name."""
-    rendered = render(case)
-    return _desired(case, rendered.parts), keep(case.addon, case.generated, rendered)
+    rendered = render_charts(context)
+    return _desired(context, rendered.stages), save_effects(context.addon, context.stored_values, rendered)
 
 
-def render(case: Release) -> Rendered:
+def render_charts(context: ReleaseContext) -> RenderedAddons:
     """Everything that the release wants in the end, as its charts give it. Raises `ChartError`."""
-    stages = case.assets.stages.wanted(case.goal.hook) if case.assets.stages else ()
+    stages = context.assets.stages.wanted(context.target.hook) if context.assets.stages else ()
     return first_values.render(
-        case.assets, lambda assets: content.wanted(assets, stages, case.context, case.facts), _record(case)
+        context.assets,
+        lambda assets: content.release_objects(assets, stages, context.template_context, context.capabilities),
+        _first_values(context),
     )
 
 
-def _record(case: Release) -> Record:
-    if case.generated.problem:
-        raise ChartError(case.generated.problem)
-    return case.generated.record
+def _first_values(context: ReleaseContext) -> FirstValues:
+    if context.stored_values.problem:
+        raise ChartError(context.stored_values.problem)
+    return context.stored_values.record
 
 
-def _desired(case: Release, parts: Sequence[tuple[str, list[Object]]]) -> list[tuple[str, list[Object]]]:
-    served = {**case.reach.served, **kinds_defined_by(obj for _, part in parts for obj in part)}
+def _desired(context: ReleaseContext, parts: Sequence[tuple[str, list[Object]]]) -> list[tuple[str, list[Object]]]:
+    served = {**context.connection.served, **kinds_defined_by(obj for _, part in parts for obj in part)}
     return [(stage, desired(part, served, default_namespace=DEFAULT_NAMESPACE)) for stage, part in parts]

@@ -20,50 +20,50 @@ from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.origin import NotShared, of_release
 
-from . import kept_values
-from .assets import Assets, load
-from .content import Facts, traits
-from .context import Release
+from . import stored_values
+from .assets import AddonAssets, load_assets
+from .content import Capabilities, chart_traits
+from .context import ReleaseContext
 from .first_values import may_vary
-from .target import Position, Progress, Target
+from .target import Progress, RolloutTarget, StagePosition
 
 
-def resolve(
-    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, reached: ClusterConnection
-) -> ConnectionFailed | MissingAssets | NotShared | Release:
+def resolve_release(
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, connection: ClusterConnection
+) -> ConnectionFailed | MissingAssets | NotShared | ReleaseContext:
     assets = _assets(clients, name, cluster)
     if isinstance(assets, (MissingAssets, NotShared)):
         return assets
-    facts = _facts(reached, assets)
+    facts = _capabilities(connection, assets)
     if isinstance(facts, ConnectionFailed):
         return facts
-    known = _known(addon, reached)
-    if isinstance(known, ConnectionFailed):
-        return known
-    goal = Target.of_release(addon, cluster, assets, facts)
-    way = Progress.towards(goal, addon, assets)
-    bound = _bound(reached, way.current)
+    entries = _inventory(addon, connection)
+    if isinstance(entries, ConnectionFailed):
+        return entries
+    target = RolloutTarget.of_release(addon, cluster, assets, facts)
+    progress = Progress.for_target(target, addon, assets)
+    bound = _condition_objects(connection, progress.current)
     control_plane = clients.get_reference(cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
     infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
     context = {"Cluster": cluster, "ControlPlane": control_plane.object, "InfraCluster": infrastructure.object}
-    return Release(
+    return ReleaseContext(
         addon=addon,
         policy=policy,
-        reach=reached,
-        known=known,
-        goal=goal,
-        way=way,
+        connection=connection,
+        inventory=entries,
+        target=target,
+        progress=progress,
         name=name,
         assets=assets,
-        facts=facts,
-        context={key: value for key, value in context.items() if value is not None},
-        unreadable=_unreadable(control_plane) or _unreadable(infrastructure),
-        generated=kept_values.read(clients, addon) if may_vary(assets) else kept_values.Kept(),
-        bound=bound,
+        capabilities=facts,
+        template_context={key: value for key, value in context.items() if value is not None},
+        unreadable=_read_problem(control_plane) or _read_problem(infrastructure),
+        stored_values=stored_values.read_values(clients, addon) if may_vary(assets) else stored_values.StoredValues(),
+        condition_objects=bound,
     )
 
 
-def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | MissingAssets | NotShared:
+def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> AddonAssets | MissingAssets | NotShared:
     since = cluster["metadata"]["resourceVersion"]
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
     origin = of_release(clients, place, name, since=since)
@@ -71,59 +71,61 @@ def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> Assets | Mi
         origin = of_release(clients, place, name)  # it may have been opened a moment ago
     if not origin.is_open_to(own):
         return NotShared(name.tag, place, own)
-    return load(clients.releases.within(origin.scope), name.tag)
+    return load_assets(clients.releases.within(origin.scope), name.tag)
 
 
-def _facts(reached: ClusterConnection, assets: Assets) -> Facts | ConnectionFailed:
+def _capabilities(connection: ClusterConnection, assets: AddonAssets) -> Capabilities | ConnectionFailed:
     """The live cluster's for charts that ask; any other is rendered without a request for them."""
-    if not traits(assets).asks:
-        return Facts(assets.release.metadata.kubernetes)
-    kubernetes = version(reached)
+    if not chart_traits(assets).asks:
+        return Capabilities(assets.release.metadata.kubernetes)
+    kubernetes = server_version(connection)
     if isinstance(kubernetes, ConnectionFailed):
         return kubernetes
     try:
         # A chart leaves out what it does not find: what is known of a moment ago is not enough for that.
-        reached.cluster.discovery.invalidate()
-        kinds = reached.cluster.discovery.served()
+        connection.cluster.discovery.invalidate()
+        kinds = connection.cluster.discovery.served()
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not tell what it serves: {error}")
     served = {name for api_version, kind in kinds for name in (api_version, f"{api_version}/{kind}")}
-    return Facts(kubernetes, tuple(sorted(served)), LiveCluster(reached.cluster.client, kubernetes, kinds))
+    return Capabilities(kubernetes, tuple(sorted(served)), LiveCluster(connection.cluster.client, kubernetes, kinds))
 
 
-def version(reached: ClusterConnection) -> str | ConnectionFailed:
+def server_version(connection: ClusterConnection) -> str | ConnectionFailed:
     try:
-        return reached.cluster.client.version()
+        return connection.cluster.client.version()
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not tell its version: {error}")
 
 
-def _known(addon: Object, reached: ClusterConnection) -> Sequence[InventoryEntry] | ConnectionFailed:
+def _inventory(addon: Object, connection: ClusterConnection) -> Sequence[InventoryEntry] | ConnectionFailed:
     """The inventory; of addons that another program applied in stages, and so forgot, what carries our label."""
     entries = inventory.load(dig(addon, "status.resources"))
     if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
         return entries
     try:
-        reached.cluster.discovery.invalidate()  # what is of a kind that came since would stay for ever
-        return labelled_entries(reached.cluster, reached.cluster.discovery.served().values())
+        connection.cluster.discovery.invalidate()  # what is of a kind that came since would stay for ever
+        return labelled_entries(connection.cluster, connection.cluster.discovery.served().values())
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not tell what it has of ours: {error}")
 
 
-def _bound(reached: ClusterConnection, at: Position | None) -> Mapping[str, Object | None] | ConnectionFailed:
+def _condition_objects(
+    connection: ClusterConnection, at: StagePosition | None
+) -> Mapping[str, Object | None] | ConnectionFailed:
     condition = at.condition if at else None
     found: dict[str, Object | None] = {}
     try:
         for one in condition.objects if condition else ():
-            resource = reached.cluster.discovery.resource(one.api_version, one.kind)
+            resource = connection.cluster.discovery.resource(one.api_version, one.kind)
             key = Key(one.namespace if resource and resource.namespaced else "", one.name)
-            found[one.key] = reached.cluster.client.find(resource, key) if resource else None
+            found[one.key] = connection.cluster.client.find(resource, key) if resource else None
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not answer about a stage's condition: {error}")
     return found
 
 
-def _unreadable(found: LookupResult) -> str:
+def _read_problem(found: LookupResult) -> str:
     if found.state in ("absent", "failed"):
         return found.error or f"{found.kind} that the Cluster refers to does not exist"
     return ""

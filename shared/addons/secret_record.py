@@ -31,7 +31,7 @@ def unpack(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def delete(clients: Clients, key: Key, addon: Mapping[str, Any]) -> None:
+def delete_owned_secret(clients: Clients, key: Key, addon: Mapping[str, Any]) -> None:
     """Deletes the Secret if the addon owns it; absent is fine."""
     secret = clients.management.find(SECRET, key)
     if secret is not None and owned_by(secret, addon):

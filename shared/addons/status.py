@@ -9,28 +9,30 @@ from shared.kube import Object, dig
 from . import manifest_history
 
 
-def at_rest(addon: Object, cluster: Object) -> bool:
+def is_up_to_date(addon: Object, cluster: Object) -> bool:
     """True where what is asked for is done: the addons of the class are applied and ready, or rolled back from it."""
-    if manifest_history.asked(addon, cluster):
-        return manifest_history.holds(addon, cluster)
-    return _at_class(addon, cluster) and dig(addon, "status.ready") is True
+    if manifest_history.is_rollback_requested(addon, cluster):
+        return manifest_history.is_rolled_back(addon, cluster)
+    return _has_applied_class(addon, cluster) and dig(addon, "status.ready") is True
 
 
-def awaits_readiness(addon: Object, cluster: Object) -> bool:
+def is_awaiting_readiness(addon: Object, cluster: Object) -> bool:
     """True while everything is applied and some of it is not ready."""
     condition = get_condition(dig(addon, "status.conditions", []), "ObjectsReady") or {}
     return (
-        _at_class(addon, cluster) and condition.get("status") == "False" and not manifest_history.asked(addon, cluster)
+        _has_applied_class(addon, cluster)
+        and condition.get("status") == "False"
+        and not manifest_history.is_rollback_requested(addon, cluster)
     )
 
 
-def is_anothers(addon: Object, cluster: Object) -> bool:
+def belongs_to_earlier_cluster(addon: Object, cluster: Object) -> bool:
     """True for the addon of a Cluster that had this name before."""
     uid = dig(addon, "spec.clusterRef.uid")
     return bool(uid) and uid != cluster["metadata"]["uid"]
 
 
-def _at_class(addon: Object, cluster: Object) -> bool:
+def _has_applied_class(addon: Object, cluster: Object) -> bool:
     conditions = dig(addon, "status.conditions", [])
     return bool(
         dig(addon, "spec.clusterStack") == cluster_api.class_name(cluster)

@@ -17,8 +17,8 @@ from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Condition, Stage
 
-from .assets import Assets
-from .content import Facts
+from .assets import AddonAssets
+from .content import Capabilities
 
 PENDING, BEFORE, WORKING, AFTER, DONE = (
     "Pending",
@@ -29,7 +29,7 @@ PENDING, BEFORE, WORKING, AFTER, DONE = (
 )
 
 
-def hook_of(addon: Object, class_name: str) -> str:
+def due_hook(addon: Object, class_name: str) -> str:
     """Which list of stages is due: another one for the first release, a new one, and a new look at the same."""
     applied = dig(addon, "spec.clusterStack")
     if dig(addon, "spec.hook") == UPGRADED or applied == class_name:
@@ -38,29 +38,29 @@ def hook_of(addon: Object, class_name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Target:
+class RolloutTarget:
     """The release (by class name and addon version), the list of stages, and the Kubernetes version charts are told."""
 
     class_name: str
     version: str
     hook: str = ""
-    told: str = ""
+    kubernetes_version: str = ""
     cluster_uid: str = ""
 
     @classmethod
-    def of_release(cls, addon: Object, cluster: Object, assets: Assets, facts: Facts) -> Target:
+    def of_release(cls, addon: Object, cluster: Object, assets: AddonAssets, facts: Capabilities) -> RolloutTarget:
         """What the Cluster's class asks for."""
         class_name, uid = cluster_api.class_name(cluster) or "", cluster["metadata"]["uid"]
         version = str(assets.release.metadata.cluster_addon)
         told = facts.version if facts.api_versions else ""
         if assets.stages is None:
-            return cls(class_name, version, told=told, cluster_uid=uid)
+            return cls(class_name, version, kubernetes_version=told, cluster_uid=uid)
         return cls._in_stages(addon, class_name, version, told, uid)
 
     @classmethod
-    def _in_stages(cls, addon: Object, *parts: str) -> Target:
+    def _in_stages(cls, addon: Object, *parts: str) -> RolloutTarget:
         """The target whose list of stages is due; while nothing else changes, the list that was gone through."""
-        due = hook_of(addon, parts[0])
+        due = due_hook(addon, parts[0])
         hooks = (due,) if dig(addon, "spec.hook") == UPGRADED else (UPGRADED, UPGRADE, FIRST)
         class_name, version, told, uid = parts
         targets = [cls(class_name, version, hook, told, uid) for hook in hooks]
@@ -69,30 +69,30 @@ class Target:
 
     @property
     def digest(self) -> str:
-        return digest(self.class_name, self.version, self.hook, self.told, self.cluster_uid)
+        return digest(self.class_name, self.version, self.hook, self.kubernetes_version, self.cluster_uid)
 
-    def is_begun(self, addon: Object) -> bool:
+    def is_latest_rollout(self, addon: Object) -> bool:
         """Whether the latest rollout had this target."""
         return bool(dig(addon, "status.digest") == self.digest)
 
 
-def unchanged(addon: Object, goal: Target) -> bool:
+def is_applied(addon: Object, target: RolloutTarget) -> bool:
     """Whether the addons of `goal` are applied and ready. Versions count within one stack: each has its own."""
     applied = ReleaseName.from_class_name(dig(addon, "spec.clusterStack", ""))
-    wanted = ReleaseName.from_class_name(goal.class_name)
+    wanted = ReleaseName.from_class_name(target.class_name)
     return (
         applied is not None
         and wanted is not None
         and applied.stack == wanted.stack
-        and dig(addon, "spec.version") == goal.version
+        and dig(addon, "spec.version") == target.version
         and dig(addon, "status.ready") is True
-        and dig(addon, "status.kubernetesVersion", "") == goal.told
+        and dig(addon, "status.kubernetesVersion", "") == target.kubernetes_version
         and dig(addon, "spec.hook") != UPGRADED
     )
 
 
 @dataclass(frozen=True)
-class Position:
+class StagePosition:
     """A stage and where it stands; `since` is when its phase began."""
 
     stage: Stage
@@ -106,7 +106,7 @@ class Position:
             return self.stage.before
         return self.stage.after if self.phase == AFTER else None
 
-    def overdue(self, now: datetime) -> bool:
+    def is_overdue(self, now: datetime) -> bool:
         return self.since is not None and (now - self.since).total_seconds() > self.stage.timeout
 
 
@@ -114,29 +114,29 @@ class Position:
 class Progress:
     """All stages on the way to a target, in order; a release without stages has none."""
 
-    positions: tuple[Position, ...] = ()
+    positions: tuple[StagePosition, ...] = ()
 
     @classmethod
-    def towards(cls, goal: Target, addon: Object, assets: Assets) -> Progress:
+    def for_target(cls, target: RolloutTarget, addon: Object, assets: AddonAssets) -> Progress:
         """From `status.stages`, if that tells of the same way; else from the start."""
-        stages = assets.stages.of(goal.hook) if assets.stages else ()
+        stages = assets.stages.of(target.hook) if assets.stages else ()
         recorded = dig(addon, "status.stages")
-        entries = recorded if goal.is_begun(addon) and isinstance(recorded, list) else []
+        entries = recorded if target.is_latest_rollout(addon) and isinstance(recorded, list) else []
         if [(dig(entry, "name"), dig(entry, "action")) for entry in entries] != [(s.name, s.action) for s in stages]:
-            return cls(tuple(Position(stage, PENDING) for stage in stages))
+            return cls(tuple(StagePosition(stage, PENDING) for stage in stages))
         return cls(
             tuple(
-                Position(stage, dig(entry, "phase") or PENDING, _time(dig(entry, "since")))
+                StagePosition(stage, dig(entry, "phase") or PENDING, _time(dig(entry, "since")))
                 for stage, entry in zip(stages, entries, strict=True)
             )
         )
 
     @property
-    def current(self) -> Position | None:
+    def current(self) -> StagePosition | None:
         """The first stage that is not done; None once all are."""
         return next((position for position in self.positions if position.phase != DONE), None)
 
-    def moved(self, phase: str, now: datetime) -> Progress:
+    def with_current_phase(self, phase: str, now: datetime) -> Progress:
         """With the current stage in `phase`, from now on unless it is in it already."""
         current = self.current
         if current is None or current.phase == phase:

@@ -122,16 +122,16 @@ def test_a_secret_of_somebody_else_is_left_alone(world: World) -> None:
 
 
 def test_of_two_processes_that_generate_the_first_one_counts(world: World) -> None:
-    from shared.addons.first_values import Field, Record
-    from shared.addons.kept_values import Keep, Kept
+    from shared.addons.first_values import FirstValues, GeneratedField
+    from shared.addons.stored_values import SaveValues, StoredValues
 
     world.cluster(release(world, "v1", PASSWORD))
     world.secret()
     world.settle()
-    record = Record("addons.tgz", {Field("", "Secret db", ("data", "password")): "other"}, {"": "x"})
-    for stale in (Kept(), Kept(version="1")):
+    record = FirstValues("addons.tgz", {GeneratedField("", "Secret db", ("data", "password")): "other"}, {"": "x"})
+    for stale in (StoredValues(), StoredValues(version="1")):
         with pytest.raises(Conflict):
-            Keep(world.addon(), stale, record).execute(world.clients)
+            SaveValues(world.addon(), stale, record).execute(world.clients)
 
 
 def test_a_damaged_record_is_told_and_rotates_nothing(world: World) -> None:

@@ -71,7 +71,9 @@ def test_waits_with_progress(world: World, run: Run) -> None:
     assert run("--no-wait").exit_code == 0
     key, told = Key(world.namespace, "demo"), list[str]()
     with ThreadPoolExecutor(1) as pool:
-        waiting: Future[None] = pool.submit(command.wait, world.client, key, within=30.0, tell=told.append)
+        waiting: Future[None] = pool.submit(
+            command.wait_until_applied, world.client, key, within=30.0, tell=told.append
+        )
         while not told and not waiting.done():
             # Whatever the addon says is news; for the wait to be one, it has to be seen before the function runs.
             status: Object = {"status": {"conditions": [_condition("Ready", "Busy")]}}
@@ -93,9 +95,9 @@ def _condition(type_: str, reason: str) -> Object:
 def test_a_wait_ends(world: World) -> None:
     upgraded(world)
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
-    command.ask(world.client, cluster, world.addon())
+    command.request_rollback(world.client, cluster, world.addon())
     with pytest.raises(WaitTimeout, match="do the functions run"):
-        command.wait(world.client, Key(world.namespace, "demo"), within=0.1, tell=lambda _line: None)
+        command.wait_until_applied(world.client, Key(world.namespace, "demo"), within=0.1, tell=lambda _line: None)
 
 
 def test_nothing_to_go_back_to(world: World, run: Run) -> None:

@@ -11,10 +11,10 @@ from typing import Any, cast
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.report import report
-from shared.addons.assets import Assets
-from shared.addons.content import Facts
-from shared.addons.context import Release, Rollback
-from shared.addons.target import Progress, Target
+from shared.addons.assets import AddonAssets
+from shared.addons.content import Capabilities
+from shared.addons.context import ReleaseContext, RollbackContext
+from shared.addons.target import Progress, RolloutTarget
 from shared.api.conditions import get_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
@@ -61,41 +61,41 @@ def a_cluster(**spec: Any) -> Object:
     return {"metadata": {"namespace": "ns", "name": "demo", "uid": "c"}, "spec": {"topology": topology, **spec}}
 
 
-def assets(stages: Stages | None = None, problem: str = "", **charts: list[Object]) -> Assets:
+def assets(stages: Stages | None = None, problem: str = "", **charts: list[Object]) -> AddonAssets:
     """Charts by name, each with these objects; without stages the only one is the umbrella chart."""
     files = {}
     for name, objects in charts.items():
         files[f"{name}/Chart.yaml"] = f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n"
         files |= {f"{name}/templates/{n}.yaml": json.dumps(obj) for n, obj in enumerate(objects)}
     stored = Stored(NAME, {}, Metadata(Version(2), "v1.27.3", Version(2)))
-    return Assets(stored, archive(files), stages=stages, problem=problem)
+    return AddonAssets(stored, archive(files), stages=stages, problem=problem)
 
 
-def a_release(addon: Object | None = None, content: Assets | None = None, **more: Any) -> Release:
+def a_release(addon: Object | None = None, content: AddonAssets | None = None, **more: Any) -> ReleaseContext:
     addon = addon or an_addon()
     content = content or assets(addons=[config_map("a")])
-    goal = Target.of_release(addon, a_cluster(), content, Facts("v1.27.3"))
-    found = Release(
+    target = RolloutTarget.of_release(addon, a_cluster(), content, Capabilities("v1.27.3"))
+    found = ReleaseContext(
         addon=addon,
         policy=POLICY,
-        reach=REACHED,
-        known=(),
-        goal=goal,
-        way=Progress.towards(goal, addon, content),
+        connection=REACHED,
+        inventory=(),
+        target=target,
+        progress=Progress.for_target(target, addon, content),
         name=NAME,
         assets=content,
-        facts=Facts("v1.27.3"),
-        context={"Cluster": a_cluster()},
+        capabilities=Capabilities("v1.27.3"),
+        template_context={"Cluster": a_cluster()},
     )
     return replace(found, **more)
 
 
 def applied_before(*known: InventoryEntry, ready: bool = True, **spec: Any) -> Object:
     """An addon whose latest rollout had the goal of `a_release()`."""
-    goal = a_release().goal
+    target = a_release().target
     resources = [entry.dump() for entry in known]
-    applied = {"clusterStack": goal.class_name, "version": goal.version, **spec}
-    return an_addon(spec=applied, digest=goal.digest, ready=ready, resources=resources)
+    applied = {"clusterStack": target.class_name, "version": target.version, **spec}
+    return an_addon(spec=applied, digest=target.digest, ready=ready, resources=resources)
 
 
 def entry_of_a(**more: Any) -> InventoryEntry:
@@ -110,7 +110,7 @@ def decided(found: Finding | None, addon: Object | None = None, cluster: Object 
 
 
 def seen(found: Finding | None, addon: Object | None = None, cluster: Object | None = None) -> Observed:
-    if isinstance(found, (Release, Rollback)):
+    if isinstance(found, (ReleaseContext, RollbackContext)):
         addon = found.addon
     return Observed(addon or an_addon(), cluster or a_cluster(), NAME, found)
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from functions.addon_apply.decide import Refresh, decide
+from functions.addon_apply.decide import InvalidateDiscovery, decide
 from functions.addon_apply.observe import Finding, Observed
-from functions.addon_apply.readiness import LookAgain
-from functions.addon_apply.report import report, report_kept_values
+from functions.addon_apply.readiness import RecheckReadiness
+from functions.addon_apply.report import report, report_generated_values
 from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatus
 from shared import charts
-from shared.addons import kept_values, manifest_history
-from shared.addons.context import Awaited, Rollback, Settled
-from shared.addons.first_values import Field, Record
+from shared.addons import manifest_history, stored_values
+from shared.addons.context import AwaitingReadiness, RollbackContext, UpToDate
+from shared.addons.first_values import FirstValues, GeneratedField
 from shared.addons.secret_record import pack, unpack
-from shared.addons.target import Target
+from shared.addons.target import RolloutTarget
 from shared.api.conditions import get_condition, rfc3339
 from shared.applier.connection import ConnectionFailed
 from shared.applier.inventory import NOT_SYNCED
@@ -65,7 +65,7 @@ def test_gone() -> None:
     [
         (None, False, {}, []),
         (None, True, {}, [RemoveFinalizer]),
-        (a_cluster(), True, {"history": [{"clusterStack": "x"}]}, [manifest_history.Forget, RemoveFinalizer]),
+        (a_cluster(), True, {"history": [{"clusterStack": "x"}]}, [manifest_history.DeleteManifests, RemoveFinalizer]),
     ],
 )
 def test_let_go(cluster: Object | None, deleted: bool, status: Object, effects: list[type]) -> None:
@@ -122,14 +122,16 @@ def test_waits(
 
 
 def test_generated_values_that_no_secret_can_have_are_not_said_to_be_kept() -> None:
-    field = Field("", "Secret db", ("data", "password"))
+    field = GeneratedField("", "Secret db", ("data", "password"))
     builder = AddonStatus.of(an_addon(), a_cluster(), NOW)
     for value, told in (
         ("short", ("True", "RenderNotRepeatable")),
         (random.Random(1).randbytes(2**20).hex(), ("False", "TooLarge")),
     ):
-        keep = kept_values.Keep(an_addon(), kept_values.Kept(), Record("c.tgz", {field: value}), (field,))
-        report_kept_values(builder, NAME, keep)
+        keep = stored_values.SaveValues(
+            an_addon(), stored_values.StoredValues(), FirstValues("c.tgz", {field: value}), (field,)
+        )
+        report_generated_values(builder, NAME, keep)
         found = get_condition(builder.conditions, GENERATED_VALUES_KEPT) or {}
         assert (found["status"], found["reason"]) == told
 
@@ -148,7 +150,7 @@ def test_a_missing_release_is_asked_for() -> None:
 
 
 def test_an_unknown_kind_is_asked_for_again() -> None:
-    assert decided(a_release(content=assets(addons=[WIDGET]))).effects == (Refresh(REACHED),)
+    assert decided(a_release(content=assets(addons=[WIDGET]))).effects == (InvalidateDiscovery(REACHED),)
 
 
 @pytest.mark.parametrize(("before", "told"), [("True", ["ControlPlaneNotReady"]), ("False", [])])
@@ -162,8 +164,8 @@ def test_settled() -> None:
     addon["metadata"]["finalizers"] = []
     about = {"release": TAG, "rollbackFrom": None}
     context = {"cluster": "demo", "release": TAG}
-    assert decided(Settled()) == Decision(status=about, message="applied", context=context)
-    assert [type(effect) for effect in decided(Settled(), addon).effects] == [Patch]
+    assert decided(UpToDate()) == Decision(status=about, message="applied", context=context)
+    assert [type(effect) for effect in decided(UpToDate(), addon).effects] == [Patch]
 
 
 # -- everything in one rollout -----------------------------------------------------------------------------------
@@ -171,11 +173,11 @@ def test_settled() -> None:
 
 def test_the_intent_comes_before_the_rollout_and_the_record_after_it() -> None:
     decision = decided(a_release())
-    assert [type(effect) for effect in decision.effects] == [Patch, Rollout, manifest_history.Remember, Patch]
+    assert [type(effect) for effect in decision.effects] == [Patch, Rollout, manifest_history.SaveManifest, Patch]
     intent, record = (effect for effect in decision.effects if isinstance(effect, Patch))
     status = intent.patch["status"]
     assert ([entry["name"] for entry in status["resources"]], status["ready"]) == (["a"], False)
-    assert status["digest"] == a_release().goal.digest
+    assert status["digest"] == a_release().target.digest
     assert record.patch["spec"] == {"clusterStack": NAME.class_name, "version": "v2", "hook": ""}
 
 
@@ -191,13 +193,13 @@ def test_the_intent_comes_before_the_rollout_and_the_record_after_it() -> None:
 )
 def test_what_a_rollout_does_again(addon: Object, known: dict[str, str], expected: list[str]) -> None:
     inventory = [entry_of_a(**known)] if addon["status"].get("digest") else []
-    assert actions(decided(a_release(addon, known=inventory))) == expected
+    assert actions(decided(a_release(addon, inventory=inventory))) == expected
 
 
 @pytest.mark.parametrize(("drift", "only_report"), [("repair", False), ("report", True)])
 def test_a_look_at_what_is_applied_writes_no_intent(drift: Any, only_report: bool) -> None:
     policy = replace(POLICY, drift=drift)
-    found = a_release(applied_before(ready=True), known=[entry_of_a()], policy=policy)
+    found = a_release(applied_before(ready=True), inventory=[entry_of_a()], policy=policy)
     decision = decided(found)
     assert ([type(effect) for effect in decision.effects][:1], rollout(decision).only_report) == (
         [Rollout],
@@ -212,7 +214,7 @@ def test_the_same_addons_in_a_new_release_cost_nothing() -> None:
     decision = decided(a_release(addon))
     assert ([type(effect) for effect in decision.effects], decision.message) == ([Patch], "addons unchanged")
     assert decision.status is not None
-    assert (decision.status["ready"], decision.status["digest"]) == (True, a_release().goal.digest)
+    assert (decision.status["ready"], decision.status["digest"]) == (True, a_release().target.digest)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_the_same_addons_in_a_new_release_cost_nothing() -> None:
     ],
 )
 def test_news_of_a_rollout(addon: Object, outcome: RolloutOutcome, told: list[str]) -> None:
-    decision, _ = reported(a_release(addon, known=[entry_of_a()]), outcome)
+    decision, _ = reported(a_release(addon, inventory=[entry_of_a()]), outcome)
     assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (told, None)
     assert decision.status is not None
     assert decision.status["ready"] is True
@@ -238,14 +240,14 @@ def test_news_of_a_rollout(addon: Object, outcome: RolloutOutcome, told: list[st
 @pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
 def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], told: list[str]) -> None:
     decision, _ = reported(
-        a_release(), RolloutOutcome(), manifest_history.Remembered(frozenset(kept), "" if kept else "too large")
+        a_release(), RolloutOutcome(), manifest_history.SavedManifests(frozenset(kept), "" if kept else "too large")
     )
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
     assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *told]
 
 
 def test_drift_that_is_only_told_stays_in_the_status() -> None:
-    found = a_release(applied_before(), known=[entry_of_a()], policy=replace(POLICY, drift="report"))
+    found = a_release(applied_before(), inventory=[entry_of_a()], policy=replace(POLICY, drift="report"))
     decision, _ = reported(found, RolloutOutcome(drift=[Drift(entry_of_a(), ("data.k",))]))
     assert (decision.status or {})["drift"] == ["ConfigMap default/a (data.k)"]
 
@@ -284,10 +286,10 @@ def test_another_look_at_what_was_not_ready(
 ) -> None:
     said = {"type": "ObjectsReady", "status": "False", "reason": "WaitingForObjects", "severity": "Info", "message": ""}
     began = [{**said, "lastTransitionTime": rfc3339(NOW - timedelta(seconds=since))}] if since else []
-    found = Awaited(replace(POLICY, wait=wait), REACHED, [entry_of_a(waiting="is starting")])
+    found = AwaitingReadiness(replace(POLICY, wait=wait), REACHED, [entry_of_a(waiting="is starting")])
     observed = seen(found, an_addon(*began))
     decision = decide(observed, NOW)
-    assert decision.effects == (LookAgain(REACHED, found.known),)
+    assert decision.effects == (RecheckReadiness(REACHED, found.inventory),)
     told = report(observed, decision, Results([[entry_of_a(waiting=waiting)]]), NOW)
     assert (*condition(told, "ObjectsReady")[:2], told.requeue_after) == expected
     assert (told.status or {})["ready"] is (expected[2] is None)
@@ -295,7 +297,7 @@ def test_another_look_at_what_was_not_ready(
 
 
 def test_a_cluster_that_is_lost_meanwhile() -> None:
-    found = Awaited(POLICY, REACHED, [])
+    found = AwaitingReadiness(POLICY, REACHED, [])
     decision, results = reported(found, error=ApiError("no answer"))
     assert (*condition(decision, "ClusterReady")[:2], decision.requeue_after) == ("False", "ControlPlaneNotReady", 10.0)
     assert results.error is None
@@ -304,27 +306,29 @@ def test_a_cluster_that_is_lost_meanwhile() -> None:
 # -- rollback ----------------------------------------------------------------------------------------------------
 
 
-def a_rollback(kept: manifest_history.Kept) -> Rollback:
-    goal = Target(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
-    return Rollback(addon=an_addon(), policy=POLICY, reach=REACHED, known=[], goal=goal, kept=kept)
+def a_rollback(kept: manifest_history.StoredManifest) -> RollbackContext:
+    goal = RolloutTarget(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
+    return RollbackContext(
+        addon=an_addon(), policy=POLICY, connection=REACHED, inventory=[], target=goal, manifest=kept
+    )
 
 
 def test_a_rollback() -> None:
-    found = a_rollback(manifest_history.Kept("docker-ferrol-1-27-v1", "v1", (config_map("a"),)))
+    found = a_rollback(manifest_history.StoredManifest("docker-ferrol-1-27-v1", "v1", (config_map("a"),)))
     decision = decided(found)
     intent, _, record = decision.effects
     assert isinstance(intent, Patch)
     assert isinstance(record, Patch)
     going = get_condition(intent.patch["status"]["conditions"], "HelmChartApplied") or {}
     assert (going["reason"], rollout(decision).plan.prune) == ("RollingBack", ())
-    assert record.patch["spec"]["clusterStack"] == found.kept.class_name
+    assert record.patch["spec"]["clusterStack"] == found.manifest.class_name
     told, _ = reported(found, RolloutOutcome())
     assert (*condition(told, "HelmChartApplied")[:2], told.requeue_after) == ("False", "RolledBack", None)
     assert (told.status or {})["ready"] is False
 
 
 def test_nothing_to_go_back_to() -> None:
-    decision = decided(a_rollback(manifest_history.Kept(problem="there is no manifest")))
+    decision = decided(a_rollback(manifest_history.StoredManifest(problem="there is no manifest")))
     assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", "RollbackFailed", 60.0)
     assert decision.effects == ()
 

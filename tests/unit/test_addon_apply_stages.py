@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.addons.context import Release
+from shared.addons.context import ReleaseContext
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
 from shared.applier.connection import ConnectionFailed
@@ -32,13 +32,13 @@ BOUND = Bound("a", "v1", "ConfigMap", "a", "default")
 EXISTS = Condition("a.data.k == '1'", (BOUND,))
 
 
-def staged(stage: Stage, phase: str = "", *, since: float = 0, **more: Any) -> Release:
+def staged(stage: Stage, phase: str = "", *, since: float = 0, **more: Any) -> ReleaseContext:
     """A release with this stage alone, which is in `phase` since so many seconds."""
     content = assets(Stages({FIRST: (stage,)}), **{stage.name: [config_map("a")]})
     found = a_release(content=content)
     began = rfc3339(NOW - timedelta(seconds=since))
     recorded = [{"name": stage.name, "action": stage.action, "phase": phase, "since": began}] if phase else []
-    return a_release(an_addon(stages=recorded, digest=found.goal.digest), content, **more)
+    return a_release(an_addon(stages=recorded, digest=found.target.digest), content, **more)
 
 
 def phase(decision: Decision) -> str:
@@ -56,7 +56,7 @@ def phase(decision: Decision) -> str:
     ],
 )
 def test_a_stage_waits_for_its_condition(bound: Any, since: float, reason: str, words: str) -> None:
-    decision = decided(staged(Stage("net", before=EXISTS), BEFORE, since=since, bound=bound))
+    decision = decided(staged(Stage("net", before=EXISTS), BEFORE, since=since, condition_objects=bound))
     status, found, message = condition(decision, "EvaluatedCEL")
     assert (status, found, decision.requeue_after, phase(decision)) == ("False", reason, 20.0, BEFORE)
     assert words in message
@@ -64,7 +64,9 @@ def test_a_stage_waits_for_its_condition(bound: Any, since: float, reason: str, 
 
 def test_a_stage_whose_condition_is_true_is_applied() -> None:
     other = entry_of_a(name="b")
-    decision = decided(staged(Stage("net", before=EXISTS), BEFORE, bound={"a": config_map("a")}, known=[other]))
+    decision = decided(
+        staged(Stage("net", before=EXISTS), BEFORE, condition_objects={"a": config_map("a")}, inventory=[other])
+    )
     intent = decision.effects[0]
     assert isinstance(intent, Patch)
     assert [stage["phase"] for stage in intent.patch["status"]["stages"]] == [WORKING]
@@ -75,7 +77,7 @@ def test_a_stage_whose_condition_is_true_is_applied() -> None:
 
 def test_a_stage_that_deletes_leaves_everything_else() -> None:
     other = entry_of_a(name="b")
-    plan = rollout(decided(staged(Stage("net", "delete"), known=[entry_of_a(), other]))).plan
+    plan = rollout(decided(staged(Stage("net", "delete"), inventory=[entry_of_a(), other]))).plan
     assert (plan.steps, [entry.name for entry in plan.prune], plan.rest) == ((), ["a"], (other,))
 
 
@@ -87,11 +89,11 @@ def test_a_stage_that_was_worked_on(after: Condition | None, expected: str) -> N
 
 
 def test_a_stage_is_done_once_its_second_condition_is_true() -> None:
-    decision = decided(staged(Stage("net", after=EXISTS), AFTER, bound={"a": config_map("a")}))
+    decision = decided(staged(Stage("net", after=EXISTS), AFTER, condition_objects={"a": config_map("a")}))
     assert (decision.effects, phase(decision), decision.proceed) == ((), DONE, True)
 
 
 def test_after_all_stages_everything_is_in_one_rollout() -> None:
-    found = staged(Stage("net"), DONE, known=[entry_of_a(name="b")])
+    found = staged(Stage("net"), DONE, inventory=[entry_of_a(name="b")])
     plan = rollout(decided(found)).plan
     assert ([step.obj["metadata"]["name"] for step in plan.steps], [one.name for one in plan.prune]) == (["a"], ["b"])

@@ -14,8 +14,8 @@ import pytest
 
 from infra.demo.build import VERSIONS, release
 from shared import charts
-from shared.addons.assets import of_files
-from shared.addons.content import Facts, umbrella
+from shared.addons.assets import assets_from_files
+from shared.addons.content import Capabilities, umbrella_objects
 from shared.charts import ArchiveError, HelmMissing, OutputError, RenderError, ValuesError
 from shared.manifests import Manifest, identity, waves
 from tests.support.releases import archive, chart
@@ -377,7 +377,7 @@ def demo(version: str) -> dict[str, dict[str, Any]]:
         },
     }
     context = {"Cluster": cluster, "InfraCluster": {"kind": "KINDCluster"}}
-    objects = umbrella(of_files(*release(version)), context, Facts("v1.36.3"))
+    objects = umbrella_objects(assets_from_files(*release(version)), context, Capabilities("v1.36.3"))
     return {str(identity(obj)): obj for obj in objects}
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from shared import charts
 from shared.addons import content, first_values
-from shared.addons.assets import Assets
-from shared.addons.content import Facts
-from shared.addons.first_values import Field, Record, Rendered
+from shared.addons.assets import AddonAssets
+from shared.addons.content import Capabilities
+from shared.addons.first_values import FirstValues, GeneratedField, RenderedAddons
 from shared.manifests import identity
 from shared.releases.metadata import Metadata
 from shared.releases.naming import ReleaseName, Version
@@ -54,7 +54,7 @@ data: {ca: {{ $ca.Cert | b64enc }}}
 
 def assets(
     version: int = 1, values: str = "replicas: 1\n", subchart: dict[str, str] | None = None, **files: str
-) -> Assets:
+) -> AddonAssets:
     packed = {"c/Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n", "c/values.yaml": values}
     packed |= {f"c/templates/{name}.yaml": text for name, text in files.items()}
     data = archive(packed)
@@ -62,34 +62,36 @@ def assets(
         inner = archive({"s/Chart.yaml": "apiVersion: v2\nname: s\nversion: 1.0.0\n", **subchart})
         data = charts.pack({**charts.inspect(data, "c"), "c/charts/s-1.0.0.tgz": inner})
     name = ReleaseName.parse(f"docker-ferrol-1-27-v{version}")
-    return Assets(Release(name, {}, Metadata(Version(version), "v1.27.3", Version(version))), data)
+    return AddonAssets(Release(name, {}, Metadata(Version(version), "v1.27.3", Version(version))), data)
 
 
-def rendered(release: Assets, record: Record | None = None) -> Rendered:
+def rendered(release: AddonAssets, record: FirstValues | None = None) -> RenderedAddons:
     return first_values.render(
-        release, lambda one: [("", content.umbrella(one, {}, Facts("v1.27.3")))], Record() if record is None else record
+        release,
+        lambda one: [("", content.umbrella_objects(one, {}, Capabilities("v1.27.3")))],
+        FirstValues() if record is None else record,
     )
 
 
-def objects(result: Rendered) -> dict[str, dict[str, Any]]:
-    return {str(identity(obj)): obj for _, part in result.parts for obj in part}
+def objects(result: RenderedAddons) -> dict[str, dict[str, Any]]:
+    return {str(identity(obj)): obj for _, part in result.stages for obj in part}
 
 
-def names(result: Rendered) -> set[str]:
+def names(result: RenderedAddons) -> set[str]:
     return {str(each) for each in result.fields}
 
 
 def test_a_release_that_generates_nothing_is_rendered_once() -> None:
-    calls: list[Assets] = []
+    calls: list[AddonAssets] = []
 
-    def renderer(one: Assets) -> first_values.Parts:
+    def renderer(one: AddonAssets) -> first_values.StageObjects:
         calls.append(one)
-        return [("", content.umbrella(one, {}, Facts("v1.27.3")))]
+        return [("", content.umbrella_objects(one, {}, Capabilities("v1.27.3")))]
 
     text = (
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: now}\ndata: {values: keys, a: {{ .Values.now | quote }}}\n"
     )
-    result = first_values.render(assets(a=text), renderer, Record())
+    result = first_values.render(assets(a=text), renderer, FirstValues())
     assert (len(calls), result.fields, result.record.values) == (1, (), {})
 
 
@@ -98,11 +100,11 @@ def test_a_chart_is_not_without_needs_because_looking_through_it_takes_too_much(
 ) -> None:
     monkeypatch.setattr(charts.sandboxed, "LIMITS", Limits(cpu=60, wall=300.0, memory=1))
     with pytest.raises(charts.RenderError, match="needed more than 1 MiB of memory"):
-        content.traits(assets(large="#" * 50 * 2**20))
+        content.chart_traits(assets(large="#" * 50 * 2**20))
 
 
 def test_an_archive_that_cannot_be_read_has_no_needs() -> None:
-    assert not content.traits(replace(assets(), archive=b"no archive")).asks
+    assert not content.chart_traits(replace(assets(), archive=b"no archive")).asks
 
 
 def test_generated_fields_are_named_and_stay() -> None:
@@ -110,7 +112,7 @@ def test_generated_fields_are_named_and_stay() -> None:
     first = rendered(release)
     checksum = "Deployment.apps web: spec.template.metadata.annotations.checksum"
     assert names(first) == {"Secret db: stringData.password", checksum}
-    record = Record.load(json.loads(json.dumps(first.record.dump())))
+    record = FirstValues.load(json.loads(json.dumps(first.record.dump())))
     assert objects(rendered(release, record)) == objects(first)
     assert objects(rendered(release)) != objects(first)
 
@@ -187,7 +189,7 @@ def test_a_value_that_is_looked_up_now_is_not_what_was_generated() -> None:
 def test_a_record_of_parts_that_are_inside_each_other() -> None:
     release = assets(secret=SECRET)
     first = rendered(release)
-    whole = Field("", "Secret db", ("stringData",))
+    whole = GeneratedField("", "Secret db", ("stringData",))
     record = replace(first.record, values={**first.record.values, whole: {"password": "whole"}})
     assert objects(rendered(release, record)).keys() == {"Secret db"}
 
@@ -195,7 +197,7 @@ def test_a_record_of_parts_that_are_inside_each_other() -> None:
 @pytest.mark.parametrize("data", [None, [], {"addons": "x"}, {"addons": "x", "values": 5, "steady": {}}])
 def test_a_damaged_record_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match="record"):
-        Record.load(data)
+        FirstValues.load(data)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.cli import plan_text
-from infra.cli.forecast import Forecast, Part
+from infra.cli.release_plan import ReleasePlan, StagePlan
 from infra.cli.scratch import Scratch
 from infra.cli.text import age, duration, plain, value
 from shared.applier.apply import ApplyResult, FieldConflict
@@ -194,9 +194,9 @@ def test_why_something_is_kept(metadata: Object, reason: str) -> None:
 # -- the whole -----------------------------------------------------------------------------------------------------
 
 
-def forecast(*changes: Change, stage: Stage | None = None, notes: tuple[str, ...] = ()) -> Forecast:
-    part = Part(stage or Stage(""), changes)
-    return Forecast(Key("ns", "demo"), "x-y-1-36-v1", "x-y-1-36-v2", "v2", "v1.36.3", "", notes, (part,))
+def forecast(*changes: Change, stage: Stage | None = None, notes: tuple[str, ...] = ()) -> ReleasePlan:
+    part = StagePlan(stage or Stage(""), changes)
+    return ReleasePlan(Key("ns", "demo"), "x-y-1-36-v1", "x-y-1-36-v2", "v2", "v1.36.3", "", notes, (part,))
 
 
 @pytest.mark.parametrize(

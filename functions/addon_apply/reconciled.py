@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.addons.status import at_rest, is_anothers
+from shared.addons.status import belongs_to_earlier_cluster, is_up_to_date
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
 from shared.api.resources import CLUSTER, SECRET
@@ -11,7 +11,7 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 
 
-def settled(addon: Object, event: Event) -> bool:
+def is_reconciled(addon: Object, event: Event) -> bool:
     """True where the addons are applied and the event's Cluster, if it carries one, still asks for the same."""
     if deleting(addon):
         return not has_finalizer(addon, ADDON_FINALIZER)
@@ -19,12 +19,16 @@ def settled(addon: Object, event: Event) -> bool:
         cluster = event.object
         if cluster is None or event.change == "delete" or cluster_api.is_paused(cluster):
             return False
-        return at_rest(addon, cluster) and not is_anothers(addon, cluster) and _is_sound(cluster, addon)
+        return (
+            is_up_to_date(addon, cluster)
+            and not belongs_to_earlier_cluster(addon, cluster)
+            and _has_valid_policy(cluster, addon)
+        )
     # Any other event leaves the wanted class as it is, and a Cluster that changed sends one of its own.
-    return event.kind != SECRET.kind and _looks_at_rest(addon) and _is_sound(addon)
+    return event.kind != SECRET.kind and _looks_up_to_date(addon) and _has_valid_policy(addon)
 
 
-def _looks_at_rest(addon: Object) -> bool:
+def _looks_up_to_date(addon: Object) -> bool:
     """As far as can be told without the Cluster."""
     return (
         dig(addon, "status.ready") is True
@@ -35,7 +39,7 @@ def _looks_at_rest(addon: Object) -> bool:
     )
 
 
-def _is_sound(*annotated: Object) -> bool:
+def _has_valid_policy(*annotated: Object) -> bool:
     """Whether the policy says something: if not, people should hear of it, whatever else is well."""
     try:
         Policy.of(*annotated)

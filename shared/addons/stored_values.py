@@ -15,8 +15,8 @@ from shared.clients import Clients
 from shared.effects import MANAGER
 from shared.kube import Key, Object, dig, key_of, owned_by, owner_reference
 
-from .first_values import Field, Record, Rendered
-from .secret_record import delete, pack, unpack
+from .first_values import FirstValues, GeneratedField, RenderedAddons
+from .secret_record import delete_owned_secret, pack, unpack
 
 _DATA = "values"
 _MOST_BYTES = 900_000
@@ -24,42 +24,42 @@ _MOST_BYTES = 900_000
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredValues:
     """The record as it is stored. `version` is the Secret's, empty where there is none; `problem` hinders its use."""
 
-    record: Record = field(default_factory=Record)
+    record: FirstValues = field(default_factory=FirstValues)
     version: str = ""
     problem: str = ""
 
 
-def read(clients: Clients, addon: Object) -> Kept:
+def read_values(clients: Clients, addon: Object) -> StoredValues:
     key = _key(addon)
     secret = clients.management.find(SECRET, key)
     if secret is None:
-        return Kept()
+        return StoredValues()
     if not owned_by(secret, addon):
-        return Kept(
+        return StoredValues(
             problem=f"the release generates values, and Secret {key}, which is to keep them, is not owned by "
             f"ClusterAddon {key_of(addon).name}: delete or rename that Secret"
         )
     try:
-        record = Record.load(unpack(dig(secret, ("data", _DATA)) or ""))
+        record = FirstValues.load(unpack(dig(secret, ("data", _DATA)) or ""))
     except ValueError as error:
-        return Kept(
+        return StoredValues(
             problem=f"Secret {key}, which keeps the values that the release generated, is damaged ({error}): mend it, "
             "or delete it to have them generated anew"
         )
-    return Kept(record, secret["metadata"]["resourceVersion"])
+    return StoredValues(record, secret["metadata"]["resourceVersion"])
 
 
 @dataclass(frozen=True)
-class Keep:
+class SaveValues:
     """Stores the record where it is new. Another process that was faster is a `Conflict`: then its values hold."""
 
     addon: Mapping[str, Any]
-    kept: Kept
-    record: Record
-    fields: Sequence[Field] = ()
+    stored: StoredValues
+    record: FirstValues
+    fields: Sequence[GeneratedField] = ()
     """Those that were found to be generated, to be told of."""
 
     @cached_property
@@ -72,44 +72,44 @@ class Keep:
         return len(self._packed) * 3 // 4 > _MOST_BYTES
 
     def execute(self, clients: Clients) -> None:
-        if self.record == self.kept.record or not self.record.values or self.too_large:
+        if self.record == self.stored.record or not self.record.values or self.too_large:
             return
         key = _key(self.addon)
         data = {_DATA: self._packed}
-        if self.kept.version:
-            patch: Object = {"metadata": {"resourceVersion": self.kept.version}, "data": data}
+        if self.stored.version:
+            patch: Object = {"metadata": {"resourceVersion": self.stored.version}, "data": data}
             clients.management.patch(SECRET, key, patch, manager=MANAGER)
             return
         metadata = {**key._asdict(), "ownerReferences": [owner_reference(self.addon)]}
         clients.management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 
-def keep(addon: Mapping[str, Any], kept: Kept, rendered: Rendered) -> tuple[Keep, ...]:
+def save_effects(addon: Mapping[str, Any], kept: StoredValues, rendered: RenderedAddons) -> tuple[SaveValues, ...]:
     """The effect, where anything is or was generated."""
-    return (Keep(addon, kept, rendered.record, rendered.fields),) if rendered.record.values else ()
+    return (SaveValues(addon, kept, rendered.record, rendered.fields),) if rendered.record.values else ()
 
 
-def explain(fields: Sequence[Field]) -> str:
+def describe_fields(fields: Sequence[GeneratedField]) -> str:
     shown = "; ".join(str(each) for each in fields[:5])
     more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
     return (
-        f"{count(fields)} each time that the release is rendered ({shown}{more}); the values that were generated "
-        "first stay until the release changes"
+        f"{count_fields(fields)} each time that the release is rendered ({shown}{more}); the values that were "
+        "generated first stay until the release changes"
     )
 
 
-def count(fields: Sequence[Field]) -> str:
+def count_fields(fields: Sequence[GeneratedField]) -> str:
     return f"{len(fields)} {'field differs' if len(fields) == 1 else 'fields differ'}"
 
 
 @dataclass(frozen=True)
-class Forget:
+class DeleteValues:
     """Deletes the Secret, also where no garbage collector runs."""
 
     addon: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
-        delete(clients, _key(self.addon), self.addon)
+        delete_owned_secret(clients, _key(self.addon), self.addon)
 
 
 def _key(addon: Mapping[str, Any]) -> Key:

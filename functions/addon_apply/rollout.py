@@ -1,0 +1,116 @@
+"""The rollout of a release: the intent before it, the objects applied and pruned in it, the record after it.
+
+A release with stages has most of its objects applied by the time of this rollout. Once everything is applied, the same
+rollout looks for drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shared.addons import rendering
+from shared.addons.context import ReconcileContext, ReleaseContext
+from shared.addons.manifest_history import SavedManifests, SaveManifest, extended
+from shared.api.resources import CLUSTER_ADDON
+from shared.applier import inventory
+from shared.applier.desired import kinds_defined_by
+from shared.applier.inventory import Plan
+from shared.applier.outcome import RolloutOutcome
+from shared.applier.rollout import Rollout
+from shared.effects import Effect, Patch, Results, would_change, write_ahead
+from shared.kube import Object, dig
+from shared.manifests import identity
+from shared.runtime import Decision
+
+from . import readiness
+from .status import AddonStatus
+from .waits import ensure_addon_finalizer
+
+STAGE_ANNOTATION = "ClusterAddonStage"
+
+
+def apply_release(builder: AddonStatus, context: ReleaseContext) -> Decision:
+    """Applies all objects of the release and prunes the others. Raises as `rendering.render_release` does."""
+    rendered, save = rendering.render_release(context)
+    builder.remove("HelmChartTemplated")  # the charts were rendered
+    objects = [obj for _, members in rendered for obj in members]
+    stages = {identity(obj): stage for stage, members in rendered for obj in members}
+    resumed = context.resumed and not context.is_drift_check
+    plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=stages)
+    effects: tuple[Effect, ...] = (*ensure_addon_finalizer(context.addon), *save)
+    if not context.is_drift_check or plan.count("apply") or plan.prune:
+        message = f"applying {len(objects)} objects of {context.target.class_name}"
+        builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
+        effects += record_intent(builder, context, plan)
+    effects += (rollout_effect(context, plan, objects, only_report=context.only_report),)
+    if not context.is_drift_check or plan.count("apply"):
+        effects += (SaveManifest(context.addon, context.target.class_name, objects),)
+    return Decision((*effects, *record_applied(context)))
+
+
+def report_applied(
+    builder: AddonStatus, context: ReleaseContext, decision: Decision, results: Results, outcome: RolloutOutcome
+) -> Decision:
+    """Reports a rollout in which every object was applied or pruned; some may not be ready yet."""
+    target = context.target
+    builder.set_true("HelmChartApplied")
+    message = f"{context}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
+    if outcome.written or outcome.pruned or not context.is_drift_check:
+        builder.add_event("AddonsApplied", message)
+    fields: dict[str, object] = {
+        "digest": target.digest,
+        "kubernetesVersion": target.kubernetes_version or None,
+        "drift": outcome.listed_drift if context.only_report and outcome.drift else None,
+    }
+    saved = next((value for value in results.values if isinstance(value, SavedManifests)), None)
+    if saved is not None:
+        fields["history"] = extended(context.addon, target, builder.now, stored=saved.classes)
+        if saved.problem:
+            builder.add_event("ManifestNotKept", saved.problem, "Warning")
+    decision = replace(decision, message=message)
+    return readiness.report_readiness(builder, context.policy, decision, outcome.entries, **fields)
+
+
+def skip_rollout(builder: AddonStatus, context: ReleaseContext) -> Decision:
+    """Records the release as applied: its addons are those of the former release, which are applied and ready."""
+    builder.set_true("HelmChartApplied")
+    if context.policy.wait:
+        builder.set_true("ObjectsReady")
+    effects = (*ensure_addon_finalizer(context.addon), *record_applied(context))
+    fields = {"ready": True, "digest": context.target.digest}
+    return Decision(effects, builder.status(**fields), message="addons unchanged")
+
+
+# -- parts of every rollout, of releases, stages and rollbacks ---------------------------------------------------
+
+
+def record_intent(builder: AddonStatus, context: ReconcileContext, plan: Plan) -> tuple[Effect, ...]:
+    """Writes the planned inventory to the status before anything is applied, so that no crash can orphan an object."""
+    intent = builder.status(
+        ready=False,
+        resources=inventory.dump(inventory.intent(plan)),
+        digest=context.target.digest,
+        kubernetesVersion=context.target.kubernetes_version or None,
+        stages=context.progress.dump() or None,
+    )
+    return write_ahead(CLUSTER_ADDON, context.addon, intent)
+
+
+def rollout_effect(
+    context: ReconcileContext, plan: Plan, objects: Sequence[Object], *, only_report: bool = False
+) -> Rollout:
+    """Returns the effect that carries out `plan` for `objects`, which may define kinds of their own by CRDs."""
+    resources = {**context.connection.served, **kinds_defined_by(objects)}
+    return Rollout(context.connection.cluster, plan, resources, context.policy, only_report)
+
+
+def record_applied(context: ReconcileContext) -> tuple[Effect, ...]:
+    """Records the applied release where cluster-stack-operator does: in the spec and in an annotation."""
+    addon, target = context.addon, context.target
+    former = dig(addon, "spec.clusterStack")
+    stage = "upgraded" if former and former != target.class_name else None
+    recorded = dig(addon, ("metadata", "annotations", STAGE_ANNOTATION))
+    spec = {"clusterStack": target.class_name, "version": target.version, "hook": ""}
+    patch: Object = {"spec": spec, "metadata": {"annotations": {STAGE_ANNOTATION: stage or recorded or "created"}}}
+    return (Patch(CLUSTER_ADDON, addon, patch),) if would_change(addon, patch) else ()
