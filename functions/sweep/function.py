@@ -45,12 +45,12 @@ def handle(clients: Clients, event: Event) -> Answer:
 
 def _sweep(clients: Clients, kind: str | None, *, everything: bool) -> Answer:
     objects = list(_objects(clients, kind))
-    chosen = objects if everything or kind else list(unsettled(objects))
+    chosen = objects if everything or kind else list(not_reconciled(objects))
     events = (change_event(obj, "update", source=SOURCE, reference=True, resync=everything) for obj in chosen)
     return emit(TRIGGERS, events, f"of {len(objects)} objects sent again")
 
 
-def unsettled(objects: Iterable[Object]) -> Iterator[Object]:
+def not_reconciled(objects: Iterable[Object]) -> Iterator[Object]:
     """Those that are on their way somewhere, or that nobody has looked at."""
     objects = list(objects)
     with_addon = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.sweep.function import unsettled
+from functions.sweep.function import not_reconciled
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.resources import CLUSTER
 from shared.kube import Object
@@ -69,4 +69,4 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
     ],
 )
 def test_sweep_sends_clusters_that_are_not_reconciled(sent: bool, obj: Object) -> None:
-    assert list(unsettled([obj])) == ([obj] if sent else [])
+    assert list(not_reconciled([obj])) == ([obj] if sent else [])
