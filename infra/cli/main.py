@@ -6,12 +6,23 @@ Exit codes: 0 done and verified, 1 it did not work (the last line says why and w
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 from rich.markup import escape
+
+from infra import version
 
 from . import clusters, local, recordings, release
 from .output import out
 from .provider import commands as provider
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version.current())
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="capi-functions",
@@ -20,6 +31,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit."),
+    ] = False,
+) -> None:
+    """Declares the options of the program itself."""
 
 
 def doctor() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
+from infra import version
 from shared.event import PING
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
@@ -21,7 +20,6 @@ SWEEPS: dict[str, tuple[str, Object]] = {
 }
 """Timers: name -> schedule and data."""
 
-_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 _SOURCES = "capi-functions-sources"
 
 _ASYNC = """
@@ -109,10 +107,9 @@ def _function(function: str, triggers: Triggers) -> Iterable[Document]:
 
 
 def kustomization(resources: list[str]) -> Object:
-    version = tomllib.loads(_PROJECT.read_text())["project"]["version"]
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": resources,
-        "images": [{"name": workloads.IMAGE, "newName": workloads.IMAGE, "newTag": version}],
+        "images": [{"name": workloads.IMAGE, "newName": workloads.IMAGE, "newTag": version.current()}],
     }

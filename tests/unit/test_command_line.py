@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +19,16 @@ from infra.cli.main import app
 
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def test_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert run("--version").stdout == f"{project['version']}\n"
+
+
+@pytest.mark.parametrize("package", ["shared", "functions", "infra", "events"])
+def test_packages_tell_type_checkers_that_they_are_typed(package: str) -> None:
+    assert (resources.files(package) / "py.typed").is_file()
 
 
 def test_replay_of_nothing_is_refused(tmp_path: Path) -> None:
