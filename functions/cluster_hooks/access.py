@@ -1,4 +1,4 @@
-"""What `cluster_hooks` may do, and the settings it reads. No event starts it: Cluster API calls it."""
+"""The RBAC rules and settings of `cluster_hooks`, which Cluster API calls: it has no triggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cluster_hooks` over HTTP: at most two reads and one write a call, and nothing kept between calls."""
+"""Serves `cluster_hooks` over HTTP: at most two reads and one write for each call, no state between calls."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from shared.runtime import Answer, KubernetesEvent, logs, record_event
 from shared.runtime.http import page, read_body, whole
 
 from . import protocol
-from .decide import RETRY, Reply, decide
+from .decide import RETRY, HookDecision, decide
 
 log = logging.getLogger("capi-functions")
 
 NAME = "cluster_hooks"
-_LARGEST = 4 * 1024 * 1024
-"""Bytes of a request; Clusters come close to etcd's limit of 1.5 MiB at most."""
+_MAX_BODY = 4 * 1024 * 1024
+"""Bytes of a request; a Cluster is at most as large as etcd allows, 1.5 MiB."""
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call and what came of it; `hook` is empty for a path that is none."""
+class HookCall:
+    """One call of a hook with its response; `hook` is empty if the path belongs to no hook."""
 
     hook: str
     code: int
@@ -48,7 +48,7 @@ class Call:
 
 
 def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
-    """The functions-framework target."""
+    """Returns the functions-framework target."""
     logs.set_up()
     clients = clients or Clients()
 
@@ -58,28 +58,28 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
         if request.method != "POST":
             return flask.Response("POST the request of a hook\n", 405, mimetype="text/plain")
         started = time.perf_counter()
-        body = read_body(request, _LARGEST)
+        body = read_body(request, _MAX_BODY)
         called = call(clients, request.path, body)
-        _tell(called, time.perf_counter() - started)
+        _log(called, time.perf_counter() - started)
         content = json.dumps(called.response)
-        return flask.Response(whole(content, body, _LARGEST), called.code, mimetype="application/json")
+        return flask.Response(whole(content, body, _MAX_BODY), called.code, mimetype="application/json")
 
     return cluster_hooks
 
 
-def call(clients: Clients, path: str, body: bytes) -> Call:
-    """One call of Cluster API. Never raises: it is told of failures in the protocol's own way."""
+def call(clients: Clients, path: str, body: bytes) -> HookCall:
+    """Handles one call of Cluster API. Never raises: failures become responses of the protocol."""
     hook = ""
     try:
         hook = protocol.hook_at(path)
         if hook == protocol.DISCOVERY:
-            return Call(hook, 200, protocol.discovery(), "go")
-        if len(body) > _LARGEST:
-            raise protocol.BadRequest(f"the request is larger than {_LARGEST} bytes")
+            return HookCall(hook, 200, protocol.discovery(), "go")
+        if len(body) > _MAX_BODY:
+            raise protocol.BadRequest(f"the request is larger than {_MAX_BODY} bytes")
         cluster = protocol.cluster_of(hook, body)
-        reply = _carried_out(clients, hook, cluster)
-        response = protocol.success(hook, reply.message, RETRY if reply.outcome == "block" else 0)
-        return Call(hook, 200, response, reply.outcome, key_of(cluster))
+        decision = _reconcile(clients, hook, cluster)
+        response = protocol.success(hook, decision.message, RETRY if decision.outcome == "block" else 0)
+        return HookCall(hook, 200, response, decision.outcome, key_of(cluster))
     except protocol.UnknownHook as error:
         return _failed(hook, 404, "refused", str(error))
     except protocol.BadRequest as error:
@@ -91,38 +91,38 @@ def call(clients: Clients, path: str, body: bytes) -> Call:
         return _failed(hook, 500, "failed", f"{type(error).__name__} in {NAME}; the log has the details")
 
 
-def _carried_out(clients: Clients, hook: str, cluster: Object) -> Reply:
+def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
     key = addon_of(cluster)
     addon = clients.management.find(CLUSTER_ADDON, key)
-    live = _live(clients, cluster) if addon is not None else None
-    reply = decide(hook, live, addon, datetime.now(UTC), Limits.from_env())
+    live = _live_cluster(clients, cluster) if addon is not None else None
+    decision = decide(hook, live, addon, datetime.now(UTC), Limits.from_env())
     if addon is None:
-        return reply
-    if reply.patch:
-        # Of two calls at once both may write: the same, so neither is refused for it. Only the object must be this one.
-        metadata = {**reply.patch.get("metadata", {}), "uid": addon["metadata"]["uid"]}
+        return decision
+    if decision.patch:
+        # Concurrent calls write the same values, so only the uid is a precondition.
+        metadata = {**decision.patch.get("metadata", {}), "uid": addon["metadata"]["uid"]}
         try:
-            clients.management.patch(CLUSTER_ADDON, key, {**reply.patch, "metadata": metadata}, manager=MANAGER)
+            clients.management.patch(CLUSTER_ADDON, key, {**decision.patch, "metadata": metadata}, manager=MANAGER)
         except NotFound:
-            return Reply("go", "the Cluster has no addons any more")
-    if reply.warned:
-        name = f"{key.name[:200]}.{reply.warned}"
-        record_event(clients, addon, KubernetesEvent(f"{hook}Overdue", reply.message, "Warning"), name=name)
-    return reply
+            return HookDecision("go", "the Cluster has no addons any more")
+    if decision.event_suffix:
+        name = f"{key.name[:200]}.{decision.event_suffix}"
+        record_event(clients, addon, KubernetesEvent(f"{hook}Overdue", decision.message, "Warning"), name=name)
+    return decision
 
 
-def _live(clients: Clients, cluster: Object) -> Object | None:
-    """The Cluster that the call is about, as the API server has it; None where that is another one by now."""
+def _live_cluster(clients: Clients, cluster: Object) -> Object | None:
+    """Reads the Cluster of a call from the API server; returns None if it is gone or has another uid by now."""
     live = clients.management.find(CLUSTER, key_of(cluster))
-    asked = dig(cluster, "metadata.uid")
-    return None if live is None or (asked and asked != live["metadata"]["uid"]) else live
+    uid = dig(cluster, "metadata.uid")
+    return None if live is None or (uid and uid != live["metadata"]["uid"]) else live
 
 
-def _failed(hook: str, code: int, outcome: str, message: str) -> Call:
-    return Call(hook, code, protocol.failure(hook, message), outcome)
+def _failed(hook: str, code: int, outcome: str, message: str) -> HookCall:
+    return HookCall(hook, code, protocol.failure(hook, message), outcome)
 
 
-def _tell(called: Call, seconds: float) -> None:
+def _log(called: HookCall, seconds: float) -> None:
     hook = called.hook or "unknown"
     metrics.HOOKS.labels(hook, called.outcome).inc()
     metrics.SECONDS.labels(NAME).observe(seconds)

@@ -1,9 +1,9 @@
-"""Cluster API's runtime hooks on the wire: paths, requests and responses of hooks.runtime.cluster.x-k8s.io/v1alpha1.
+"""The protocol of Cluster API's runtime hooks: paths, requests, responses of hooks.runtime.cluster.x-k8s.io/v1alpha1.
 
     POST /hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery
     POST /hooks.runtime.cluster.x-k8s.io/v1alpha1/<hook in lower case>/<name of the handler>
 
-What came of a call is in the response's `status`; any other code than 200 counts as a call that failed.
+The result of a call is in the response's `status`; any status code but 200 counts as a failed call.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class UnknownHook(LookupError):
-    """No such path here."""
+    """No hook is served at this path."""
 
 
 class BadRequest(ValueError):
-    """A body that is no request of this hook; the message names the fault."""
+    """The body is not a request of this hook; the message names the fault."""
 
 
 @dataclass(frozen=True)
 class Handler:
-    """One entry of the discovery. `retries`: its response has `retryAfterSeconds`.
+    """One handler in the response of the discovery. With `retries` its responses have `retryAfterSeconds`.
 
-    `failure_policy` is for calls that do not come through: a hook that only wakes may be missed, what waits may not.
+    `failure_policy` applies to calls that fail: hooks that only trigger a reconciliation may be missed (`Ignore`),
+    those that block may not (`Fail`).
     """
 
     hook: str
@@ -47,6 +48,7 @@ class Handler:
 
     @property
     def path(self) -> str:
+        """The URL path of the handler."""
         return f"/{API_VERSION}/{self.hook.lower()}/{self.name}"
 
 
@@ -61,44 +63,47 @@ _BY_HOOK = {handler.hook: handler for handler in HANDLERS}
 
 
 def hook_at(path: str) -> str:
-    """The hook that is served at `path`, which may have a prefix. Raises `UnknownHook`."""
+    """Returns the hook that is served at `path`, which may have a prefix. Raises `UnknownHook`."""
     for handler in HANDLERS:
         if path.endswith(handler.path):
             return handler.hook
     if path.endswith(f"/{API_VERSION}/{DISCOVERY.lower()}"):
         return DISCOVERY
-    raise UnknownHook(f"no hook is served here; there are {', '.join(handler.path for handler in HANDLERS)}")
+    raise UnknownHook(f"no hook is served at this path; the hooks are {', '.join(one.path for one in HANDLERS)}")
 
 
 def cluster_of(hook: str, body: bytes) -> Object:
-    """The Cluster that a request is about, as the caller describes it: good for its name only. Raises `BadRequest`."""
+    """Returns the Cluster in a request, of which only key and uid are trusted. Raises `BadRequest`."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the request is no JSON: {error}") from error
+        raise BadRequest(f"the request is not valid JSON: {error}") from error
     if not isinstance(request, dict):
-        raise BadRequest("the request is no JSON object")
+        raise BadRequest("the request is not a JSON object")
     for field, wanted in (("apiVersion", API_VERSION), ("kind", f"{hook}Request")):
         if request.get(field, wanted) != wanted:
-            raise BadRequest(f"{field} is {request[field]!r}; at this path it is {wanted}")
+            raise BadRequest(f"{field} is {request[field]!r}; this path needs {wanted}")
     cluster: Object = request.get("cluster") or {}
     for field in ("name", "namespace"):
         value = dig(cluster, f"metadata.{field}")
         if not isinstance(value, str) or not _NAME.fullmatch(value):
-            raise BadRequest(f"cluster.metadata.{field} is {value!r}; the {field} of a Cluster is needed")
+            raise BadRequest(f"cluster.metadata.{field} is {value!r}, which is not a valid {field} of a Cluster")
     return cluster
 
 
 def success(hook: str, message: str, retry_after: int = 0) -> Object:
+    """Returns the response of a successful call; `retry_after` in seconds, 0 lets Cluster API continue."""
     response = _response(hook, "Success", message)
     return response | ({"retryAfterSeconds": retry_after} if _BY_HOOK[hook].retries else {})
 
 
 def failure(hook: str, message: str) -> Object:
+    """Returns the response of a failed call."""
     return _response(hook, "Failure", message)
 
 
 def discovery() -> Object:
+    """Returns the response of the discovery."""
     handlers: list[dict[str, Any]] = [
         {
             "name": handler.name,

@@ -1,1 +1,1 @@
-"""KINDCluster: a small cluster for development, from a runtime behind a narrow port."""
+"""Reconciles KINDClusters: small clusters for development, created by a runtime plugin."""

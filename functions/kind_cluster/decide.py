@@ -1,4 +1,4 @@
-"""From a KINDCluster to a running API server with its CA, kubeconfig and endpoint published."""
+"""Decides about one KINDCluster: starts its API server, publishes CA, kubeconfig and endpoint, and deletes them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Resul
 from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_reference
 from shared.runtime import Decision, KubernetesEvent
 
-from .observe import Observed, cluster_name, config_name, paused
-from .runtime import Instance, Runtime, RuntimeProblem
+from .observe import Observed, cluster_name, config_secret_name, is_paused
+from .runtime import Instance, Runtime, RuntimeUnavailable
 
 FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
 HISTORY = 20
-"""Entries of status.conditions that are kept; the field is a history, its name is upstream's."""
+"""Entries of status.conditions that are kept: upstream uses this field as a history."""
 
 CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
 NOT_CREATED_MESSAGE = "Cluster cannot be created"
 
-# Seconds until the next look.
+# Seconds until the next reconciliation.
 STARTING_RETRY = 0.5
 FAILED_RETRY = 10.0
 
 
 @dataclass(frozen=True)
 class Start:
-    """Has the runtime create the instance; it goes on by itself after that."""
+    """Has the runtime create the instance, which continues in the background."""
 
     runtime: Runtime
     uid: str
@@ -44,6 +44,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Stop:
+    """Has the runtime delete the instance."""
+
     runtime: Runtime
     uid: str
 
@@ -55,7 +57,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     kind_cluster = observed.kind_cluster
     if kind_cluster is None:
         return Decision()
-    if paused(kind_cluster, observed.cluster):
+    if is_paused(kind_cluster, observed.cluster):
         return Decision(message="paused")
     if deleting(kind_cluster):
         return _delete(observed, kind_cluster)
@@ -76,8 +78,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """A runtime that refuses is a state of the object, with its reason, not an error of ours."""
-    if isinstance(results.error, RuntimeProblem) and observed.kind_cluster is not None:
+    """Reports a failure of the runtime in the status, with its reason, instead of as an error of the function."""
+    if isinstance(results.error, RuntimeUnavailable) and observed.kind_cluster is not None:
         problem, results.error = str(results.error), None
         failed = Observed(observed.kind_cluster, instance=Instance("failed", problem))
         return _failed(failed, list(decision.effects), now)
@@ -86,10 +88,10 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 def _start(observed: Observed, runtime: Runtime) -> Start:
     data = dig(observed.authority, "data", {})
-    brought = None
+    user_authority = None
     if data.get("tls.crt") and data.get("tls.key"):
-        brought = (base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
-    return Start(runtime, (observed.kind_cluster or {})["metadata"]["uid"], brought)
+        user_authority = (base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
+    return Start(runtime, (observed.kind_cluster or {})["metadata"]["uid"], user_authority)
 
 
 def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now: datetime) -> Decision:
@@ -101,7 +103,7 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
         secret["metadata"]["labels"] = {CLUSTER_NAME_LABEL: name}
         secret["type"] = "cluster.x-k8s.io/secret"
         effects.append(Create(SECRET, secret))
-    wanted = _secret(kind_cluster, config_name(kind_cluster), {"config": instance.kubeconfig})
+    wanted = _secret(kind_cluster, config_secret_name(kind_cluster), {"config": instance.kubeconfig})
     if observed.config is None:
         effects.append(Create(SECRET, wanted))
     elif owned_by(observed.config, kind_cluster) and observed.config.get("data") != wanted["data"]:
@@ -121,8 +123,8 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
         kubernetes_events = (
             KubernetesEvent(CREATED, f"{CREATED_MESSAGE}, API server at {instance.host}:{instance.port}"),
         )
-    elif not is_typed(kind_cluster):
-        status["conditions"] = _typed(kind_cluster)
+    elif not has_condition_fields(kind_cluster):
+        status["conditions"] = _with_condition_fields(kind_cluster)
     return Decision(tuple(effects), status, kubernetes_events, message="ready")
 
 
@@ -131,7 +133,7 @@ def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decisio
     message = f"{NOT_CREATED_MESSAGE}: {reason}"
     status: Object = {"ready": False, "phase": "Failed", "failureMessage": message}
     kubernetes_events: tuple[KubernetesEvent, ...] = ()
-    # Not by what the status says of now, which is something else while it is tried again.
+    # The history decides whether the failure is new: phase and message of the status change with each attempt.
     last = dig(observed.kind_cluster, "status.conditions", [])[-1:]
     if [(entry.get("message"), entry.get("reason")) for entry in last] != [(NOT_CREATED_MESSAGE, reason)]:
         status["conditions"] = _history(observed.kind_cluster or {}, NOT_CREATED, NOT_CREATED_MESSAGE, reason, now)
@@ -171,22 +173,23 @@ def _pending(phase: str) -> Object:
 
 def _history(kind_cluster: Object, type_: str, message: str, reason: str, now: datetime) -> list[Object]:
     entry = {"type": type_, "timestamp": rfc3339(now), "message": message, "reason": reason}
-    return [*_typed(kind_cluster), _as_condition(entry)][-HISTORY:]
+    return [*_with_condition_fields(kind_cluster), _as_condition(entry)][-HISTORY:]
 
 
-def is_typed(kind_cluster: Object) -> bool:
-    """Whether generic readers of conditions can read the history; one such as upstream writes has no types."""
+def has_condition_fields(kind_cluster: Object) -> bool:
+    """Returns whether generic readers of conditions accept the history; upstream writes it without types."""
     return all(entry.get("type") and entry.get("status") for entry in dig(kind_cluster, "status.conditions", []))
 
 
-def _typed(kind_cluster: Object) -> list[Object]:
+def _with_condition_fields(kind_cluster: Object) -> list[Object]:
     return [_as_condition(entry) for entry in dig(kind_cluster, "status.conditions", [])]
 
 
 def _as_condition(entry: Object) -> Object:
-    """Each has happened, hence the status; what is the case now is in `status.ready` and `status.phase`.
+    """Adds the fields of a condition to an entry of the history.
 
-    A type says the same in each of its entries, so it does not matter which of them a reader takes.
+    The status is True since each entry did happen; the current state is in `status.ready` and `status.phase`. All
+    entries of a type say the same, so it does not matter which of them a reader takes.
     """
     type_ = CREATED if entry.get("message") == CREATED_MESSAGE else NOT_CREATED
     time = {"lastTransitionTime": entry["timestamp"]} if entry.get("timestamp") else {}

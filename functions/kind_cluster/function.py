@@ -1,4 +1,4 @@
-"""`kind_cluster`, put together."""
+"""The function `kind_cluster`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.runtime import Function
 
-from .decide import FINALIZER, decide, is_typed, report
+from .decide import FINALIZER, decide, has_condition_fields, report
 from .observe import observe
-from .runtime import RuntimeProblem, from_env
+from .runtime import RuntimeUnavailable, from_env
 from .triggers import TRIGGERS
 
 
 def is_reconciled(kind_cluster: Object, event: Event) -> bool:
+    """Returns whether the status is complete and the instance is running."""
     if deleting(kind_cluster):
         return not has_finalizer(kind_cluster, FINALIZER)
     return (
@@ -20,16 +21,16 @@ def is_reconciled(kind_cluster: Object, event: Event) -> bool:
         and dig(kind_cluster, "status.ready") is True
         and dig(kind_cluster, "status.initialization.provisioned") is True
         and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None
-        and is_typed(kind_cluster)
-        and _runs(kind_cluster)
+        and has_condition_fields(kind_cluster)
+        and _is_running(kind_cluster)
     )
 
 
-def _runs(kind_cluster: Object) -> bool:
-    """Instances end without an event, a restart of this machine for one; looking costs no request."""
+def _is_running(kind_cluster: Object) -> bool:
+    """Returns whether the instance runs: it may end without an event, and the check costs no request."""
     try:
         return from_env().inspect(kind_cluster["metadata"]["uid"]).phase == "ready"
-    except RuntimeProblem:
+    except RuntimeUnavailable:
         return False
 
 

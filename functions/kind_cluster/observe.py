@@ -1,4 +1,4 @@
-"""What is read for a decision about one KINDCluster: its instance, and the Secrets that are published of it."""
+"""Reads the inputs of a decision about one KINDCluster: its instance, its Secrets and its Cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, dig, key_of, owned_by, owners
 from shared.kube.crds import find_definition
 
-from .runtime import Instance, Runtime, RuntimeProblem, from_env
+from .runtime import Instance, Runtime, RuntimeUnavailable, from_env
 
 
 @dataclass(frozen=True)
@@ -24,31 +24,35 @@ class Observed:
     config: Object | None = None
     """Secret `<clusterName>-config`."""
     cluster: Object | None = None
-    """The Cluster that it is the infrastructure of, if there is one."""
+    """The Cluster that refers to the KINDCluster as its infrastructure, if there is one."""
 
 
 def observe(clients: Clients, key: Key, kind_cluster: Object | None) -> Observed:
     if kind_cluster is None:
         return Observed(None)
     cluster = _cluster(clients, kind_cluster)
-    if paused(kind_cluster, cluster):
+    if is_paused(kind_cluster, cluster):
         return Observed(kind_cluster, cluster=cluster)
     try:
         runtime = from_env()
         instance = runtime.inspect(kind_cluster["metadata"]["uid"])
-    except RuntimeProblem as error:
+    except RuntimeUnavailable as error:
         return Observed(kind_cluster, instance=Instance("failed", str(error)), cluster=cluster)
     authority = clients.management.find(SECRET, Key(key.namespace, f"{cluster_name(kind_cluster)}-ca"))
-    config = clients.management.find(SECRET, Key(key.namespace, config_name(kind_cluster)))
+    config = clients.management.find(SECRET, Key(key.namespace, config_secret_name(kind_cluster)))
     return Observed(kind_cluster, runtime, instance, authority, config, cluster)
 
 
-def paused(kind_cluster: Object, cluster: Object | None) -> bool:
+def is_paused(kind_cluster: Object, cluster: Object | None) -> bool:
+    """Returns whether the KINDCluster or its Cluster is paused."""
     return cluster_api.is_paused(kind_cluster) or (cluster is not None and cluster_api.is_paused(cluster))
 
 
 def _cluster(clients: Clients, kind_cluster: Object) -> Object | None:
-    """By owner reference, else by label, else, before either is set, the one of the same name that refers to it."""
+    """Finds the Cluster of a KINDCluster by owner reference, else by label.
+
+    Before either is set, it is the Cluster of the same name, if that refers to the KINDCluster.
+    """
     key = key_of(kind_cluster)
     named = [reference["name"] for reference in owners(kind_cluster, CLUSTER.kind, CLUSTER.group)]
     name = (named or [dig(kind_cluster, ("metadata", "labels", CLUSTER_NAME_LABEL)) or key.name])[0]
@@ -57,7 +61,7 @@ def _cluster(clients: Clients, kind_cluster: Object) -> Object | None:
     except NotServed:
         if find_definition(clients.management, CLUSTER) is not None:
             raise
-        return None  # of use without Cluster API, too
+        return None  # KINDClusters also work without Cluster API
     if cluster is None or owned_by(kind_cluster, cluster):
         return cluster
     reference = infrastructure_ref(cluster) or {}
@@ -65,12 +69,13 @@ def _cluster(clients: Clients, kind_cluster: Object) -> Object | None:
 
 
 def cluster_name(kind_cluster: Object) -> str:
-    """The Cluster that this infrastructure is for; without one, the name that the user gave."""
+    """Returns the name of the Cluster by owner reference or label, else `spec.clusterName`, else the object's name."""
     for reference in owners(kind_cluster, CLUSTER.kind, CLUSTER.group):
         return str(reference["name"])
     label = dig(kind_cluster, "metadata.labels", {}).get(CLUSTER_NAME_LABEL)
     return str(label or dig(kind_cluster, "spec.clusterName") or key_of(kind_cluster).name)
 
 
-def config_name(kind_cluster: Object) -> str:
+def config_secret_name(kind_cluster: Object) -> str:
+    """Returns the name of the Secret with the kubeconfig, as upstream derives it."""
     return f"{dig(kind_cluster, 'spec.clusterName', '')}-config"

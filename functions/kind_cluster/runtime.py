@@ -24,7 +24,7 @@ DEFAULT = "local"
 
 @dataclass(frozen=True)
 class Instance:
-    """A cluster as its runtime sees it; endpoint, CA (certificate, key) and admin kubeconfig once it is ready."""
+    """A cluster as its runtime reports it; endpoint, CA (certificate, key) and admin kubeconfig once it is ready."""
 
     phase: Literal["absent", "starting", "ready", "failed"]
     error: str = ""
@@ -34,14 +34,14 @@ class Instance:
     kubeconfig: bytes = b""
 
 
-class RuntimeProblem(Exception):
+class RuntimeUnavailable(Exception):
     """The runtime cannot be used; the message says why and what to do."""
 
 
 class Runtime(Protocol):
     """Creates, inspects and deletes instances. Every call returns soon: creation continues in the background.
 
-    All calls raise `RuntimeProblem` where the runtime refuses.
+    All calls raise `RuntimeUnavailable` where the runtime refuses.
     """
 
     def inspect(self, uid: str) -> Instance:
@@ -62,18 +62,18 @@ def from_env(env: Mapping[str, str] = os.environ) -> Runtime:
     """Returns the runtime that `KIND_RUNTIME` names, outside a pod by default `local`.
 
     A pod has no default: the processes that `local` starts end with the pod, and are not reachable from outside it.
-    Raises `RuntimeProblem` if there is no such runtime.
+    Raises `RuntimeUnavailable` if there is no such runtime.
     """
     name = env.get("KIND_RUNTIME", "")
     if not name and env.get("KUBERNETES_SERVICE_HOST"):
-        raise RuntimeProblem(
-            "the control plane of a KINDCluster is processes of one machine, which a pod cannot have: "
+        raise RuntimeUnavailable(
+            "a pod cannot run the control plane of a KINDCluster, which consists of processes of one machine: "
             "have the Cluster refer to the infrastructure object of a provider, or use `capi-functions up` on a machine"
         )
     installed = _installed()
     if (name or DEFAULT) not in installed:
         known = ", ".join(sorted(installed)) or "none; reinstall the package capi-functions"
-        raise RuntimeProblem(f"KIND_RUNTIME={name}: no such runtime is installed; there is: {known}")
+        raise RuntimeUnavailable(f"KIND_RUNTIME={name}: no such runtime is installed; there is: {known}")
     return installed[name or DEFAULT](env)
 
 

@@ -1,4 +1,4 @@
-"""What starts `kind_cluster`: the KINDCluster, and its Cluster when that is not paused any more."""
+"""The triggers of `kind_cluster`: the KINDCluster, and its Cluster when it is paused or resumed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.triggers import SPEC, Triggers, Watch
 
 
 def infrastructure_of(cluster: Mapping[str, Any]) -> Key | None:
-    """The KINDCluster that a Cluster refers to; None where it refers to none, or a bare reference does not tell."""
+    """Returns the key of the KINDCluster that a Cluster refers to; None for another kind or a bare reference."""
     reference = infrastructure_ref(cluster) or {}
     return Key(key_of(cluster).namespace, reference["name"]) if reference.get("kind") == KIND_CLUSTER.kind else None
 

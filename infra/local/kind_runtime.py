@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from functions.kind_cluster.runtime import Instance, RuntimeProblem
+from functions.kind_cluster.runtime import Instance, RuntimeUnavailable
 from infra import local_control_plane
 from infra.local_control_plane.binaries import BinaryNotFound
 
@@ -26,7 +26,7 @@ class LocalRuntime:
                 authority = local_control_plane.authority(folder)
                 kubeconfig = local_control_plane.kubeconfig(folder).read_bytes()
             except (local_control_plane.ControlPlaneError, OSError) as error:
-                raise RuntimeProblem(str(error)) from error
+                raise RuntimeUnavailable(str(error)) from error
             return Instance(
                 "ready",
                 host=status.host,
@@ -50,18 +50,18 @@ class LocalRuntime:
                 wait=False,
             )
         except (local_control_plane.ControlPlaneError, BinaryNotFound, ValueError) as error:
-            raise RuntimeProblem(str(error)) from error
+            raise RuntimeUnavailable(str(error)) from error
 
     def delete(self, uid: str) -> None:
         """Implements `Runtime.delete`."""
         try:
             local_control_plane.remove(self._folder(uid))
         except local_control_plane.ControlPlaneError as error:
-            raise RuntimeProblem(str(error)) from error
+            raise RuntimeUnavailable(str(error)) from error
 
     def _folder(self, uid: str) -> Path:
         if not uid or not all(char.isalnum() or char == "-" for char in uid):
-            raise RuntimeProblem(f"uid {uid!r} cannot name a folder")
+            raise RuntimeUnavailable(f"uid {uid!r} cannot name a folder")
         return self._directory / uid
 
 

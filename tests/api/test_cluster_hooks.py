@@ -190,7 +190,7 @@ def test_a_renewed_certificate_needs_no_restart(server: HooksServer) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        pytest.param(PATHS[UPGRADE], b"{", 400, "no JSON", id="no JSON"),
+        pytest.param(PATHS[UPGRADE], b"{", 400, "not valid JSON", id="not JSON"),
         pytest.param(PATHS[UPGRADE], b"{}", 400, "cluster.metadata.name", id="no Cluster"),
         pytest.param(PATHS[UPGRADE], b" " * (5 << 20), 400, "larger than", id="too large"),
         pytest.param("/hooks.runtime.cluster.x-k8s.io/v1alpha1/nope/nope", b"{}", 404, "no hook", id="unknown hook"),
@@ -299,7 +299,7 @@ def test_calls_doubled_and_at_once(server: HooksServer, world: World) -> None:
     assert told == [0] * 16
     [warning] = warnings(world, "BeforeClusterUpgradeOverdue")
     assert warning["type"] == "Warning"
-    assert "let go after 3600 s: the addons of test-stack-1-36-v2" in warning["message"]
+    assert "not blocked any longer after 3600 s: the addons of test-stack-1-36-v2" in warning["message"]
 
 
 def test_a_faulty_stack_is_left_for_a_fixed_one(server: HooksServer, world: World) -> None:

@@ -65,8 +65,8 @@ BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_DEL
 @pytest.mark.parametrize("hook", [FIRST, UPGRADE, UPGRADED, BEFORE_DELETE])
 @pytest.mark.parametrize("found", [None, addon()], ids=["none", "of another Cluster"])
 def test_without_addon_nothing_waits(hook: str, found: Object | None) -> None:
-    reply = decide(hook, cluster(uid="another"), found, NOW, LIMITS)
-    assert (reply.outcome, reply.patch, reply.warned) == ("go", None, "")
+    decision = decide(hook, cluster(uid="another"), found, NOW, LIMITS)
+    assert (decision.outcome, decision.patch, decision.event_suffix) == ("go", None, "")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_without_addon_nothing_waits(hook: str, found: Object | None) -> None:
     ],
 )
 def test_after_control_plane_initialized(found: Object, patch: Object | None) -> None:
-    reply = decide(FIRST, cluster(V1), found, NOW, LIMITS)
-    assert (reply.outcome, reply.patch) == ("go", patch)
+    decision = decide(FIRST, cluster(V1), found, NOW, LIMITS)
+    assert (decision.outcome, decision.patch) == ("go", patch)
 
 
 @pytest.mark.parametrize(
@@ -124,16 +124,16 @@ def test_after_control_plane_initialized(found: Object, patch: Object | None) ->
     ],
 )
 def test_before_cluster_upgrade(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
-    reply = decide(UPGRADE, about, found, NOW, LIMITS)
-    assert (reply.outcome, reply.patch) == (outcome, patch)
-    assert bool(reply.warned) == (outcome == "overdue")
+    decision = decide(UPGRADE, about, found, NOW, LIMITS)
+    assert (decision.outcome, decision.patch) == (outcome, patch)
+    assert bool(decision.event_suffix) == (outcome == "overdue")
 
 
 @pytest.mark.parametrize(
     ("found", "message"),
     [
         (addon(V1, told="stage cni: no such kind"), f"the addons of {V2} are not ready: stage cni: no such kind"),
-        (addon(V1), f"the addons of {V2} are not ready: applying them has not begun yet"),
+        (addon(V1), f"the addons of {V2} are not ready: they are not being applied yet"),
     ],
     ids=["what is said", "nothing said yet"],
 )
@@ -167,8 +167,8 @@ def test_a_wait_ends_whatever_the_request_says() -> None:
     ],
 )
 def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | None) -> None:
-    reply = decide(UPGRADED, about, found, NOW, LIMITS)
-    assert (reply.outcome, reply.patch) == ("go", patch)
+    decision = decide(UPGRADED, about, found, NOW, LIMITS)
+    assert (decision.outcome, decision.patch) == ("go", patch)
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | Non
     ],
 )
 def test_before_cluster_delete(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
-    reply = decide(BEFORE_DELETE, about, found, NOW, LIMITS)
-    assert (reply.outcome, reply.patch) == (outcome, patch)
+    decision = decide(BEFORE_DELETE, about, found, NOW, LIMITS)
+    assert (decision.outcome, decision.patch) == (outcome, patch)
 
 
 def test_what_a_deletion_waits_for_is_told() -> None:
@@ -241,8 +241,8 @@ def test_a_call_that_the_cluster_does_not_bear_out_changes_nothing(
     hook: str, about: Object | None, outcome: str
 ) -> None:
     for found in (addon(V1), addon("", hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", days=3))):
-        reply = decide(hook, about, found, NOW, LIMITS)
-        assert (reply.outcome, reply.patch, reply.warned) == (outcome, None, "")
+        decision = decide(hook, about, found, NOW, LIMITS)
+        assert (decision.outcome, decision.patch, decision.event_suffix) == (outcome, None, "")
 
 
 @pytest.mark.parametrize(
@@ -298,11 +298,11 @@ def test_unknown_paths(path: str) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"", "no JSON"),
-        (b"\xff", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"[]", "no JSON object"),
-        (b"null", "no JSON object"),
+        (b"", "not valid JSON"),
+        (b"\xff", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"[]", "not a JSON object"),
+        (b"null", "not a JSON object"),
         (b"{}", "metadata.name is None"),
         (b'{"cluster": []}', "metadata.name is None"),
         (b'{"cluster": {"metadata": {"name": "demo"}}}', "metadata.namespace is None"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.kind_cluster.runtime import RuntimeProblem, from_env
+from functions.kind_cluster.runtime import RuntimeUnavailable, from_env
 from infra.local.kind_runtime import LocalRuntime
 
 
@@ -18,16 +18,16 @@ def test_local_processes_are_the_default_runtime(name: str, tmp_path: Path) -> N
 
 
 def test_unknown_runtime_is_refused_with_the_names_of_those_installed() -> None:
-    with pytest.raises(RuntimeProblem, match="KIND_RUNTIME=bogus: no such runtime is installed; there is: local"):
+    with pytest.raises(RuntimeUnavailable, match="KIND_RUNTIME=bogus: no such runtime is installed; there is: local"):
         from_env({"KIND_RUNTIME": "bogus"})
 
 
 def test_a_pod_has_no_default_runtime() -> None:
-    with pytest.raises(RuntimeProblem, match="which a pod cannot have"):
+    with pytest.raises(RuntimeUnavailable, match="a pod cannot run the control plane"):
         from_env({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
 
 @pytest.mark.parametrize("uid", ["", "../other", "a/b"])
 def test_uid_that_is_no_folder_name_is_refused(uid: str, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeProblem, match="cannot name a folder"):
+    with pytest.raises(RuntimeUnavailable, match="cannot name a folder"):
         from_env({"CAPI_FUNCTIONS_DATA": str(tmp_path)}).inspect(uid)
