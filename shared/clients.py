@@ -1,6 +1,6 @@
-"""The ways out of a function: the management cluster, workload clusters and object storage, each set up at first use.
+"""The clients of a function: management cluster, workload clusters and object storage, each set up at first use.
 
-One `Clients` serves a process. What it keeps (connections, discovery) only saves time; nothing depends on it.
+A process has one `Clients`. Connections and discovery are cached to save time only; correctness does not depend on it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from .releases.store import ReleaseStore
     from .storage import ObjectStore
 
-_MOST_WORKLOADS = 512
-
+_MAX_WORKLOADS = 512
 
 NOT_SERVED = "KindNotServed"
 NOT_ALLOWED = "ReferenceNotAllowed"
@@ -33,9 +32,9 @@ NOT_ALLOWED = "ReferenceNotAllowed"
 
 @dataclass(frozen=True)
 class LookupResult:
-    """What became of looking for a referenced object; each of the four outcomes is decided on differently.
+    """The result of a lookup of a referenced object; a decision differs for each `state`.
 
-    A `reason` tells a failed look that time alone does not mend from all others.
+    A failed lookup has an `error`; it has a `reason` as well, for a condition, if a retry alone cannot help.
     """
 
     state: Literal["present", "absent", "failed", "unreferenced"]
@@ -61,6 +60,13 @@ class ClusterClients:
 
 
 class Clients:
+    """The clients that a function gets for each event.
+
+    Args:
+        management: The client of the management cluster. By default it is made from the environment: a kubeconfig, or
+            the service account of the pod.
+    """
+
     def __init__(self, management: Client | None = None) -> None:
         self._given = management
         self._lock = Lock()
@@ -70,17 +76,19 @@ class Clients:
 
     @cached_property
     def management(self) -> Client:
+        """The client of the management cluster. Raises `KubeconfigError` if none can be made."""
         from .kube import connect
 
         return self._given or connect.management()
 
     @cached_property
     def discovery(self) -> Discovery:
+        """The kinds that the management cluster serves."""
         return Discovery(self.management)
 
     @property
     def releases(self) -> ReleaseStore:
-        """In the object store that the settings describe now; kept, with its cache, until they change."""
+        """Release assets, in the object store of the current settings; kept, with its cache, until these change."""
         from .releases.store import ReleaseStore
         from .storage import ObjectStore
 
@@ -93,12 +101,12 @@ class Clients:
 
     @releases.setter
     def releases(self, store: ReleaseStore) -> None:
-        """Puts another store in its place, whatever the settings are."""
+        """Sets a store that is used whatever the settings are."""
         self._releases = None, store
 
     @property
     def components(self) -> BundleStore:
-        """Likewise for the components of providers."""
+        """Components of providers, in the object store of the current settings; kept like `releases`."""
         from .components.bundles import BundleStore
         from .storage import ObjectStore
 
@@ -114,7 +122,7 @@ class Clients:
         self._components = None, store
 
     def workload(self, kubeconfig: bytes) -> ClusterClients:
-        """The cluster behind a kubeconfig. Raises `KubeconfigError` for one that cannot be used."""
+        """Returns the clients of the cluster in a kubeconfig, cached. Raises `KubeconfigError` for an invalid one."""
         from .kube import connect
 
         digest = hashlib.sha256(kubeconfig).hexdigest()
@@ -125,12 +133,12 @@ class Clients:
         workload = ClusterClients(connect.workload(kubeconfig))
         with self._lock:
             self._workloads[digest] = workload
-            while len(self._workloads) > _MOST_WORKLOADS:
+            while len(self._workloads) > _MAX_WORKLOADS:
                 self._workloads.popitem(last=False)[1].client.close()
         return workload
 
     def forget(self, kubeconfig: bytes) -> None:
-        """Drops the connection, after credentials were refused."""
+        """Drops the cached clients of a kubeconfig, after its credentials were rejected."""
         with self._lock:
             self._workloads.pop(hashlib.sha256(kubeconfig).hexdigest(), None)
 

@@ -1,7 +1,7 @@
-"""What a decision may ask for, and how it is carried out.
+"""The writes that a decision can contain, and their execution.
 
-Each effect is idempotent and carries its own precondition, so that a repeated, late or interrupted decision does no
-harm. A function adds effects of its own by giving them the same `execute`.
+Each effect is idempotent and has its own precondition, so that a repeated, late or interrupted decision does no harm.
+A function defines further effects as classes with the same `execute`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ from .clients import Clients
 from .kube import ApiError, Conflict, NotFound, Object, Resource, dig, has_finalizer, key_of
 
 MANAGER = "capi-functions"
-"""The field manager of everything written."""
+"""The field manager of all writes."""
 
 
 class Effect(Protocol):
-    """One write. Returns the object as the server has it now where there is one, or what the effect found out."""
+    """One write."""
 
-    def execute(self, clients: Clients) -> Any: ...
+    def execute(self, clients: Clients) -> Any:
+        """Executes the write. Returns the object as the server stored it, if there is one, or a result of its own."""
+        ...
 
 
 @dataclass(frozen=True)
 class Create:
-    """Creates an object of the management cluster; an existing one with the same owner is as good."""
+    """Creates an object in the management cluster; an existing one with the same owner counts as created."""
 
     resource: Resource
     body: Object
 
     def execute(self, clients: Clients) -> Object:
+        """Returns the new or existing object. Raises `ApiError` (409) for one with another owner."""
         try:
             return clients.management.create(self.resource, self.body)
         except Conflict as error:
@@ -40,9 +43,9 @@ class Create:
             wanted = {reference["uid"] for reference in dig(self.body, "metadata.ownerReferences", [])}
             found = {reference.get("uid") for reference in dig(existing, "metadata.ownerReferences", [])}
             if wanted and not wanted & found:
-                # No race, hence no `Conflict`: trying again does not help until a person decides.
+                # Not a `Conflict`, since a retry cannot help: a user has to delete or rename one of the two.
                 raise ApiError(
-                    f"{self.resource.kind} {key_of(self.body)} exists and belongs to somebody else",
+                    f"{self.resource.kind} {key_of(self.body)} already exists with another owner: delete or rename it",
                     status=409,
                 ) from error
             return existing
@@ -50,7 +53,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Patch:
-    """Merge-patches an object of the management cluster, only in the version that the decision was made on."""
+    """Merge-patches `obj` in the management cluster, if it still has the `resourceVersion` of the decision."""
 
     resource: Resource
     obj: Mapping[str, Any]
@@ -58,6 +61,7 @@ class Patch:
     subresource: str = ""
 
     def execute(self, clients: Clients) -> Object:
+        """Returns the patched object. Raises `Conflict` if the object was changed, `NotFound` if it was deleted."""
         metadata = dict(self.patch.get("metadata") or {}) | {"resourceVersion": self.obj["metadata"]["resourceVersion"]}
         return clients.management.patch(
             self.resource,
@@ -70,27 +74,29 @@ class Patch:
 
 @dataclass(frozen=True)
 class Delete:
-    """Deletes this very object (by uid) from the management cluster; absent or replaced is fine."""
+    """Deletes `obj` from the management cluster, by uid; an absent or replaced object counts as deleted."""
 
     resource: Resource
     obj: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
+        """Sends the deletion; finalizers may keep the object for longer."""
         try:
             clients.management.delete(self.resource, key_of(self.obj), uid=self.obj["metadata"]["uid"])
         except Conflict:
-            return  # another object has taken the name
+            return  # the name has another object now
 
 
 @dataclass(frozen=True)
 class RemoveFinalizer:
-    """The last write on an object that is being deleted; it may be gone already."""
+    """Removes a finalizer from `obj`, which is being deleted; an absent object is fine."""
 
     resource: Resource
     obj: Mapping[str, Any]
     finalizer: str
 
     def execute(self, clients: Clients) -> Object | None:
+        """Returns the patched object, None if it is absent. Raises `Conflict` if it was changed."""
         left = [name for name in dig(self.obj, "metadata.finalizers", []) if name != self.finalizer]
         try:
             return Patch(self.resource, self.obj, {"metadata": {"finalizers": left}}).execute(clients)
@@ -99,7 +105,7 @@ class RemoveFinalizer:
 
 
 def ensure_finalizer(resource: Resource, obj: Mapping[str, Any], finalizer: str) -> tuple[Patch, ...]:
-    """What gives it the finalizer; nothing where it has it."""
+    """Returns the patch that adds the finalizer; none if `obj` has it."""
     if has_finalizer(obj, finalizer):
         return ()
     finalizers = [*dig(obj, "metadata.finalizers", []), finalizer]
@@ -107,9 +113,9 @@ def ensure_finalizer(resource: Resource, obj: Mapping[str, Any], finalizer: str)
 
 
 def write_ahead(resource: Resource, obj: Mapping[str, Any], status: Object) -> tuple[Patch, ...]:
-    """The status before the work that it announces, so that no crash in between leaves anything that nobody knows of.
+    """Returns the patch that writes a status before the work that it records, so that a crash loses track of nothing.
 
-    Nothing where the object says so already.
+    None if `obj` has this status.
     """
     if not would_change(dig(obj, "status", {}), status):
         return ()
@@ -117,7 +123,7 @@ def write_ahead(resource: Resource, obj: Mapping[str, Any], status: Object) -> t
 
 
 def would_change(current: Any, patch: Any) -> bool:
-    """True if the merge patch would alter `current`."""
+    """Returns whether the merge patch would change `current`."""
     if not isinstance(patch, dict) or not isinstance(current, dict):
         return bool(current != patch)
     return any(
@@ -127,16 +133,16 @@ def would_change(current: Any, patch: Any) -> bool:
 
 @dataclass
 class Results:
-    """What became of a decision's effects, in order; `error` is what stopped the rest."""
+    """The results of the effects that were executed, in order; `error` is the failure that stopped the rest."""
 
     values: list[Any] = field(default_factory=list)
     error: Exception | None = None
 
 
 def perform(effects: Sequence[Effect], clients: Clients) -> Results:
-    """Executes in order and stops at the first failure, which is kept, not raised: the status is written first.
+    """Executes the effects in order, up to the first failure, which is returned, not raised: the status comes first.
 
-    An effect on an object that an earlier one changed goes on from what that one left.
+    An effect on an object that an earlier effect wrote uses the object that this returned.
     """
     results = Results()
     for effect in effects:
@@ -144,14 +150,14 @@ def perform(effects: Sequence[Effect], clients: Clients) -> Results:
             if isinstance(effect, (Patch, RemoveFinalizer)):
                 effect = replace(effect, obj=latest(effect.obj, results))
             results.values.append(effect.execute(clients))
-        except Exception as error:  # reported in the status, then raised again by the runtime
+        except Exception as error:  # the runtime raises it, unless the status reports it
             results.error = error
             break
     return results
 
 
 def latest(obj: Mapping[str, Any], results: Results) -> Mapping[str, Any]:
-    """The newest form of `obj` among what the effects returned."""
+    """Returns the newest version of `obj` among the results, else `obj` itself."""
     uid = dig(obj, "metadata.uid")
     for value in reversed(results.values):
         if isinstance(value, dict) and dig(value, "metadata.uid") == uid:

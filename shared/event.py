@@ -1,8 +1,8 @@
-"""The one event format: Kubernetes object changes and our own next steps as CloudEvents 1.0.
+"""CloudEvents 1.0 for changes of Kubernetes objects and for next steps of functions.
 
-Object changes follow Knative's ApiServerSource to the letter (types `dev.knative.apiserver.resource.*` with the whole
-object, `dev.knative.apiserver.ref.*` with a reference only), so an event of the adapter, of our forwarder and of a
-capture are interchangeable. Our own types begin with `dev.capi-functions.`.
+Changes have exactly the format of Knative's ApiServerSource (types `dev.knative.apiserver.resource.*` with the object,
+`dev.knative.apiserver.ref.*` with a reference), so that events of Knative, of the forwarder and of a capture are
+interchangeable. Next steps have types that begin with `dev.capi-functions.`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ PING = "dev.knative.sources.ping"
 OWN = "dev.capi-functions."
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What no attribute may hold (CloudEvents, type system): a line break would end a header."""
+"""Characters that no attribute may contain (CloudEvents 1.0, type system): a line break would end a header."""
 _NAME = re.compile(r"[!-~]*")
-"""What kinds, versions and names consist of."""
-_LONGEST = 2048
+"""The characters of kinds, versions and names."""
+_MAX_LENGTH = 2048
 """Characters of an attribute."""
 
 
 class EventError(ValueError):
-    """What arrived is no CloudEvent that a function can take; the message names the fault."""
+    """A request is not a valid CloudEvent; the message says why."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A CloudEvent, with the extensions of object changes as fields (empty where an event has none)."""
+    """A CloudEvent. `kind`, `api_version`, `name` and `namespace` are empty unless the event is about an object."""
 
     type: str
     source: str
@@ -51,37 +51,40 @@ class Event:
     name: str = ""
     data: Object = field(default_factory=dict)
     resync: bool = False
-    """Look at everything again, also at what seems settled (extension `resync`)."""
+    """Reconcile even an object that is reconciled by its status (extension `resync`)."""
 
     @property
     def change(self) -> Change | None:
+        """The change that the event is about; None if it is no change of an object."""
         word = self.type.rpartition(".")[2]
         is_change = self.type.startswith((RESOURCE, REFERENCE))
         return word if is_change and word in ("add", "update", "delete") else None  # type: ignore[return-value]
 
     @property
     def group(self) -> str:
+        """The API group of the object; empty for the core group."""
         return split_api_version(self.api_version)[0]
 
     @property
     def key(self) -> Key:
+        """Namespace and name of the object."""
         return Key(self.namespace, self.name)
 
     @property
     def object(self) -> Object | None:
-        """The changed object as it was then; None where the event carries a reference only."""
+        """The object as it was after the change; None if the event contains a reference only."""
         return self.data if self.type.startswith(RESOURCE) and dig(self.data, "metadata.name") else None
 
     @property
     def as_object(self) -> Object:
-        """The object, or as much of it as a reference tells: enough to map it to a key by name."""
+        """The object, or one with kind and name only if the event contains a reference."""
         if self.object is not None:
             return self.object
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
     def attributes(self) -> dict[str, str]:
-        """The CloudEvent attributes, without the data."""
+        """Returns the attributes of the CloudEvent."""
         attributes = {"specversion": "1.0", "type": self.type, "source": self.source, "id": self.id}
         optional = {
             "subject": self.subject,
@@ -98,19 +101,19 @@ class Event:
         return attributes
 
     def to_http(self) -> tuple[dict[str, str], bytes]:
-        """Headers and body in binary content mode."""
+        """Returns headers and body in binary mode."""
         headers = {f"ce-{name}": value for name, value in self.attributes().items()}
         headers["content-type"] = "application/json"
         return headers, json.dumps(self.data, separators=(",", ":")).encode()
 
     def to_json(self) -> str:
-        """The structured form, as captures keep it."""
+        """Returns the event in structured mode, as captures store it."""
         document = self.attributes() | {"datacontenttype": "application/json", "data": self.data}
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
 def from_http(headers: Mapping[str, str], body: bytes) -> Event:
-    """A received CloudEvent, binary or structured. Raises `EventError` for anything else."""
+    """Returns the CloudEvent of a request, in binary or structured mode. Raises `EventError` if it is not valid."""
     from cloudevents import exceptions
     from cloudevents.http import from_http as parse
 
@@ -118,7 +121,7 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
     if not any(name.startswith("ce-") for name in lowered) and "cloudevents" not in lowered.get("content-type", ""):
         raise EventError("not a CloudEvent: no ce-* headers and no application/cloudevents+json body")
     if lowered.get("content-type", "").startswith("application/cloudevents-batch"):
-        raise EventError("batches of CloudEvents are not taken, send them one by one")
+        raise EventError("batches of CloudEvents are not supported: send one event per request")
     try:
         parsed = parse(lowered, body, data_unmarshaller=_json)
     except (exceptions.GenericException, ValueError, AttributeError, TypeError, RecursionError) as error:
@@ -127,13 +130,13 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
 
 
 def from_json(text: str | bytes) -> Event:
-    """A CloudEvent in its structured form."""
+    """Returns a CloudEvent in structured mode. Raises `EventError` if it is not valid."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise EventError(f"not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise EventError("not a CloudEvent: the document is no JSON object")
+        raise EventError("not a CloudEvent: the document is not a JSON object")
     return _event(document, document.get("data"))
 
 
@@ -143,7 +146,7 @@ def _json(body: bytes | str) -> Any:
 
 def _event(attributes: Mapping[str, Any], data: Any) -> Event:
     if attributes.get("specversion") != "1.0":
-        raise EventError(f"specversion is {str(attributes.get('specversion'))[:100]!r}, only '1.0' is taken")
+        raise EventError(f"specversion is {str(attributes.get('specversion'))[:100]!r}, it must be '1.0'")
     missing = [name for name in ("id", "type", "source") if not attributes.get(name)]
     if missing:
         raise EventError(f"attribute {', '.join(missing)} is missing or empty")
@@ -151,7 +154,7 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
     if data is None:
         data = {}
     if not isinstance(data, dict):
-        raise EventError(f"{about}: data is a JSON {type(data).__name__}, an object is needed")
+        raise EventError(f"{about}: data is a JSON {type(data).__name__}, it must be an object")
     event = Event(
         type=str(attributes["type"]),
         source=str(attributes["source"]),
@@ -167,25 +170,33 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
     )
     _check(event)
     if event.change and not (event.kind and event.api_version and event.name):
-        raise EventError(f"{about}: kind, apiversion and name are needed to tell which object changed")
+        raise EventError(f"{about}: the change of an object needs the attributes kind, apiversion and name")
     return event
 
 
 def _check(event: Event) -> None:
-    """Raises `EventError` for attributes that cannot travel in headers, or be what Kubernetes calls anything."""
+    """Raises `EventError` for attributes that are not valid in headers, or as names in Kubernetes."""
     names = {"kind": event.kind, "apiversion": event.api_version, "namespace": event.namespace, "name": event.name}
     free = {"id": event.id, "type": event.type, "source": event.source, "subject": event.subject, "time": event.time}
     for attribute, value in (names | free).items():
-        if len(value) > _LONGEST:
-            raise EventError(f"attribute {attribute} is longer than {_LONGEST} characters")
+        if len(value) > _MAX_LENGTH:
+            raise EventError(f"attribute {attribute} is longer than {_MAX_LENGTH} characters")
         if _CONTROL.search(value):
-            raise EventError(f"attribute {attribute} holds control characters, such as a line break")
+            raise EventError(f"attribute {attribute} contains control characters, such as a line break")
         if attribute in names and not _NAME.fullmatch(value):
-            raise EventError(f"attribute {attribute} is no name of Kubernetes: it holds more than visible ASCII")
+            raise EventError(f"attribute {attribute} is not a valid name in Kubernetes: it must be visible ASCII")
 
 
 def change_event(obj: Object, change: Change, *, source: str, reference: bool = False, resync: bool = False) -> Event:
-    """The event for a change of `obj`; with `reference`, one that does not carry the object itself."""
+    """Returns the event for a change of an object.
+
+    Args:
+        obj: The object after the change, or before a deletion.
+        change: What happened.
+        source: The `source` of the event: the URL of the API server, or the path of a function.
+        reference: Leaves out the object itself, as for Secrets.
+        resync: See `Event.resync`.
+    """
     key = key_of(obj)
     api_version, kind = obj["apiVersion"], obj["kind"]
     subject = f"/apis/{api_version}/namespaces/{key.namespace}/{conventional_plural(kind)}/{key.name}"
@@ -212,7 +223,16 @@ def change_event(obj: Object, change: Change, *, source: str, reference: bool = 
 def own_event(
     type_: str, *, source: str, subject: str, about: Object | None = None, data: Object, resync: bool = False
 ) -> Event:
-    """A next step, `dev.capi-functions.<type_>`; `about` is the object (or reference) that it is about."""
+    """Returns an event for a next step, with the type `dev.capi-functions.<type_>`.
+
+    Args:
+        type_: The rest of the type.
+        source: The path of the function that sends it.
+        subject: What the step is about, such as the tag of a release.
+        about: The object that the step is about, or a reference to it (apiVersion, kind, metadata).
+        data: The data of the event.
+        resync: See `Event.resync`.
+    """
     about = about or {}
     key = key_of(about)
     return Event(

@@ -1,7 +1,7 @@
-"""What is counted, for Prometheus: `metrics.OBJECTS.labels(outcome="applied").inc(3)`.
+"""The Prometheus metrics of a process: `metrics.OBJECTS.labels(outcome="applied").inc(3)`.
 
-Counts are of this process and begin at nothing, as Prometheus expects of a counter. Labels take few and known values:
-never a name, a namespace or a message. What each metric means stands in docs/metrics.md.
+Counters begin at zero with the process, as Prometheus expects. Labels have few and known values: never a name, a
+namespace or a message. docs/metrics.md describes each metric.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from prometheus_client import (
     generate_latest,
 )
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each one, and nobody reads them
+disable_created_metrics()  # type: ignore[no-untyped-call]  # it doubles the number of series
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 OUTCOMES = ("applied", "pruned", "failed")
 FETCHES = ("fetched", "present", "held", "unwanted", "invalid", "failed")
 
-DELIVERIES = Counter("capi_functions_deliveries", "Events answered, by what became of them", ("function", "outcome"))
+DELIVERIES = Counter("capi_functions_deliveries", "Events answered, by outcome", ("function", "outcome"))
 SECONDS = Histogram(
     "capi_functions_delivery_seconds",
     "Seconds from an event to its answer",
@@ -31,18 +31,18 @@ SECONDS = Histogram(
 REQUESTS = Counter(
     "capi_functions_api_requests", "Requests sent to Kubernetes API servers, retries included", ("cluster", "verb")
 )
-OBJECTS = Counter("capi_functions_addon_objects", "Objects of addons, by what became of them", ("outcome",))
-DRIFT = Counter("capi_functions_drift_repaired", "Objects of addons that were not as they had been applied")
+OBJECTS = Counter("capi_functions_addon_objects", "Objects of addons, by outcome", ("outcome",))
+DRIFT = Counter("capi_functions_drift_repaired", "Objects of addons that had drifted and were applied again")
 WAITED = Histogram(
     "capi_functions_waited_seconds",
-    "Seconds that a condition was False, observed when that ends",
+    "Seconds for which a condition was False, observed when that ends",
     ("function", "condition"),
     buckets=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600),
 )
-RELEASE_FETCHES = Counter("capi_functions_release_fetches", "Releases asked for, by what became of it", ("outcome",))
-HOOKS = Counter("capi_functions_hooks", "Calls of runtime hooks, by answer", ("hook", "outcome"))
+RELEASE_FETCHES = Counter("capi_functions_release_fetches", "Requests for releases, by outcome", ("outcome",))
+HOOKS = Counter("capi_functions_hooks", "Calls of runtime hooks, by outcome", ("hook", "outcome"))
 
-# There from the start, so that a rate over the first of them is no gap.
+# Create the series at once, so that a rate includes the first increment.
 for _outcome in OUTCOMES:
     OBJECTS.labels(outcome=_outcome)
 for _outcome in FETCHES:
@@ -50,5 +50,5 @@ for _outcome in FETCHES:
 
 
 def exposition() -> bytes:
-    """All of it, in the text format of `CONTENT_TYPE`."""
+    """Returns all metrics in the format of `CONTENT_TYPE`."""
     return generate_latest()

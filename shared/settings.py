@@ -1,9 +1,9 @@
-"""What the operator of an installation sets: as environment variables, or as files in a mounted folder.
+"""The settings of an installation: environment variables, or files in a mounted folder.
 
 In a cluster each group is a ConfigMap and a Secret of its name, both optional, in the namespace of the functions. The
-pods mount the groups that a function declares as one folder, with a file for each key. They are files rather than
-variables because the kubelet renews files in a running pod: a change reaches the functions within about a minute,
-without a restart. For the same reason nothing read from here may be kept: read it where it is used.
+pods mount the groups that a function declares as one folder, with a file for each key. Files, not variables, because
+the kubelet updates files in a running pod: a change takes effect within about a minute, without a restart. So do not
+cache a setting: read it where it is used.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = "CAPI_FUNCTIONS_SETTINGS"
-"""The variable that names the folder."""
+"""The environment variable with the path of the folder."""
 
 NAMESPACE = "capi-functions"
-"""Where the functions of an installation are, and the ConfigMaps and Secrets of its settings."""
+"""The namespace of the functions of an installation, and of the ConfigMaps and Secrets of its settings."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Settings that belong together. `keys` maps each to what it means; those in `secret` belong into the Secret."""
+    """Settings that share a ConfigMap and a Secret: `keys` with descriptions; those in `secret` go into the Secret."""
 
     name: str
     purpose: str
@@ -31,7 +31,7 @@ class Group:
 
     @property
     def where(self) -> str:
-        """For messages: where to set a value in a cluster."""
+        """Where to set a value in a cluster, for messages."""
         return f"in a cluster: ConfigMap or Secret {self.name} in namespace {NAMESPACE}"
 
 
@@ -121,7 +121,7 @@ _KEYS = frozenset(key for group in GROUPS for key, _ in group.keys)
 
 
 class Settings(Mapping[str, str]):
-    """All settings by name, as they are now. A variable of the process counts more than a file."""
+    """All settings by name, read at each access. An environment variable takes precedence over a file."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment

@@ -1,10 +1,10 @@
-"""Objects in any S3 endpoint: the only state of the functions that does not live in Kubernetes.
+"""Stores objects at an S3 endpoint: the only state of the functions outside Kubernetes.
 
-Everything above this module sees bytes under keys and two errors: try again later (`StorageUnavailable`), or
-somebody has to change something first (`StorageError`). boto3 is imported at the first request, because most
-functions never touch storage and the import costs 0.4 s and 40 MB.
+Callers see bytes under keys and two errors: `StorageUnavailable`, where a retry may help, and `StorageError`, where a
+user has to change something first. boto3 is imported at the first request, as most functions never use storage and
+the import costs 0.4 s and 40 MB.
 
-Settings: the group `shared.settings.STORAGE`. Beside them counts what boto3 itself finds in the process's environment:
+Settings: the group `shared.settings.STORAGE`. In addition, boto3 reads its own from the environment of the process:
 `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, credentials of a role or a file.
 """
 
@@ -27,9 +27,9 @@ _T = TypeVar("_T")
 DEFAULT_BUCKET = "capi-functions"
 CONNECT_TIMEOUT = 2.0  # seconds
 READ_TIMEOUT = 10.0  # seconds without a byte
-ATTEMPTS = 2  # in all, for a hiccup; the caller's own retry is longer and survives a restart
+ATTEMPTS = 2  # in all, for a brief disturbance; the caller's own retry takes longer and survives a restart
 CONNECTIONS = 16
-UNREACHABLE = 3.0  # seconds for which a store that did not answer at all is not asked again
+UNREACHABLE = 3.0  # seconds without requests after a connection timed out
 
 _ABSENT = {"NoSuchKey", "NoSuchBucket", "404"}
 _TRANSIENT = {"SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"}
@@ -42,23 +42,23 @@ _CREDENTIALS = f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys for thi
 
 
 class StorageError(Exception):
-    """The object store refused; a retry alone does not help.
+    """A request failed, and a retry cannot help.
 
     The message names bucket, key and endpoint, never credentials.
     """
 
 
 class StorageUnavailable(StorageError):
-    """The object store cannot be reached, is overloaded or broken for the moment: try again later."""
+    """A request failed for a transient reason: the object store is unreachable, overloaded or out of order."""
 
 
 class _Absent(StorageError):
-    """No such object, or no such bucket."""
+    """The object or the bucket does not exist."""
 
 
 @dataclass(frozen=True)
 class StorageCredentials:
-    """Region and credentials; what is empty is left to boto3."""
+    """Region, credentials and CA for the object store; boto3 chooses what is empty."""
 
     region: str = ""
     key: str = ""
@@ -69,6 +69,7 @@ class StorageCredentials:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str] = SETTINGS) -> StorageCredentials:
+        """Returns those of the settings."""
         return cls(
             settings.get("AWS_DEFAULT_REGION") or settings.get("AWS_REGION") or "",
             settings.get("AWS_ACCESS_KEY_ID", ""),
@@ -79,15 +80,21 @@ class StorageCredentials:
 
 
 class StoredObject(NamedTuple):
+    """The key of an object, and the time of its last write."""
+
     key: str
     modified: datetime
-    """When it was last written."""
 
 
 class ObjectStore:
     """One bucket. Cheap to create (no I/O, no boto3), safe to share between threads.
 
     Every method raises `StorageUnavailable` or `StorageError`.
+
+    Args:
+        bucket: Its name.
+        endpoint: The URL of the S3 endpoint; by default that of AWS.
+        credentials: By default those of the settings at the first request.
     """
 
     def __init__(self, bucket: str, endpoint: str | None = None, credentials: StorageCredentials | None = None) -> None:
@@ -97,29 +104,29 @@ class ObjectStore:
         self._lock = threading.Lock()
         self._client: Any = None
         self._unreachable: tuple[float, str] = (float("-inf"), "")
-        """Until when the store is taken for unreachable, and why."""
+        """The time until which requests fail without being sent, and the reason."""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = SETTINGS) -> ObjectStore:
-        """The store that the settings describe: the same one, with its connections, until they change."""
+        """Returns the store of the settings: the same one, with its connections, until they change."""
         endpoints = (env.get(name) for name in ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         bucket = env.get("CAPI_FUNCTIONS_BUCKET") or DEFAULT_BUCKET
         return _store(bucket, next(filter(None, endpoints), None), StorageCredentials.from_settings(env))
 
     def get(self, key: str) -> bytes | None:
-        """The object's bytes; None when the object or the whole bucket is absent."""
+        """Returns the content of an object; None if the object or the bucket does not exist."""
         try:
             return self._request("read", key, lambda s3: _body(s3.get_object(Bucket=self.bucket, Key=key)))
         except _Absent:
             return None
 
     def put(self, key: str, data: bytes, *, if_absent: bool) -> bool:
-        """Write an object; with `if_absent` only when there is none. False: there was one, and it stays."""
+        """Writes an object. With `if_absent` an existing object stays unchanged, and the result is False."""
         condition = {"IfNoneMatch": "*"} if if_absent else {}
         return self._request("write", key, lambda s3: _written(s3, Bucket=self.bucket, Key=key, Body=data, **condition))
 
     def exists(self, key: str) -> bool:
-        """Whether the object is there; False also for an absent bucket."""
+        """Returns whether the object exists."""
         try:
             self._request("look for", key, lambda s3: s3.head_object(Bucket=self.bucket, Key=key))
         except _Absent:
@@ -127,7 +134,7 @@ class ObjectStore:
         return True
 
     def modified(self, key: str) -> datetime | None:
-        """When an object was last written; None when it is absent."""
+        """Returns the time of the last write of an object; None if it does not exist."""
         try:
             found = self._request("look for", key, lambda s3: s3.head_object(Bucket=self.bucket, Key=key))
         except _Absent:
@@ -136,42 +143,42 @@ class ObjectStore:
         return written
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        """All keys that begin with `prefix`, in order; empty for an absent bucket."""
+        """Returns all keys with this prefix, in order; none if the bucket does not exist."""
         return tuple(entry.key for entry in self.list_objects(prefix))
 
     def list_objects(self, prefix: str = "") -> Sequence[StoredObject]:
-        """Like `list`, with more than the keys."""
+        """Returns all objects whose keys have this prefix, in order; none if the bucket does not exist."""
         try:
             return self._request("list", f"{prefix}*", lambda s3: _objects(s3, Bucket=self.bucket, Prefix=prefix))
         except _Absent:
             return ()
 
     def delete(self, key: str) -> None:
-        """Remove an object; removing one that is absent is fine."""
+        """Deletes an object; an absent one is fine."""
         with suppress(_Absent):
             self._request("delete", key, lambda s3: s3.delete_object(Bucket=self.bucket, Key=key))
 
     def ensure_bucket(self) -> None:
-        """Create the bucket unless it is there."""
+        """Creates the bucket unless it exists."""
         with suppress(_Absent):
             self._request("find", None, lambda s3: s3.head_bucket(Bucket=self.bucket))
             return
         self._request("create", None, lambda s3: _create_bucket(s3, self.bucket))
 
     def _connected(self) -> Any:
-        with self._lock:  # clients may be shared between threads, making one may not
+        with self._lock:  # clients are safe to share between threads, creating one is not
             if self._client is None:
                 self._client = _client(self.endpoint, self._credentials or StorageCredentials.from_settings())
             return self._client
 
     def _request(self, verb: str, key: str | None, request: Callable[[Any], _T]) -> _T:
-        """Run one request on the client. Raises `_Absent` and our public errors only."""
+        """Sends one request. Raises `_Absent` or one of the public errors."""
         from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError
 
         what = f"bucket {self.bucket!r}" if key is None else f"{key!r} in bucket {self.bucket!r}"
         failed = f"cannot {verb} {what} at {self.endpoint or 'AWS S3'}"
         until, why = self._unreachable
-        if time.monotonic() < until:  # each would take the whole timeout, and a thread for as long
+        if time.monotonic() < until:  # each request would block a thread for the whole timeout
             raise StorageUnavailable(f"{failed}: {why}")
         try:
             return request(self._connected())
@@ -190,7 +197,7 @@ def _store(bucket: str, endpoint: str | None, credentials: StorageCredentials) -
 
 
 def _client(endpoint: str | None, credentials: StorageCredentials) -> Any:
-    """A client with explicit limits, path-style addresses and no optional checksums, as every S3 clone likes it."""
+    """Returns a client with explicit limits, path-style addresses and no optional checksums: S3 clones need these."""
     import boto3.session
     from botocore.config import Config
 
@@ -216,7 +223,7 @@ def _client(endpoint: str | None, credentials: StorageCredentials) -> Any:
 
 
 def _body(answer: Mapping[str, Any]) -> bytes:
-    with closing(answer["Body"]) as stream:  # its own context manager yields the raw stream, with raw errors
+    with closing(answer["Body"]) as stream:  # its own context manager yields the raw stream, which raises other errors
         data: bytes = stream.read()
     return data
 
@@ -248,7 +255,7 @@ def _create_bucket(s3: Any, bucket: str) -> None:
     try:
         s3.create_bucket(Bucket=bucket, **place)
     except ClientError as error:
-        if _code(error) not in _OURS_ALREADY:  # somebody was faster; if it is not ours, the first write says so
+        if _code(error) not in _OURS_ALREADY:  # created concurrently; if it is not ours, the first write fails
             raise
 
 
@@ -257,7 +264,7 @@ def _code(error: Any) -> str:
 
 
 def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]:
-    """What an error answer means for the caller, and why. 501 is no hiccup but an operation that is lacking."""
+    """Returns the error to raise for an error response, and the reason. 501 is not transient: it is not supported."""
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code = str(response.get("Error", {}).get("Code", "")) or "no error code"
     if code in _ABSENT:
@@ -268,7 +275,7 @@ def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]
 
 
 def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
-    """The same for a request without an answer. Of the error only its name: its text may quote the request."""
+    """Returns the same for a request without a response. The reason has no text of the error: it may quote secrets."""
     from botocore.exceptions import (
         ConnectionError,
         EndpointConnectionError,
@@ -280,7 +287,7 @@ def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
     )
 
     transient = isinstance(error, (ConnectionError, HTTPClientError, IncompleteReadError))
-    transient = transient and not isinstance(error, SSLError)  # a certificate does not mend itself
+    transient = transient and not isinstance(error, SSLError)  # a retry does not repair a certificate
     hint = ""
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
         hint = f": {_CREDENTIALS}"
@@ -290,8 +297,8 @@ def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
 
 
 def _without_userinfo(url: str) -> str:
-    """S3 does not use a user name and password in the address; dropped, they cannot reach a log.
+    """Returns the URL without user and password, which S3 does not use, so that they cannot reach a log.
 
-    Nor where a slash in them, which should have been escaped, makes part of them look like a path.
+    Also where an unescaped slash makes a part of them look like a path.
     """
     return re.sub(r"//.*@", "//", url)

@@ -1,7 +1,8 @@
-"""What starts a function and what it needs, declared once: from this come the forwarder's watches and filters, the
-Knative Triggers, ApiServerSources and SinkBindings, the RBAC rules, the mounted settings and the tables in the docs.
+"""Declares what starts a function and what it needs, once.
 
-Light on purpose: the forwarder and the generator read declarations without loading the functions themselves.
+The forwarder derives its watches and filters from it; `infra.generate` the Knative Triggers, ApiServerSources and
+SinkBindings, the RBAC rules, the mounted settings and the tables in the docs. The module imports little, as both read
+the declarations without the functions themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from .settings import Group
 
 
 class PrimaryRef(NamedTuple):
-    """One object that a function is to look at; `resource` is None for functions that are about no kind."""
+    """A reference to a primary object: one that a function reconciles.
+
+    `resource` is None for functions without a primary kind, such as the sweep.
+    """
 
     resource: Resource | None
     key: Key
@@ -28,15 +32,17 @@ class PrimaryRef(NamedTuple):
 KeyOf = Callable[[Mapping[str, Any]], Key | PrimaryRef | None]
 
 SPEC = ("metadata.generation", "metadata.deletionTimestamp", "metadata.finalizers")
-"""The fields that say what the user wants; a status write of our own touches none of them."""
+"""The fields that express what the user wants; a write of the status changes none of them."""
 
 ANNOTATIONS = "metadata.annotations"
 
 
 @dataclass(frozen=True)
 class Referrer:
-    """A kind whose objects name objects of another kind: `names` returns which. An empty name stands for each object
-    of the namespace."""
+    """A kind whose objects refer to objects of another kind.
+
+    `names` returns the keys of the referenced objects; an empty name stands for all objects of the namespace.
+    """
 
     resource: Resource
     names: Callable[[Mapping[str, Any]], Iterable[Key]]
@@ -44,18 +50,22 @@ class Referrer:
 
 @dataclass(frozen=True)
 class Watch:
-    """One kind whose changes concern a function.
+    """A kind whose changes start a function.
 
-    `key` maps a changed object to the function's primary object (None: no concern of ours); where a function has
-    several primary kinds, and this is none of them, to a `Subject`. It must also work on a
-    bare reference (apiVersion, kind, name, namespace) where `reference` is set: such events carry no content, which
-    is how Secrets are watched without their values travelling. `fields` are the dotted paths that matter; an update
-    that touches none of them is not forwarded (empty: every update is). Of annotations, those in `own` do not matter:
-    the functions write them themselves. `digest` is what must differ where less matters than the whole `fields`.
-
-    With `named_by`, only objects matter that some object of these kinds names. A forwarder that watches these kinds
-    holds the others back. A broker cannot, and a change that comes before the naming object is known is held back too:
-    the function whose object names it reads it when that object comes.
+    Attributes:
+        resource: The kind.
+        key: Maps a changed object to the primary object of the function, or to None if the change is not for the
+            function. Returns a `PrimaryRef` if the function has several primary kinds and this is none of them. With
+            `reference` it gets an object with kind and name only.
+        fields: Dotted paths; an update that changes none of them is not forwarded. Empty: every update is.
+        changes: The changes that are forwarded.
+        reference: Events contain a reference only, so that the values of Secrets stay in the API server.
+        selector: A label selector for the objects to watch.
+        own_annotations: Annotations that the functions write themselves; an update of these is not forwarded.
+        digest: Returns what an update must change to be forwarded, in place of `fields`.
+        referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by
+            this as far as it watches these kinds; a broker cannot. A change that is filtered before its referrer is
+            seen is not lost: the event of the referrer makes the function read the object.
     """
 
     resource: Resource
@@ -69,14 +79,15 @@ class Watch:
     referenced_by: tuple[Referrer, ...] = ()
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
-        """What must differ for an update to matter; comparable with ==."""
+        """Returns what an update of `obj` must change to be forwarded; comparable with ==."""
         if self.digest is not None:
             return self.digest(obj)
         if not self.fields:
             return dig(obj, "metadata.resourceVersion")
-        return [self._others(dig(obj, path)) if path == ANNOTATIONS else dig(obj, path) for path in self.fields]
+        return [self._foreign(dig(obj, path)) if path == ANNOTATIONS else dig(obj, path) for path in self.fields]
 
-    def _others(self, annotations: Any) -> Any:
+    def _foreign(self, annotations: Any) -> Any:
+        """Returns the annotations without the function's own."""
         if not isinstance(annotations, Mapping):
             return annotations
         return {name: value for name, value in annotations.items() if name not in self.own_annotations} or None
@@ -84,7 +95,10 @@ class Watch:
 
 @dataclass(frozen=True)
 class Subscription:
-    """A type of event that is no object change: another function's reply, or a timer."""
+    """A type of event that is not a change of an object: the reply of another function, or a timer.
+
+    `key` maps such an event to the primary object, or to None if the event is not for the function.
+    """
 
     type: str
     key: Callable[[Event], Key | None]
@@ -92,7 +106,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Rule:
-    """An RBAC rule for what a function touches beyond reading what it watches."""
+    """An RBAC rule for requests beyond the watches, status writes and events of a function."""
 
     group: str
     resources: tuple[str, ...]
@@ -100,7 +114,7 @@ class Rule:
 
 
 READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",))
-"""To tell a kind that is not defined, and so has no objects, from one that is not served (now, in this version)."""
+"""Permits to distinguish a kind that is not defined, and has no objects, from one that is not served right now."""
 
 
 MEMORY_TO_RENDER = "1536Mi"
@@ -113,21 +127,21 @@ most 320 of work, or runs of the helm program with 384 MiB each while a worker o
 
 @dataclass(frozen=True)
 class Triggers:
-    """All that starts the function `name`. Its primary kind is that of the first watch, unless several are named."""
+    """The declaration of one function. Its primary kind is that of the first watch, unless `primary_kinds` is set."""
 
     name: str
     watches: tuple[Watch, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     rules: tuple[Rule, ...] = ()
     primary_kinds: tuple[Resource, ...] = ()
-    """The primary kinds of a function that treats more than one alike."""
+    """The primary kinds, for a function that reconciles several in the same way."""
     emits: tuple[str, ...] = ()
-    """Types of the events that it sends to the address in K_SINK; a function that emits any gets a SinkBinding. The one
-    event that is its answer is not among them, for the caller takes that along."""
+    """The types of the events that it sends to the URL in K_SINK; such a function gets a SinkBinding. Replies are not
+    among them: the caller delivers those."""
     reports: bool = True
-    """Whether it writes the status of its primary kinds, and Kubernetes events about them."""
+    """Whether it writes the status of its primary kinds, and Kubernetes Events about them."""
     settings: tuple[Group, ...] = ()
-    """The settings of an installation that it reads."""
+    """The groups of settings that it reads."""
     is_reconciled: Callable[[Mapping[str, Any]], bool] | None = None
     """Whether an object of a primary kind needs nothing from this function, as far as its status tells. The sweep lists
     the kind and sends the objects that do need something: their events may have been lost. None: leaves that to the
@@ -135,26 +149,27 @@ class Triggers:
     memory: str = "512Mi"
     """The memory limit of its pods."""
     local: bool = False
-    """Whether it needs the machine that it runs on: it is part of a local run, and of no cluster."""
+    """Whether it runs in local runs only, since it needs the machine that it runs on."""
 
     @property
     def primaries(self) -> tuple[Resource, ...]:
+        """The primary kinds."""
         return self.primary_kinds or tuple(watch.resource for watch in self.watches[:1])
 
     def watch(self, event: Event) -> Watch | None:
-        """The declaration that an object change falls under; versions of a kind are not told apart."""
+        """Returns the watch for the kind of an event, in whatever version; None if the kind is not watched."""
         for watch in self.watches:
             if watch.resource.kind == event.kind and watch.resource.group == event.group:
                 return watch
         return None
 
     def key(self, event: Event) -> Key | None:
-        """The primary object that `event` is about, or None where it is no concern of this function."""
+        """Returns the key of the primary object that an event is about; None if the event is not for this function."""
         ref = self.primary_ref(event)
         return ref.key if ref else None
 
     def primary_ref(self, event: Event) -> PrimaryRef | None:
-        """Like `key`, with the kind: what tells one primary object from all others."""
+        """Returns kind and key of the primary object that an event is about; None as for `key`."""
         found = self._mapped(event)
         if found is None or isinstance(found, PrimaryRef):
             return found

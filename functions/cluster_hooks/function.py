@@ -20,7 +20,7 @@ from shared.effects import MANAGER
 from shared.event import Event
 from shared.kube import ApiError, Key, NotFound, Object, dig, key_of
 from shared.runtime import Answer, KubernetesEvent, logs, record_event
-from shared.runtime.http import page, read_body, whole
+from shared.runtime.http import page, read_body, response_content
 
 from . import protocol
 from .decide import RETRY, HookDecision, decide
@@ -62,7 +62,7 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
         called = call(clients, request.path, body)
         _log(called, time.perf_counter() - started)
         content = json.dumps(called.response)
-        return flask.Response(whole(content, body, _MAX_BODY), called.code, mimetype="application/json")
+        return flask.Response(response_content(content, body, _MAX_BODY), called.code, mimetype="application/json")
 
     return cluster_hooks
 

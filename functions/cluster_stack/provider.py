@@ -83,7 +83,9 @@ class Clone:
         if live is not None and deleting(live):
             return live
         if live is not None and dig(live, "metadata.ownerReferences") and not owned_by(live, release):
-            raise ApiError(f"{resource.kind} {self.release} exists and belongs to somebody else", status=409)
+            raise ApiError(
+                f"{resource.kind} {self.release} already exists with another owner: delete or rename it", status=409
+            )
         owner = {"ownerReferences": [owner_reference(release, controller=True)]}
         body = self.body | {"metadata": self.body["metadata"] | owner}
         return clients.management.apply(resource, body, manager=MANAGER)

@@ -1,4 +1,4 @@
-"""CloudEvent in, four steps, HTTP out."""
+"""Runs functions: a CloudEvent in, observe, decide, act and report, an HTTP response out."""
 
 from .answer import Answer, done
 from .function import Decision, Function

@@ -1,4 +1,4 @@
-"""Sending events where a function has more to say than the one reply that an answer has room for."""
+"""Sends events to K_SINK, for functions that emit more than the one reply in an answer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from ..event import Event
 from ..triggers import Triggers
 from .answer import Answer, done
 
-NOWHERE = "K_SINK is not set: there is nowhere to send events to"
+NO_SINK = "K_SINK is not set: it must be the URL to send events to"
 
 
-def emit(triggers: Triggers, events: Iterable[Event], told: str) -> Answer:
-    """Sends all to K_SINK; `told` is what was sent, for the message. 503 where the sink does not take all.
+def emit(triggers: Triggers, events: Iterable[Event], description: str) -> Answer:
+    """Posts events to the URL in K_SINK.
 
-    Raises ValueError for an event that `triggers.emits` does not declare: in a cluster it would have nowhere to go.
+    Args:
+        triggers: The declaration of the function that emits them.
+        events: What to post, in order.
+        description: What they are, for the message of the answer: "3 <description>".
+
+    Returns:
+        The answer: 204, or 503 if there is no sink or it rejected an event.
+
+    Raises:
+        ValueError: `triggers.emits` lacks the type of an event, so that in a cluster no Trigger would deliver it.
     """
     events = list(events)
     for event in events:
@@ -23,11 +32,11 @@ def emit(triggers: Triggers, events: Iterable[Event], told: str) -> Answer:
             raise ValueError(f"{triggers.name} does not declare that it emits {event.type}")
     sink = os.environ.get("K_SINK", "")
     if not sink:
-        return Answer(503, NOWHERE, retry_after=30.0)
+        return Answer(503, NO_SINK, retry_after=30.0)
     sent = sum(_send(sink, event) for event in events)
     if sent < len(events):
-        return Answer(503, f"{len(events) - sent} of {len(events)} events were not taken by the sink", retry_after=5)
-    return done(f"{sent} {told}")
+        return Answer(503, f"the sink rejected {len(events) - sent} of {len(events)} events", retry_after=5)
+    return done(f"{sent} {description}")
 
 
 def _send(sink: str, event: Event) -> bool:

@@ -1,8 +1,8 @@
-"""HTTP around functions: the targets that functions-framework serves.
+"""The HTTP targets of functions, which functions-framework serves.
 
-The signature is `http`, since a target of signature `cloudevent` always answers a body that a Knative broker takes
-for a failed delivery. `GET` answers 200, for readiness probes, at `/metrics` what is counted, and at `/healthz`
-whether the process gets on, for liveness probes.
+Their signature is `http`: a target of signature `cloudevent` always answers with a body, which a Knative broker counts
+as a failed delivery. GET answers 200 for readiness probes, the metrics at `/metrics`, and at `/healthz`, for liveness
+probes, 503 if a delivery does not end.
 """
 
 from __future__ import annotations
@@ -27,19 +27,25 @@ log = logging.getLogger("capi-functions")
 
 Handler = Callable[[Clients, Event], Answer]
 
-MOST_BYTES = 8 << 20
-"""Of a request: Kubernetes' objects have 3 MiB at most."""
-_TOO_LARGE = f"the body is larger than {MOST_BYTES >> 20} MiB\n"
+MAX_BYTES = 8 << 20
+"""Bytes of a request: an object in Kubernetes has at most 3 MiB."""
+_TOO_LARGE = f"the body is larger than {MAX_BYTES >> 20} MiB\n"
 
-_WEDGED = 1200.0
-"""Seconds after which a delivery does not end any more: rounds, their requests and what they render have deadlines."""
+_STUCK_AFTER = 1200.0
+"""Seconds after which a delivery counts as stuck: all that it does has earlier deadlines."""
 
 _running: dict[int, float] = {}
-"""When the deliveries that are under way began, by thread."""
+"""The time at which each delivery in progress began, by thread."""
 
 
 def target(name: str, handle: Handler, clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
-    """The functions-framework target `name` for a handler of events."""
+    """Returns the functions-framework target of one function.
+
+    Args:
+        name: The name of the target.
+        handle: Answers events.
+        clients: By default those of the environment of the process.
+    """
     logs.set_up()
     clients = clients or Clients()
 
@@ -51,9 +57,9 @@ def target(name: str, handle: Handler, clients: Clients | None = None) -> Callab
 
 
 def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.Request], flask.Response]:
-    """One target for many functions: the first segment of the path names the function.
+    """Returns one functions-framework target for many functions: the first segment of the path is the function's name.
 
-    Handlers are loaded at their first event, so that starting does not wait for all of them.
+    `handlers` has a loader of each handler by name, called at its first event, so that the start does not take long.
     """
     logs.set_up()
     clients = Clients()
@@ -65,7 +71,9 @@ def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.R
             return page(request)
         if name not in handlers:
             known = ", ".join(sorted(handlers))
-            return flask.Response(f"no function at /{name}; there are: {known}\n", 404, mimetype="text/plain")
+            return flask.Response(
+                f"there is no function {name}; the functions are: {known}\n", 404, mimetype="text/plain"
+            )
         if name not in loaded:
             loaded[name] = handlers[name]()
         return _serve(name, loaded[name], clients, request)
@@ -77,21 +85,21 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
     if request.method == "GET":
         return page(request)
     if request.method != "POST":
-        return flask.Response("POST a CloudEvent\n", 405, mimetype="text/plain")
+        return flask.Response("only GET and POST are supported: POST a CloudEvent\n", 405, mimetype="text/plain")
     started = time.perf_counter()
     event: Event | None = None
     try:
-        with _under_way():
+        with _in_progress():
             body = read_body(request)
-            if len(body) > MOST_BYTES:
-                return flask.Response(whole(_TOO_LARGE, body), 413, mimetype="text/plain")
+            if len(body) > MAX_BYTES:
+                return flask.Response(response_content(_TOO_LARGE, body), 413, mimetype="text/plain")
             event = from_http(dict(request.headers), body)
             answer = handle(clients, event)
     except EventError as error:
         answer = Answer(400, str(error))
     except Exception as error:
-        about = f"{event.type} {event.kind} {event.key}" if event else "an event"
-        log.exception("%s failed on %s", name, logs.one_line(about))
+        subject = f"{event.type} {event.kind} {event.key}" if event else "an event"
+        log.exception("%s failed on %s", name, logs.one_line(subject))
         answer = Answer(500, f"{type(error).__name__} in {name}; the log has the details")
     seconds = time.perf_counter() - started
     metrics.DELIVERIES.labels(name, answer.outcome).inc()
@@ -101,11 +109,11 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
 
 
 def page(request: flask.Request) -> flask.Response:
-    """The answer to a GET: what is counted, or that the process is there."""
-    place = request.path.rpartition("/")[2]
-    if place == "healthz" and (seconds := _longest()) > _WEDGED:
-        return flask.Response(f"a delivery has been under way for {seconds:.0f} s\n", 503, mimetype="text/plain")
-    if place == "metrics":
+    """Returns the response to a GET: the metrics, or the health of the process."""
+    name = request.path.rpartition("/")[2]
+    if name == "healthz" and (seconds := _longest()) > _STUCK_AFTER:
+        return flask.Response(f"a delivery has been in progress for {seconds:.0f} s\n", 503, mimetype="text/plain")
+    if name == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
     return flask.Response("ok\n", mimetype="text/plain")
 
@@ -120,7 +128,7 @@ def _response(answer: Answer) -> flask.Response:
         reply_headers, body = answer.reply.to_http()
         headers |= reply_headers
     elif answer.status >= 400:
-        # A 2xx answer must stay empty: brokers take any other body for a broken reply.
+        # No body with 2xx: a broker counts any body but a CloudEvent as a failed delivery.
         headers["content-type"] = "text/plain; charset=utf-8"
         body = (answer.message + "\n").encode()
     response = flask.Response(body, answer.status, headers)
@@ -129,26 +137,26 @@ def _response(answer: Answer) -> flask.Response:
     return response
 
 
-def read_body(request: flask.Request, most: int = MOST_BYTES) -> bytes:
-    """The body of a request; of one that is longer than `most` one byte more, and its connection takes no others."""
-    body: bytes = request.stream.read(most + 1)
+def read_body(request: flask.Request, limit: int = MAX_BYTES) -> bytes:
+    """Returns the body of a request, at most `limit` + 1 bytes; closes the connection for reading if there is more."""
+    body: bytes = request.stream.read(limit + 1)
     connection = request.environ.get("gunicorn.socket")
-    if len(body) > most and isinstance(connection, socket.socket):
+    if len(body) > limit and isinstance(connection, socket.socket):
         with suppress(OSError):
-            socket.socket.shutdown(connection, socket.SHUT_RD)  # a TLS socket's own would end the encryption, too
+            socket.socket.shutdown(connection, socket.SHUT_RD)  # that of a TLS socket would end the encryption, too
     return body
 
 
-def whole(content: str, body: bytes, most: int = MOST_BYTES) -> str | Iterator[str]:
-    """The content of an answer to a request with this body, as functions-framework must be given it.
+def response_content(content: str, body: bytes, limit: int = MAX_BYTES) -> str | Iterator[str]:
+    """Returns the content of a response, as a stream if the request has a body that is longer than `limit`.
 
-    It reads what is left of a request, whatever that is, before each answer that is not a stream.
+    functions-framework reads the rest of a request, however long, before each response that is not a stream.
     """
-    return iter([content]) if len(body) > most else content
+    return iter([content]) if len(body) > limit else content
 
 
 @contextmanager
-def _under_way() -> Iterator[None]:
+def _in_progress() -> Iterator[None]:
     thread = threading.get_ident()
     _running[thread] = time.monotonic()
     try:
@@ -158,5 +166,5 @@ def _under_way() -> Iterator[None]:
 
 
 def _longest() -> float:
-    """Seconds since the oldest delivery that is under way began."""
+    """Returns the seconds since the oldest delivery in progress began."""
     return time.monotonic() - min(_running.copy().values(), default=math.inf)

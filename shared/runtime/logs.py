@@ -1,10 +1,10 @@
-"""One line a delivery on stderr: text for people, or with LOG_FORMAT=json an object for a log store.
+"""Logs one line per delivery to stderr: text, or with LOG_FORMAT=json a JSON object.
 
     2026-01-31 12:00:00,000 INFO addon_apply ClusterAddon team/cluster-addon-demo update -> 202 again in 10s 12.3ms
     cluster=team/demo stage=cni waiting for Deployment kube-system/cni
 
-(one line in truth). What comes from outside cannot begin a line of its own: control characters are escaped. The text
-of an exception may quote anything, such as a header or a parsed document, so a traceback has it only where it cannot.
+(one line in truth). Control characters are escaped, so that no input can begin a line. The message of an exception may
+quote input, such as a header or a parsed document, so tracebacks contain messages of a few harmless exceptions only.
 """
 
 from __future__ import annotations
@@ -29,37 +29,39 @@ _PLAIN = re.compile(r"[^\s\"=]+")
 
 
 def delivery(function: str, event: Event | None, answer: Answer, seconds: float) -> None:
-    """Logs what became of an event; a warning where it was not taken or did not succeed."""
+    """Logs the answer to an event, as a warning from status 400 on."""
     level = logging.INFO if answer.status < 400 else logging.WARNING
-    told = {"delivery": fields(function, event, answer, seconds)}
-    log.log(level, "%s", line(function, event, answer, seconds), extra=told)
+    extra = {"delivery": fields(function, event, answer, seconds)}
+    log.log(level, "%s", line(function, event, answer, seconds), extra=extra)
 
 
 def line(function: str, event: Event | None, answer: Answer, seconds: float) -> str:
-    about = f"{event.kind or event.type} {event.key} {event.change or ''}".strip() if event else "-"
-    later = f" again in {answer.retry_after:g}s" if answer.retry_after is not None else ""
+    """Returns the log line of a delivery that took so many seconds."""
+    subject = f"{event.kind or event.type} {event.key} {event.change or ''}".strip() if event else "-"
+    retry = f" again in {answer.retry_after:g}s" if answer.retry_after is not None else ""
     context = "".join(f" {name}={_quoted(value)}" for name, value in answer.context.items())
-    text = f"{function} {about} -> {answer.status}{later} {seconds * 1000:.1f}ms{context} {answer.message}"
+    text = f"{function} {subject} -> {answer.status}{retry} {seconds * 1000:.1f}ms{context} {answer.message}"
     return one_line(text.rstrip())
 
 
 def one_line(text: str) -> str:
+    """Returns the text with control characters escaped."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def fields(function: str, event: Event | None, answer: Answer, seconds: float) -> Mapping[str, object]:
-    """The same by name; a decision's context cannot take the place of what is always there."""
-    told: dict[str, object] = {"function": function, "status": answer.status, "seconds": round(seconds, 4)}
+    """Returns the log line as fields; the context of an answer cannot replace the other fields."""
+    result: dict[str, object] = {"function": function, "status": answer.status, "seconds": round(seconds, 4)}
     if event is not None:
-        about = {"event": event.id, "type": event.type, "kind": event.kind}
-        told |= about | {"namespace": event.namespace, "name": event.name}
+        result |= {"event": event.id, "type": event.type, "kind": event.kind}
+        result |= {"namespace": event.namespace, "name": event.name}
     if answer.retry_after is not None:
-        told["again"] = answer.retry_after
-    return {**answer.context, **told, "message": answer.message}
+        result["again"] = answer.retry_after
+    return {**answer.context, **result, "message": answer.message}
 
 
 def set_up() -> None:
-    """To stderr, in the format of LOG_FORMAT and from LOG_LEVEL on; once a process."""
+    """Sets up the log of the process: stderr, format LOG_FORMAT, level LOG_LEVEL. Later calls do nothing."""
     if not log.handlers:
         handler = logging.StreamHandler(sys.stderr)
         as_json = os.environ.get("LOG_FORMAT", "").lower() == "json"
@@ -70,9 +72,10 @@ def set_up() -> None:
 
 
 class Text(logging.Formatter):
-    """Tracebacks without the texts of exceptions that may quote what they were about."""
+    """Formats lines as text, with tracebacks without the messages of exceptions that may quote input."""
 
     def formatException(self, ei: Any) -> str:
+        """Returns the traceback of an exception and of those that caused it."""
         chain: list[BaseException] = []
         error: BaseException | None = ei[1]
         while error is not None and error not in chain:
@@ -83,19 +86,20 @@ class Text(logging.Formatter):
 
 
 class Json(Text):
-    """One object a line: time, level, message, and the fields of a delivery."""
+    """Formats lines as JSON objects: time, level, message, and the fields of a delivery."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = getattr(record, "delivery", {"message": record.getMessage()})
+        """Returns the JSON object of a record."""
+        delivery_fields = getattr(record, "delivery", {"message": record.getMessage()})
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        entry = {**told, "time": time.replace("+00:00", "Z"), "level": record.levelname}
+        entry = {**delivery_fields, "time": time.replace("+00:00", "Z"), "level": record.levelname}
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry)
 
 
 _HARMLESS = (AttributeError, ImportError, IndexError, LookupError, MemoryError, NameError, RecursionError, TypeError)
-"""Their texts name types, attributes and keys."""
+"""Their messages name types, attributes and keys only."""
 
 
 def _described(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""How long a condition was False, told when that ends: what operators ask of a system that waits a lot."""
+"""Measures how long conditions were False, for the metric `capi_functions_waited_seconds`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from ..kube import dig
 
 
 def observe(function: str, before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> None:
+    """Observes the waits that end with `status`, which is written to the object `before`."""
     for type_, seconds in ended(before, status, now).items():
         metrics.WAITED.labels(function, type_).observe(seconds)
 
 
 def ended(before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> dict[str, float]:
-    """Type -> seconds of the conditions that are False in the object `before` and not in the status that follows."""
+    """Returns by type for how many seconds conditions were False that are so in `before` and not in `status`."""
     if not status or "conditions" not in status:
         return {}
     waits: dict[str, float] = {}
@@ -28,5 +29,5 @@ def ended(before: Mapping[str, Any], status: Mapping[str, Any] | None, now: date
             since = datetime.fromisoformat(entry["lastTransitionTime"])
             waits[entry["type"]] = max(0.0, (now - since).total_seconds())
         except (KeyError, TypeError, ValueError):
-            continue  # written by another program, in a form of its own
+            continue  # another program wrote it, without a valid time
     return waits

@@ -661,7 +661,7 @@ def test_an_object_of_somebody_else(stacks: Stacks) -> None:
     assert stacks.look_at_stack().retry_after == 60.0
     told = stacks.of_stack("ProviderClusterStackReleasesSynced")
     assert (told["reason"], told["severity"]) == ("FailedToCreateOrUpdate", "Warning")
-    assert "belongs to somebody else" in told["message"]
+    assert "already exists with another owner" in told["message"]
     before = stacks.versions()
     stacks.look_at_stack()
     assert stacks.versions() == before
@@ -675,7 +675,7 @@ def test_a_release_of_somebody_else(stacks: Stacks) -> None:
     assert stacks.look_at_stack().retry_after == 60.0
     told = stacks.of_stack("ClusterStackReleasesSynced")
     assert told["reason"] == "FailedToCreateOrUpdate"
-    assert "belongs to somebody else" in told["message"]
+    assert "already exists with another owner" in told["message"]
     # It keeps nothing else from being made, and gets nothing of ours.
     stacks.publish("v2")
     with_provider(stacks, versions=["v1", "v2"])

@@ -265,7 +265,7 @@ def test_liveness_is_lost_with_a_delivery_that_never_ends(monkeypatch: pytest.Mo
     try:
         assert entered.wait(30)
         assert probe.get("/healthz").status_code == 200  # it may well end
-        monkeypatch.setattr(http, "_WEDGED", 0.0)
+        monkeypatch.setattr(http, "_STUCK_AFTER", 0.0)
         assert probe.get("/healthz").status_code == 503
         assert probe.get("/ready").status_code == 200
     finally:

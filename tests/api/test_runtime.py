@@ -178,7 +178,7 @@ def test_create_over_an_existing_object(
     if accepted:
         assert create.execute(clients)["metadata"]["name"] == "s"
         return
-    with pytest.raises(ApiError, match="belongs to somebody else") as caught:
+    with pytest.raises(ApiError, match="already exists with another owner") as caught:
         create.execute(clients)
     assert not isinstance(caught.value, Conflict)
 

@@ -33,4 +33,4 @@ def test_without_a_sink_the_event_comes_again(monkeypatch: pytest.MonkeyPatch) -
     """A pod may be there before its SinkBinding is."""
     monkeypatch.delenv("K_SINK", raising=False)
     answer = emit(TRIGGERS, [], "sent")
-    assert (answer.status, answer.message) == (503, "K_SINK is not set: there is nowhere to send events to")
+    assert (answer.status, answer.message) == (503, "K_SINK is not set: it must be the URL to send events to")

@@ -117,7 +117,7 @@ def test_ingress_takes_both_modes_and_chunks() -> None:
     [
         ({}, b"{}", "not a CloudEvent"),
         ({"content-type": "application/cloudevents+json"}, b"{", "not a valid CloudEvent"),
-        ({"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "s"}, b"[]", "an object is needed"),
+        ({"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "s"}, b"[]", "it must be an object"),
         ({"ce-id": "1", "content-length": "99999999"}, b"", "larger than"),
     ],
 )
