@@ -31,7 +31,7 @@ class Remove:
             try:
                 self.workload.client.delete(resource, key_of(obj), uid=uid)
             except Conflict:
-                continue  # made anew meanwhile: the next look finds it
+                continue  # recreated since: the next reconcile finds it
             except Unavailable:
                 raise
             except ApiError as error:

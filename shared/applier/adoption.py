@@ -1,8 +1,9 @@
-"""Taking objects over from who installed them before: what it set, and nobody sets any more, is to go.
+"""Adopts objects from the program that installed them before.
 
-A field goes with the last manager that holds it. An installer of before holds all that it ever wrote, so its share of
-`metadata.managedFields` is made ours; the next apply then removes what it does not have. Who the installer was is told
-by the label that it put on everything, whatever it called itself.
+Server-side apply removes a field only when its last manager gives it up. A former installer still holds every field
+that it ever wrote, so its entries in `metadata.managedFields` are merged into ours; the next apply then removes the
+fields that are not applied any more. A former installer is recognised by the label that it put on all its objects,
+whatever its manager name was.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ _ATTEMPTS = 4
 
 
 def adopted_fields(obj: Mapping[str, Any], label: str) -> list[Object] | None:
-    """The entries of `managedFields` with ours in the place of all installers'; None where there is no other.
+    """Returns the object's `managedFields` with the installers' entries merged into ours; None without installers.
 
-    Those in another apiVersion stay: their fields may be called otherwise.
+    Entries in another apiVersion stay as they are, since field names may differ between versions.
+
+    Args:
+        obj: The live object, applied by us at least once.
+        label: The name of the label that marks an installer's objects.
     """
     entries: list[Object] = dig(obj, "metadata.managedFields", [])
     ours = next((entry for entry in entries if is_applied_by_us(entry)), None)
@@ -35,7 +40,11 @@ def adopted_fields(obj: Mapping[str, Any], label: str) -> list[Object] | None:
 
 
 def adopt(client: Client, resource: Resource, live: Object, label: str) -> bool:
-    """Whether there was anything to take over: then the object is to be applied once more. Raises `ApiError`."""
+    """Adopts the fields of former installers; returns whether there were any, so that a further apply is needed.
+
+    Raises:
+        ApiError: The API server failed or rejected the patch; a conflict only after several attempts.
+    """
     for attempt in range(_ATTEMPTS):
         entries = adopted_fields(live, label)
         if entries is None:
@@ -44,14 +53,14 @@ def adopt(client: Client, resource: Resource, live: Object, label: str) -> bool:
         try:
             client.patch(resource, key_of(live), {"metadata": metadata}, manager=MANAGER)
             return True
-        except Conflict as error:  # somebody wrote it meanwhile
+        except Conflict as error:  # another client has written the object
             refusal = error
             live = client.get(resource, key_of(live))
     raise refusal
 
 
 def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of `managedFields` is of what we applied."""
+    """Returns whether an entry of `managedFields` holds what we applied."""
     return entry.get("manager") == MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
 
 

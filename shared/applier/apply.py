@@ -1,4 +1,4 @@
-"""Server-side apply of one object, and what to do about each way in which an API server may refuse it."""
+"""Server-side apply of one object, with an answer to each way in which an API server may reject it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ from .policy import PREFIX, RECREATE, Policy
 _NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 _SETTLES_WITHIN = 5.0
-"""Seconds that a freshly established kind, or a deletion in the background, may take."""
+"""Seconds within which a newly established kind is served and a deletion completes."""
 
 _ATTEMPTS = 4
 
 _NO_VERSION = "1"
-"""A resourceVersion that no object has: applied with it, one that is not there is created, and one that is there is a
-conflict."""
+"""A resourceVersion that no object has: applied with it, a missing object is created, an existing one conflicts."""
 
 _CONFLICTING_MANAGER = re.compile(r'conflict with "([^"]*)"')
 _IMMUTABLE = re.compile(r"immutable|cannot change|can(?:not|\snot) be changed|updates? to .*forbidden|may not change")
 _HOLDS_DATA = ("Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume")
-"""Kinds that are made anew only where the object itself is annotated so."""
+"""Kinds that are recreated only if the object itself has the annotation: deleting them deletes data."""
 
 
 class ApplyRejected(ApiError):
-    """An object is left as it is on purpose; the message says why, and how to have it otherwise."""
+    """An object was deliberately not applied; the message says why, and what to do to have it applied."""
 
 
 @dataclass(frozen=True)
 class FieldConflict:
-    """A field that another manager had, or has; with an empty field the object, which was nobody's by its marks."""
+    """A field that another manager held when it was applied.
+
+    An empty `field` stands for the whole object: it existed without an owner's mark, and `manager` had written it.
+    """
 
     manager: str
     field: str
@@ -50,7 +52,7 @@ class FieldConflict:
 
 @dataclass(frozen=True)
 class ApplyResult:
-    """The object as the server has it now; `held` are the fields that were others', dealt with by the policy."""
+    """The object as the server has it now, and the conflicts that the policy has resolved."""
 
     live: Object
     conflicts: tuple[FieldConflict, ...] = ()
@@ -59,9 +61,21 @@ class ApplyResult:
 def apply(
     cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, *, new: bool = False
 ) -> ApplyResult:
-    """Applies `obj`; a CRD need not be served yet when this returns. Raises `ApiError` or `TimeoutError`.
+    """Applies an object by server-side apply, and resolves conflicts as the policy says.
 
-    A `new` one is not taken from other owners, as far as owners are told apart.
+    Returns before a CRD's kind is served.
+
+    Args:
+        cluster: The cluster to apply to.
+        resource: The kind of `obj`.
+        obj: The object without fields that the server sets.
+        policy: What to do about conflicts and immutable fields, and on whose behalf the object is applied.
+        new: The inventory does not have the object yet. If it exists with another owner's mark, it is rejected.
+
+    Raises:
+        ApplyRejected: The policy forbids to apply the object.
+        ApiError: The API server failed or rejected the object.
+        TimeoutError: Finalizers keep an object that has to be deleted first.
     """
     try:
         applied = (_apply_new if new and policy.owner.label else _apply)(cluster, resource, obj, policy)
@@ -70,7 +84,7 @@ def apply(
             raise
         applied = ApplyResult(_recreate(cluster, resource, obj, policy, error))
     if deleting(applied.live):
-        # What is on its way out takes every change with it.
+        # Changes to an object that is being deleted are lost with it.
         _await_gone(cluster, resource, obj, "is being deleted")
         applied = replace(applied, live=_apply_once(cluster, resource, obj, force=True))
     label = policy.owner.label if policy.conflicts == "force" else ""
@@ -80,20 +94,21 @@ def apply(
 
 
 def reject_other_owners(cluster: ClusterClients, live: Object, policy: Policy) -> None:
-    """Raises `Refused` where `live` is marked as another owner's that needs it."""
+    """Raises `ApplyRejected` if another owner has marked the live object and still needs it."""
     owner = policy.owner
     mark = owner.mark_of(live)
     if mark in ("", owner.mark):
         return
     if holder := owner.claim(cluster.client, mark, identity(live)):
         raise ApplyRejected(
-            f"it belongs to {holder}, and no two can have it: delete that one, or have only one of them bring it",
+            f"it belongs to {holder}, and an object has one owner only: delete that owner, "
+            "or have only one of them apply the object",
             status=409,
         )
 
 
 def _apply_new(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> ApplyResult:
-    """Creates the object, in one request; one that is there is looked at before it is taken."""
+    """Creates the object in one request. If it exists, it is applied only after a look at its owner's mark."""
     try:
         created = {**obj, "metadata": {**obj["metadata"], "resourceVersion": _NO_VERSION}}
         return ApplyResult(_apply_once(cluster, resource, created, force=False))
@@ -113,7 +128,7 @@ def _creators(live: Object) -> tuple[FieldConflict, ...]:
 
 
 def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> ApplyResult:
-    """Without force first, so that it is known whose fields it would take."""
+    """Applies without force first: the conflict names the managers whose fields force would take."""
     try:
         return ApplyResult(_apply_once(cluster, resource, obj, force=False))
     except Conflict as error:
@@ -150,7 +165,7 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, for
         return attempt()
     except NotFound as error:
         if dig(error.body, "details.kind") == "namespaces":
-            # A namespace that the chart takes for granted: made, but not ours to delete.
+            # The chart expects the namespace to exist: created here, and never pruned.
             name = obj["metadata"]["namespace"]
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             cluster.client.apply(_NAMESPACE, body, manager=MANAGER)
@@ -159,30 +174,30 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, for
     except NotServed as error:
         if (resource.api_version, resource.kind) in cluster.discovery.served():
             raise
-        # An established CRD can still be unknown to the server's request path for a moment.
+        # The API server may take a moment to serve the kind of an established CRD.
         return _poll(attempt, error)
 
 
 def _recreate(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> Object:
-    """Deletes and applies an object whose change is refused, where that is allowed."""
+    """Deletes and applies an object whose change the server rejects as immutable, if that is allowed."""
     asked = dig(obj, ("metadata", "annotations", RECREATE)) == "true"
     allowed = asked or bool(hooks_of(obj)) or (policy.recreate and resource.kind not in _HOLDS_DATA)
     if not allowed:
-        hint = f"annotate it, or the {policy.owner.kind}, with {RECREATE}: true to have it deleted and made anew"
+        hint = f"annotate it, or the {policy.owner.kind}, with {RECREATE}: true to have it deleted and recreated"
         raise ApplyRejected(f"{refusal.detail}; {hint}", status=refusal.status, body=refusal.body)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             _delete_ours(cluster, resource, obj, policy, refusal)
             break
-        except Conflict:  # it changed between the look and the deletion
+        except Conflict:  # the object changed between read and delete
             if attempt == _ATTEMPTS:
                 raise
-    _await_gone(cluster, resource, obj, "is being deleted to be made anew")
+    _await_gone(cluster, resource, obj, "is being deleted to be recreated")
     return _apply_once(cluster, resource, obj, force=True)
 
 
 def _delete_ours(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> None:
-    """Deletes the object as it is looked at. Raises `Conflict` where it changes meanwhile."""
+    """Deletes the object in the version that was read. Raises `Conflict` if it has changed since."""
     key = _key(resource, obj)
     live = cluster.client.find(resource, key)
     if live is None:

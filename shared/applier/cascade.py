@@ -1,5 +1,6 @@
-"""What would be deleted with a CRD or a Namespace, and therefore holds it: objects that are marked to be kept, and of a
-CRD's kind those of other people.
+"""Objects whose deletion would follow from deleting a CRD or a Namespace, and which therefore block it.
+
+Both are blocked by objects that are annotated to be kept, a CRD also by objects of its kind that are not ours.
 """
 
 from __future__ import annotations
@@ -22,16 +23,23 @@ _PAGE = 500
 
 
 def is_marked_keep(live: Mapping[str, Any]) -> bool:
-    """Whether its author wants the object to stay, whatever becomes of the release."""
+    """Returns whether Helm's resource policy keeps the object when its release goes."""
     return bool(dig(live, ("metadata", "annotations", KEEP)) == "keep")
 
 
 def cascade_blocker(
     cluster: ClusterClients, live: Object, policy: Policy, inventoried: Collection[Identity] = ()
 ) -> str:
-    """What holds a CRD or Namespace, with the way out; empty for what may go. `known` is the whole inventory.
+    """Returns why a live CRD or Namespace must not be deleted, and what to do about it; empty if it may be.
 
-    Raises `ApiError`.
+    Args:
+        cluster: The cluster that the object is in.
+        live: The live object; kinds other than CRD and Namespace are never blocked.
+        policy: Whether CRDs are pruned with objects that are not ours.
+        inventoried: The identities of the whole inventory, which tell our objects from others.
+
+    Raises:
+        ApiError: The API server failed, or the objects cannot be listed.
     """
     if live["kind"] == CRD.kind:
         return _crd_blocker(cluster, live, policy, inventoried)
@@ -41,17 +49,17 @@ def cascade_blocker(
 
 
 def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventoried: Collection[Identity]) -> str:
-    """Consent to the end of other people's objects is none to that of ours that are marked to be kept.
+    """The policy's consent covers other people's objects, not ours that are annotated to be kept.
 
-    The label does not tell whose objects are: cluster stacks put it on theirs, too.
+    The inventory decides which objects are ours: other programs use the same label.
     """
     resource = stored_resource(crd)
     if resource is None:
         kind = dig(crd, "spec.names.kind")
-        return f"the CRD serves no version, so nobody can tell which {kind} objects would go with it; serve one"
+        return f"the CRD serves no version, so {kind} objects that would be deleted with it cannot be listed; serve one"
     group, kind = resource.group, resource.kind
     ours = {Key(who.namespace, who.name) for who in inventoried if (who.group, who.kind) == (group, kind)}
-    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # more than ours: one of them is another's
+    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours tells that there are others
     for page in cluster.client.pages(resource, limit=limit, accept=METADATA_LIST):
         for obj in page["items"]:
             if is_owned(obj) and is_marked_keep(obj):
@@ -66,7 +74,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
 
 
 def _namespace_blocker(cluster: ClusterClients, namespace: str) -> str:
-    cluster.discovery.invalidate()  # a kind that came since may have objects that are to be kept
+    cluster.discovery.invalidate()  # kinds that are served since may have objects to keep
     served = cluster.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
     for resource in kinds.values():
@@ -84,12 +92,12 @@ def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: st
     except Unavailable as error:
         if resource.group in BUILT_IN_GROUPS:
             raise
-        # One aggregated API server may be away; that is no failure of the cluster's own.
-        raise ApiError(f"{resource.group} does not tell what has to be kept in it: {error.detail}") from error
+        # An aggregated API server does not answer, while the cluster's own does.
+        raise ApiError(f"the objects of {resource.group} to keep cannot be listed: {error.detail}") from error
     except ApiError:
-        return  # not a kind that can be listed, or not by us: nothing of it was applied from here
+        return  # the kind cannot be listed, so none of its objects was applied from here
 
 
 def _marked_message(resource: Resource, obj: Object) -> str:
     who = f"{resource.kind} {key_of(obj)}"
-    return f"{who} would be deleted with it and is annotated with {KEEP}: keep; delete it, or take the annotation off"
+    return f"{who} would be deleted with it and is annotated with {KEEP}: keep; delete it, or remove the annotation"

@@ -1,7 +1,7 @@
-"""From rendered objects to what is applied: the namespace that each belongs to, its path, and our label on it.
+"""Turns rendered objects into desired objects: with the right namespace, our label, and no status.
 
-Scope is settled before identities are compared, or a cluster-scoped object with a stray namespace would look like
-another one and be pruned.
+The scope is resolved before identities are compared. Otherwise a cluster-scoped object with a stray namespace would
+look like another object, and be pruned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORKLOAD, MANAGEMENT = "the workload cluster", "the management cluster"
 
 
 class UnknownKinds(Exception):
-    """Some kinds are neither served, at the place `where`, nor defined by the chart itself."""
+    """The cluster does not serve these kinds, and no CRD among the objects defines them. `where` names the cluster."""
 
     def __init__(self, kinds: Iterable[str], where: str) -> None:
         self.kinds = tuple(sorted(set(kinds)))
@@ -27,7 +27,7 @@ class UnknownKinds(Exception):
 
 
 def kinds_defined_by(objects: Iterable[Object]) -> dict[tuple[str, str], Resource]:
-    """The resources that CRDs among `objects` will bring."""
+    """Returns the kinds that CRDs among `objects` define, by (apiVersion, kind)."""
     defined = {}
     for crd in objects:
         if crd["kind"] != CRD.kind:
@@ -54,7 +54,17 @@ def desired(
     default_namespace: str,
     where: str = WORKLOAD,
 ) -> list[Object]:
-    """The objects as they are applied `where` these kinds are served. Raises `UnknownKinds`."""
+    """Returns copies of the objects as they are to be applied.
+
+    Args:
+        objects: The rendered objects.
+        served: The kinds that the cluster serves, by (apiVersion, kind).
+        default_namespace: The namespace of namespaced objects that name none.
+        where: The cluster's name in error messages.
+
+    Raises:
+        UnknownKinds: A kind is neither served nor defined by a CRD among the objects.
+    """
     objects = list(objects)
     known = {**served, **kinds_defined_by(objects)}
     unknown = [
@@ -77,7 +87,7 @@ def desired(
 
 
 def _as_stored(obj: Object) -> Object:
-    """A Secret with its `stringData` as `data`: the form that it is read back in, so that equal reads as equal."""
+    """Returns a Secret with `stringData` as `data`, as the server stores it, so that equal objects compare as equal."""
     texts = obj.get("stringData")
     if obj["kind"] == "Secret" and isinstance(texts, Mapping) and all(isinstance(text, str) for text in texts.values()):
         del obj["stringData"]

@@ -1,4 +1,4 @@
-"""What differs between an object as it is and as it would be, field by field, in words for people."""
+"""Compares an object as it is with the object as it would be, field by field, for display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..kube import Object, dig
 
 
 class _Marker:
-    """A value that is none."""
+    """A placeholder for a value that does not exist or is not shown."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -22,7 +22,7 @@ class _Marker:
 
 ABSENT: Final = _Marker("(absent)")
 REDACTED: Final = _Marker("(withheld)")
-"""In the place of what a Secret holds."""
+"""In the place of a Secret's values."""
 
 _BOOKKEEPING = {
     ("status",),
@@ -32,14 +32,14 @@ _BOOKKEEPING = {
 
 @dataclass(frozen=True)
 class FieldDiff:
-    """One difference. `path` is written as `capi-functions.dev/drift-ignore` takes it."""
+    """One field that differs. `path` has the syntax of the annotation `capi-functions.dev/drift-ignore`."""
 
     path: str
     old: Any = ABSENT
     new: Any = ABSENT
 
     def dump(self) -> Object:
-        """As JSON: an absent value is left out, a withheld one said to be."""
+        """Returns the difference as JSON: without absent values, and with `withheld` instead of redacted ones."""
         values = {"old": self.old, "new": self.new}
         if any(value is REDACTED for value in values.values()):
             return {"path": self.path, "withheld": True}
@@ -47,10 +47,15 @@ class FieldDiff:
 
 
 def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[FieldDiff, ...]:
-    """The fields in which `other` differs from `live`; unless it is `whole`, only those that it has.
+    """Returns the fields in which `other` differs from `live`.
 
-    Of two answers of a server only what a manager owns counts, by their `managedFields`: what the server sets by
-    itself, such as a port that it allocates, is another one in each dry run. Of a Secret the paths only.
+    If both are responses of the server, fields that no manager owns are ignored: the server sets those itself, and a
+    dry run may give another value each time (an allocated port). The values of Secrets are redacted.
+
+    Args:
+        live: The object as it is.
+        other: The object as it would be.
+        whole: Whether `other` is a complete object; if not, only the fields that it has are compared.
     """
     owned = _OwnedFields.by_managers(live, other) if whole else _ALL
     fields = _mappings(live, other, "", (), whole, owned)
@@ -65,14 +70,14 @@ def _redacted(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class _OwnedFields:
-    """What managers own from some field on downwards: parts of their `fieldsV1`, and `whole` where one owns it all."""
+    """The fields below some path that managers own: subtrees of `fieldsV1`. `whole` if a manager owns all of them."""
 
     parts: tuple[Mapping[str, Any], ...] = ()
     whole: bool = False
 
     @classmethod
     def by_managers(cls, *objects: Object) -> _OwnedFields:
-        """What anybody owns of these objects; everything where they do not say."""
+        """Collects the fields that any manager owns in these objects; all fields if they have no `managedFields`."""
         entries = [entry for obj in objects for entry in dig(obj, "metadata.managedFields", [])]
         fields = [entry["fieldsV1"] for entry in entries if isinstance(entry, Mapping) and "fieldsV1" in entry]
         return cls(tuple(fields)) if fields else _ALL
@@ -84,7 +89,7 @@ class _OwnedFields:
         return self._below(lambda key: key == f"f:{name}")
 
     def item(self, *items: Any) -> _OwnedFields:
-        """An item of a list, in the forms that it has."""
+        """Returns the owned fields of a list item; `items` are its old and new form."""
         return self._below(
             lambda key: key.startswith("k:") and any(_matches_key(item, json.loads(key[2:])) for item in items)
         )
@@ -115,7 +120,7 @@ def _mappings(
 
 
 def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields) -> list[FieldDiff]:
-    if not owned or (not whole and old is ABSENT and new is None):  # in what is asked for null is as good as nothing
+    if not owned or (not whole and old is ABSENT and new is None):  # null in an apply equals an absent field
         return []
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return _mappings(old, new, path, at, whole, owned)
@@ -128,7 +133,7 @@ def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, own
 def _lists(
     old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields
 ) -> list[FieldDiff] | None:
-    """Items of the same name or, in lists of one length, of the same place; None where that tells nothing."""
+    """Compares items by name, or by index in lists of equal length; None if items cannot be paired."""
     mine, theirs = _by_name(old), _by_name(new)
     if mine is not None and theirs is not None:
         if mine.keys() == theirs.keys() and list(mine) != list(theirs):

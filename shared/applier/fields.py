@@ -1,5 +1,6 @@
-"""Fields inside objects: whether one object holds what another asks for, and single fields by the paths that
-server-side apply writes (`.spec.containers[name="web"].image`).
+"""Fields inside objects: whether a live object has all applied values, and access by field path.
+
+Paths have the syntax of server-side apply's conflict messages: `.spec.containers[name="web"].image`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ PathStep = str | int
 
 
 def contains(live: Any, wanted: Any) -> bool:
-    """Whether applying `wanted` over `live` would change nothing that is written there.
+    """Returns whether `live` has every value of `wanted`, so that an apply would change nothing.
 
-    A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) reads as a
-    difference; `stored` tells whether it is one. Lists count as wholes, item by item, since their merge keys are not
-    known here, but for owner references, to which others add theirs.
+    A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) counts as a
+    difference; `stored` tells such a difference from a real one. Lists are compared item by item, since their merge
+    keys are not known here. Owner references are compared by uid, since others add theirs.
     """
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
@@ -47,9 +48,9 @@ def _field_contains(name: str, live: Any, wanted: Any) -> bool:
 
 
 def stored(live: Any, wanted: Any) -> Any:
-    """The part of `live` that `wanted` writes, in the form in which the server stores it.
+    """Returns the part of `live` that `wanted` sets, in the form in which the server stores it.
 
-    Equal after the object was applied and now: nobody has changed any of it meanwhile.
+    If this part is the same as right after the apply, nobody has changed the object since.
     """
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         return {name: stored(live[name], value) for name, value in wanted.items() if name in live}
@@ -59,12 +60,12 @@ def stored(live: Any, wanted: Any) -> Any:
 
 
 def _empty(value: Any) -> bool:
-    """What a server leaves out."""
+    """Returns whether servers omit the value when they store an object."""
     return value is None or value in ({}, [])
 
 
 def differences(live: Any, wanted: Any, path: str = "") -> list[str]:
-    """The paths at which `wanted` asks for something else, names only, no values."""
+    """Returns the paths at which `live` differs from `wanted`, without values."""
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         found: list[str] = []
         for name, value in wanted.items():
@@ -77,9 +78,9 @@ def differences(live: Any, wanted: Any, path: str = "") -> list[str]:
 
 
 def resolve(obj: Any, path: str) -> list[PathStep] | None:
-    """The steps from `obj` to the field at `path`; None where there is no such field.
+    """Returns the keys and indexes that lead from `obj` to the field at `path`; None if there is no such field.
 
-    Paths do not tell dots in names from dots between them, so at each mapping the longest name that fits is taken.
+    A path does not tell a dot inside a name from a separator, so the longest matching name is tried first.
     """
     rest = path.lstrip(".")
     if not rest:
@@ -114,7 +115,7 @@ def _selects(selector: str, item: Any, index: int) -> bool:
 
 
 def without(obj: Object, path: str) -> Object:
-    """A copy of `obj` that does not mention the field at `path`."""
+    """Returns a copy of `obj` without the field at `path`."""
     result = deepcopy(obj)
     steps = resolve(result, path)
     if steps:
@@ -123,7 +124,7 @@ def without(obj: Object, path: str) -> Object:
 
 
 def with_live(obj: Object, live: Object, path: str) -> Object:
-    """A copy of `obj` with the value that the field at `path` has in `live`, where both have one."""
+    """Returns a copy of `obj` with the live value of the field at `path`, if both objects have it."""
     result = deepcopy(obj)
     steps, there = resolve(result, path), resolve(live, path)
     if steps and there:

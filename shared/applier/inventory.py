@@ -1,8 +1,8 @@
-"""The memory of what was applied: which objects are ours, in what version, and what became of each.
+"""The inventory: the objects that were applied for one owner, and the state of each.
 
-Identity is (group, kind, namespace, name), never the version: an apiVersion bump is an update, not a new object.
-Entries are written before anything is applied (intent) and after (result), so that a crash in between cannot orphan
-an object.
+An object's identity is (group, kind, namespace, name) without the version: a new apiVersion is an update, not a new
+object. The inventory is written to the owner's status before a rollout (intent) and after it (result), so that a crash
+in between cannot orphan an object.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from ..kube.resources import dig, split_api_version
 
 SYNCED, NOT_SYNCED = "synced", "not-synced"
 KEPT = "kept"
-"""Status of what is not wanted, and stays in the cluster and in the inventory until somebody decides."""
+"""Status of an object that should be pruned but must not be, until a person decides."""
 
 _IN_FULL, _SHORT = 20, 60
-"""So many failures are told in full, the others in so many characters."""
+"""The number of errors that are written in full, and the length of the others."""
 
 OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
-"""On every object that we apply; without it nothing is deleted."""
+"""On every applied object. An object without this label is never deleted."""
 
 
 @dataclass(frozen=True)
 class InventoryEntry:
-    """One object of ours. `hash` is of the content last applied, empty before that; `uid` likewise.
+    """One object of the inventory.
 
-    `stored` is the hash of that content as the server stores it, empty where it stores it as it was applied.
+    `uid` and `hash` (of the content) are those of the last apply, empty before the first. `stored` is the hash of that
+    content as the server stores it, empty if the server stores it as it was applied.
     """
 
     group: str
@@ -46,40 +47,42 @@ class InventoryEntry:
     status: str = NOT_SYNCED
     error: str = ""
     stage: str = ""
-    """The stage of the release that it belongs to, where there are stages."""
+    """The stage of the release that the object belongs to; empty in a release without stages."""
     waiting: str = ""
-    """Why it is not ready yet."""
+    """Why the object is not ready yet; empty once it is."""
     stored: str = ""
 
     @property
     def identity(self) -> Identity:
+        """The object's identity, without the version."""
         return Identity(self.group, self.kind, self.namespace, self.name)
 
     @property
     def api_version(self) -> str:
+        """The object's `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def is_held(self) -> bool:
-        """Whether the object is ours as it was applied: not only meant to be, and not left to whoever needs it."""
+        """Whether the object was applied and is still meant to be ours: neither intent only, nor kept."""
         return bool(self.uid or self.hash) and self.status != KEPT
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def dump(self) -> Object:
-        """The form in a status: empty fields left out."""
+        """Returns the entry as it is written to a status, without empty fields."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
 def entry_of(obj: Object) -> InventoryEntry:
-    """The intent to apply `obj`."""
+    """Returns an entry for an object that is not applied yet."""
     who = identity(obj)
     return InventoryEntry(who.group, split_api_version(obj["apiVersion"])[1], who.kind, who.namespace, who.name)
 
 
 def load(entries: Any) -> list[InventoryEntry]:
-    """The entries of a status; what is not an entry is left out."""
+    """Returns the entries of a status field; skips items that are not entries."""
     known = InventoryEntry.__dataclass_fields__
     loaded = []
     for raw in entries if isinstance(entries, list) else []:
@@ -90,7 +93,7 @@ def load(entries: Any) -> list[InventoryEntry]:
 
 
 def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
-    """The form in a status, which `load` reads. Of many failures most are told in short: an object has 1.5 MiB."""
+    """Returns the entries as they are written to a status. Most of many errors are shortened: an object has 1.5 MiB."""
     dumped, failed = [], 0
     for entry in entries:
         failed += bool(entry.error)
@@ -99,11 +102,12 @@ def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
 
 
 def content_hash(obj: Object) -> str:
+    """Returns a hash of the object's content, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def digest(*parts: str) -> str:
-    """Names a rollout by what it is made of."""
+    """Returns a digest that identifies a rollout by its inputs."""
     return "sha256:" + hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -112,18 +116,18 @@ Action = Literal["apply", "verify", "keep"]
 
 @dataclass(frozen=True)
 class Step:
-    """What to do about one wanted object. `entry` is what is known of it, or the intent."""
+    """What a rollout does about one desired object; `entry` is its inventory entry, or the intent of one."""
 
     obj: Object
     entry: InventoryEntry
     action: Action
     new: bool = False
-    """Nothing says that the object is ours yet, if it is there."""
+    """The inventory does not tell yet that the object is ours, if it exists."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rollout has to do: its steps, then prune what is not wanted. `rest` is ours and no concern of it."""
+    """What a rollout does: `steps` first, then it prunes `prune`. `rest` are our objects outside this plan."""
 
     steps: tuple[Step, ...]
     prune: tuple[InventoryEntry, ...] = ()
@@ -131,10 +135,11 @@ class Plan:
 
     @property
     def identities(self) -> set[Identity]:
-        """All that is in this inventory."""
+        """The identities of all objects in the inventory."""
         return {entry.identity for entry in intent(self)}
 
     def count(self, action: Action) -> int:
+        """Returns the number of steps with this action."""
         return sum(step.action == action for step in self.steps)
 
 
@@ -146,11 +151,17 @@ def plan(
     stages: Mapping[Identity, str] | None = None,
     prune: bool = True,
 ) -> Plan:
-    """Compares what should be with what is ours.
+    """Plans a rollout: compares the desired objects with the inventory.
 
-    Content that is new is applied. The same content as last time is verified, since somebody may have changed it
-    meanwhile; a `resumed` rollout keeps unseen what it has applied or verified itself. Without `prune` everything else
-    is left to a later plan. `stages` says which stage an object belongs to.
+    New or changed content is applied. Unchanged content is verified, since the live object may have been changed. A
+    resumed rollout does not read again what it has applied or verified itself.
+
+    Args:
+        desired: The desired objects.
+        inventory: The entries of all objects that are ours.
+        resumed: Whether the latest rollout had the same target, so that its results still count.
+        stages: The stage of each object, by identity.
+        prune: Whether objects that are not desired are pruned; if not, they are left to a later plan.
     """
     known = {entry.identity: entry for entry in _reset_unless_resumed(inventory, resumed)}
     steps = []
@@ -169,23 +180,24 @@ def plan(
 
 
 def deletion(unwanted: Iterable[Object], inventory: Sequence[InventoryEntry], *, resumed: bool) -> Plan:
-    """Deletes these objects, as far as they are ours, and leaves everything else to a later plan."""
+    """Plans the deletion of these objects, as far as they are ours; all others are left to a later plan."""
     known = {entry.identity: entry for entry in _reset_unless_resumed(inventory, resumed)}
     gone = tuple(known.pop(identity(obj), entry_of(obj)) for obj in unwanted)
     return Plan((), gone, tuple(known.values()))
 
 
 def _reset_unless_resumed(inventory: Sequence[InventoryEntry], resumed: bool) -> Sequence[InventoryEntry]:
-    """In a new rollout nothing counts as done, so that what resumes it, or a later stage, knows what it did itself."""
+    """In a new rollout no entry counts as synced, so that a resumed one or a later stage knows what is done already."""
     if resumed:
         return inventory
     return [entry if entry.status == KEPT else replace(entry, status=NOT_SYNCED) for entry in inventory]
 
 
 def intent(plan: Plan) -> list[InventoryEntry]:
-    """The inventory to write before the rollout."""
+    """Returns the inventory to write before the rollout."""
     return [*(step.entry for step in plan.steps), *plan.rest, *plan.prune]
 
 
 def is_owned(obj: Object) -> bool:
+    """Returns whether the object has our label."""
     return bool(dig(obj, ("metadata", "labels", OWNED_LABEL)) == OWNED)

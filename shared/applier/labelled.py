@@ -1,7 +1,6 @@
-"""What another program left in a workload cluster under our label: the start of an inventory where there is none.
+"""Finds objects that carry our label, to begin an inventory with where there is none.
 
-cluster-stack-operator labels what it applies just as we do, and forgets which objects those were once its stages are
-done.
+cluster-stack-operator labels the objects that it applies as we do, and keeps no record of them after its stages.
 """
 
 from __future__ import annotations
@@ -17,13 +16,20 @@ from .inventory import OWNED, OWNED_LABEL, InventoryEntry, entry_of
 from .rollout import THREADS
 
 _COPIES = ("Endpoints", "EndpointSlice", "Event")
-"""Kinds that controllers make with the labels of what they stand for, without naming an owner."""
+"""Kinds that controllers create with the labels of another object and without an owner reference."""
 
 
 def labelled_entries(cluster: ClusterClients, served: Iterable[Resource]) -> list[InventoryEntry]:
-    """The objects with our label that no other object owns. Raises `Unavailable` where the server fails.
+    """Returns entries for all objects that have our label and no owner reference.
 
-    None of a cluster that manages clusters itself: there ClusterClasses carry the same label.
+    Returns none for a management cluster, where ClusterClasses carry the same label.
+
+    Args:
+        cluster: The cluster to search.
+        served: The kinds that the cluster serves.
+
+    Raises:
+        Unavailable: The API server failed.
     """
     served = list(served)
     if any(resource.group == CLUSTER_ADDON.group for resource in served):
@@ -42,7 +48,7 @@ def _of_kind(cluster: ClusterClients, resource: Resource) -> list[InventoryEntry
     except Unavailable:
         raise
     except ApiError:
-        return []  # not a kind that can be listed, or not by us: nothing of it was applied from here
+        return []  # the kind cannot be listed, so none of its objects was applied from here
     entries = []
     for item in items:
         if not dig(item, "metadata.ownerReferences"):

@@ -1,4 +1,4 @@
-"""Looking at objects as they are in a workload cluster, in as few requests as tell."""
+"""Reads live objects of a cluster in few requests."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .inventory import OWNED, OWNED_LABEL, InventoryEntry
 from .readiness import unready_reason
 
 Live = Object | ApiError | None
-"""An object as it is in the cluster, why it could not be read, or that it is not there."""
+"""The live object, the error of reading it, or None if it does not exist."""
 
 LIST_FROM = 3
-"""Objects of one kind from which on one list is cheaper than a look at each."""
+"""The number of objects of one kind from which on one list is cheaper than single reads."""
 
 
 def read_live(
@@ -28,7 +28,14 @@ def read_live(
     resources: Mapping[tuple[str, str], Resource],
     objects: Iterable[Object],
 ) -> dict[Identity, Live]:
-    """These objects as they are in the cluster, of whatever kinds."""
+    """Reads these objects, by single reads or by a list for each kind.
+
+    Args:
+        pool: The threads to read with.
+        cluster: The cluster to read from.
+        resources: The kinds of the objects, by (apiVersion, kind).
+        objects: The objects to read; only their kinds and names matter.
+    """
     kinds: dict[tuple[str, str], list[Identity]] = defaultdict(list)
     for obj in objects:
         kinds[obj["apiVersion"], obj["kind"]].append(identity(obj))
@@ -45,13 +52,14 @@ def read_live(
 
 
 def find_live(cluster: ClusterClients, entry: InventoryEntry) -> tuple[Resource, Object] | None:
-    """The object of an entry and the kind that serves it, in whatever version; None where it is not there.
+    """Returns the live object of an entry and its kind in a served version; None if it does not exist.
 
-    Raises `ApiError`.
+    Raises:
+        ApiError: The API server failed, or does not allow to read the object.
     """
     try:
         return _find_served(cluster, entry)
-    except NotServed:  # a version that is not served any more, though it was
+    except NotServed:  # the version is not served any more, but another may be
         cluster.discovery.invalidate()
         return _find_served(cluster, entry)
 
@@ -67,9 +75,9 @@ def _find_served(cluster: ClusterClients, entry: InventoryEntry) -> tuple[Resour
 
 
 def find_if_served(client: Client, resource: Resource, key: Key) -> Object | None:
-    """An object that is to be applied, as it is now; None also where its kind is not served yet.
+    """Returns the live object; None also if its kind is not served yet, since its CRD may be applied with it.
 
-    Its CRD may come with it. Nothing is deleted on this answer.
+    Nothing may be deleted because of this None.
     """
     try:
         return client.find(resource, key)
@@ -80,9 +88,12 @@ def find_if_served(client: Client, resource: Resource, key: Key) -> Object | Non
 def recheck_readiness(
     cluster: ClusterClients, entry: InventoryEntry, readiness_check: Callable[[Object], str] = unready_reason
 ) -> InventoryEntry:
-    """The entry with what its object is waiting for now. Raises `ApiError`.
+    """Returns the entry with what its live object is waiting for now.
 
-    A Job that is not there is over: its time to live takes it away.
+    A Job that does not exist is complete: its TTL has deleted it. Any other missing object is not ready.
+
+    Raises:
+        ApiError: The API server failed, or does not allow to read the object.
     """
     found = find_live(cluster, entry)
     if found is None:
@@ -91,7 +102,7 @@ def recheck_readiness(
 
 
 def same_content(live: Object, other: Object) -> bool:
-    """Whether two answers about one object differ in no more than bookkeeping."""
+    """Returns whether two responses about one object differ in server bookkeeping only."""
 
     def content(obj: Object) -> Object:
         bookkeeping = ("managedFields", "resourceVersion", "generation")
@@ -102,7 +113,7 @@ def same_content(live: Object, other: Object) -> bool:
 
 
 def _list(cluster: ClusterClients, resource: Resource, members: Sequence[Identity]) -> dict[Identity, Live]:
-    """One list for all of them, of their namespace if they have one, and a look at each that lost our label."""
+    """Lists the objects with our label, in their namespace if they share one; reads single objects that lack it."""
     namespaces = {who.namespace for who in members}
     namespace = namespaces.pop() if len(namespaces) == 1 else ""
     try:

@@ -1,4 +1,4 @@
-"""What came of a rollout: object by object, and as a whole."""
+"""The outcome of a rollout: of each object, and as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .inventory import KEPT, InventoryEntry
 
 @dataclass(frozen=True)
 class Drift:
-    """An object that was not as it had been applied: the paths that differed, or `missing`."""
+    """A live object that differs from what was applied: at these paths, or missing if there are none."""
 
     entry: InventoryEntry
     fields: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What came of one step. `crd` is the object as the server has it now, if it is a CRD that was applied."""
+    """The result of one step; `crd` is the live object if a CRD was applied."""
 
     entry: InventoryEntry
     written: bool = False
@@ -34,19 +34,19 @@ class StepResult:
 
 @dataclass(frozen=True)
 class RolloutOutcome:
-    """The inventory after a rollout, and what happened."""
+    """The inventory after a rollout, and what the rollout did."""
 
     entries: tuple[InventoryEntry, ...] = ()
     written: Sequence[InventoryEntry] = ()
     pruned: tuple[InventoryEntry, ...] = ()
     kept: tuple[InventoryEntry, ...] = ()
-    """Left in the cluster on purpose: not ours any more, or marked to be kept."""
+    """Objects that were not pruned: not ours any more, or annotated to be kept."""
     conflicts: Sequence[tuple[InventoryEntry, FieldConflict]] = ()
     drift: Sequence[Drift] = ()
 
     @classmethod
     def of(cls, steps: Iterable[StepResult], others: Iterable[InventoryEntry]) -> RolloutOutcome:
-        """`others` are the rest of the inventory, which no step was about."""
+        """Collects the results of steps; `others` are the entries of the inventory without a step."""
         steps = list(steps)
         return cls(
             entries=(*(done.entry for done in steps), *others),
@@ -57,27 +57,31 @@ class RolloutOutcome:
 
     @property
     def failures(self) -> list[InventoryEntry]:
+        """The entries of objects that could not be applied or pruned."""
         return [entry for entry in self.entries if entry.error and entry.status != KEPT]
 
     @property
     def listed_drift(self) -> list[str]:
-        """As a status lists it."""
+        """The drift as it is written to a status."""
         return [str(drift) for drift in self.drift[:20]]
 
     @property
     def adopted(self) -> list[str]:
-        """Objects that were there before and nobody's by their marks, with who wrote them."""
+        """Objects that existed before without an owner's mark, each with the manager that had written it."""
         return [f"{entry} ({held.manager})" for entry, held in self.conflicts if not held.field]
 
     @property
     def not_ready(self) -> list[InventoryEntry]:
+        """The entries of objects that are applied and not ready."""
         return [entry for entry in self.entries if entry.waiting]
 
 
 class RolloutIncomplete(Exception):
-    """A rollout that did not get through; its outcome says how far it came.
+    """A rollout that stopped before its end: at failed objects, or at a wave that has to complete first.
 
-    `unavailable`: the server stopped answering. Without failures it waits for a wave to be over.
+    Attributes:
+        outcome: The inventory and what was done so far.
+        unavailable: Whether the API server stopped answering.
     """
 
     def __init__(self, outcome: RolloutOutcome, *, unavailable: bool = False) -> None:
@@ -93,23 +97,26 @@ class RolloutIncomplete(Exception):
 
     @property
     def waiting(self) -> bool:
+        """Whether nothing failed, and the rollout waits for a wave to complete."""
         return not self.outcome.failures
 
 
 def format_waiting(entries: Sequence[InventoryEntry]) -> str:
-    """What is not ready, in one line."""
+    """Returns one line about objects that are not ready; names the first three."""
     more = f"; and {len(entries) - 3} more" if len(entries) > 3 else ""
     return "; ".join(f"{entry} {entry.waiting}" for entry in entries[:3]) + more
 
 
 def format_error(entry: InventoryEntry, error: Exception) -> str:
-    """The failure in the server's words; not of a Secret, since they can quote its values."""
+    """Returns the error's message; for a Secret without the server's text, which can quote its values."""
     our_words = isinstance(error, ApplyRejected) and not error.body
     if entry.kind == "Secret" and isinstance(error, ApiError) and error.status and not our_words:
-        return f"refused with HTTP {error.status} {error.reason}; its words are withheld, they can quote the Secret"
+        return (
+            f"rejected with HTTP {error.status} {error.reason}; the message is redacted, since it can quote the Secret"
+        )
     return error.detail if isinstance(error, ApiError) else str(error)
 
 
 def is_server_failure(error: Exception) -> bool:
-    """Whether the server fails, whatever it is asked; a 500 is about one object (a field of the wrong type, say)."""
+    """Returns whether the server fails as a whole. A 500 is about one object, such as a field of the wrong type."""
     return isinstance(error, Unavailable) and error.status != 500

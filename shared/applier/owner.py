@@ -1,7 +1,7 @@
-"""On whose behalf objects are applied, and by what they are known as its own.
+"""The owner on whose behalf objects are applied, and the mark by which its objects are recognised.
 
-All objects of ours carry one common label. In a cluster of their own (addons) that is enough; where several owners
-apply to one cluster, each has a mark of its own beside it.
+All applied objects carry one common label. That is enough for addons, which have a workload cluster to themselves.
+Where several owners apply to one cluster, the value of another label is each owner's mark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .adoption import is_applied_by_us
 from .inventory import InventoryEntry, is_owned
 
 Claim = Callable[[Client, str, Identity], str]
-"""Which owner with this mark needs the object: as people call it, empty where there is none. May raise `ApiError`."""
+"""Returns the name of the owner that has this mark and needs the object, empty if there is none; raises `ApiError`."""
 
 
 def _no_claim(_client: Client, _mark: str, _who: Identity) -> str:
@@ -25,22 +25,23 @@ def _no_claim(_client: Client, _mark: str, _who: Identity) -> str:
 
 @dataclass(frozen=True)
 class Owner:
-    """`kind` is that of the object on which people annotate what they want."""
+    """The owner of applied objects; `kind` is the kind of the object that carries the policy annotations."""
 
     kind: str = "Cluster"
     label: str = ""
-    """Its value on an object is the mark; empty where the common label is all that there is."""
+    """The name of the label that carries the mark; empty if the common label is enough."""
     mark: str = ""
     claim: Claim = _no_claim
 
     def mark_of(self, live: Object) -> str:
+        """Returns the mark of the owner of a live object, empty if it has none."""
         return str(dig(live, ("metadata", "labels", self.label), "")) if self.label else ""
 
     def has(self, live: Object, entry: InventoryEntry | None = None) -> bool:
-        """Whether an object is this owner's, as the `entry` was.
+        """Returns whether a live object belongs to this owner, and is the object of the inventory `entry`.
 
-        One that was made anew is, where a mark tells it and we applied it: the process may have died before it could
-        say so. Labels alone are copied by others.
+        An object with another uid still is, if it has the mark and was applied by us: the process may have ended
+        before it recorded a new uid. The labels alone do not prove it, since people copy them.
         """
         found = self.mark_of(live)
         if not is_owned(live) or found not in ("", self.mark):

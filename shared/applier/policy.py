@@ -1,12 +1,12 @@
-"""How the addons of one cluster are to be treated, by annotations on its Cluster or ClusterAddon.
+"""The policy of a rollout, by annotations on a Cluster or ClusterAddon (or on a provider).
 
 capi-functions.dev/conflicts     force (default), fail or yield: a field that another manager holds
-capi-functions.dev/drift         ignore (default), report or repair: what was changed in the workload cluster
-capi-functions.dev/drift-ignore  what may differ: paths, separated by commas, each with an optional object before
+capi-functions.dev/drift         ignore (default), report or repair: live objects that differ from what was applied
+capi-functions.dev/drift-ignore  fields that may differ: paths, separated by commas, each with an optional object before
                                  it: `spec.replicas`, `Deployment:spec.replicas`, `ConfigMap/ns/name:data.key`
-capi-functions.dev/recreate      true: an object whose change is refused as immutable is deleted and made anew;
+capi-functions.dev/recreate      true: an object whose change is rejected as immutable is deleted and recreated;
                                  also on a single object of a chart
-capi-functions.dev/prune-crds    true: a CRD that is dropped goes even with other people's objects of its kind
+capi-functions.dev/prune-crds    true: a CRD is pruned even if objects of its kind exist that are not ours
 capi-functions.dev/wait          false: ready as soon as everything is applied
 capi-functions.dev/wait-timeout  seconds (default 600) until objects that do not become ready count as stuck
 """
@@ -28,12 +28,12 @@ _KNOWN = ("conflicts", "drift", "drift-ignore", "recreate", "prune-crds", "wait"
 
 
 class PolicyError(ValueError):
-    """An annotation that says nothing we know; names it, and what it may be."""
+    """An annotation with an unknown name or value; the message names it and the allowed values."""
 
 
 @dataclass(frozen=True)
 class IgnoredPath:
-    """A path that may differ, in all objects or in those of this kind, namespace and name (empty: any)."""
+    """A field that may differ, in all objects or in those of this kind, namespace and name (empty: any)."""
 
     path: str
     kind: str = ""
@@ -41,6 +41,7 @@ class IgnoredPath:
     name: str = ""
 
     def covers(self, obj: Mapping[str, Any]) -> bool:
+        """Returns whether the path is ignored in this object."""
         metadata = obj["metadata"]
         return (
             self.kind in ("", "*", obj["kind"])
@@ -51,6 +52,8 @@ class IgnoredPath:
 
 @dataclass(frozen=True)
 class Policy:
+    """How a rollout treats conflicts, drift, immutable fields, CRDs and readiness, and for which owner it applies."""
+
     conflicts: str = "force"
     drift: str = "ignore"
     ignored: tuple[IgnoredPath, ...] = ()
@@ -59,11 +62,15 @@ class Policy:
     wait: bool = True
     wait_timeout: float = 600.0
     owner: Owner = field(default_factory=Owner)
-    """Whose the objects are; no annotation says so. What other installers have marked as this owner's becomes ours."""
+    """The owner of the objects, which no annotation sets. Objects with its mark are adopted from other installers."""
 
     @classmethod
     def of(cls, *objects: Mapping[str, Any]) -> Policy:
-        """The policy in the annotations of these objects, the later ones first in rank. Raises `PolicyError`."""
+        """Reads the policy from annotations; those of later objects take precedence.
+
+        Raises:
+            PolicyError: An annotation under our prefix is misspelled or has a value that is not allowed.
+        """
         values: dict[str, str] = {}
         for obj in objects:
             annotations = dig(obj, "metadata.annotations", {})
@@ -81,7 +88,7 @@ class Policy:
 
 
 def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
-    """Others may have annotations under our prefix; one that is nearly ours is meant to be ours."""
+    """Unknown annotations under our prefix are allowed, since other programs have some; similar names are rejected."""
     for annotation in annotations:
         if annotation.startswith(PREFIX) and (name := annotation.removeprefix(PREFIX)) not in _KNOWN:
             for meant in get_close_matches(name, _KNOWN, 1, 0.7):

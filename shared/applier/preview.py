@@ -1,5 +1,6 @@
-"""What a rollout would do to each object. The rollout's own steps run on a client that only supposes, so that nothing
-is decided here a second time; what is left is to say what became of an object.
+"""Previews a rollout: what it would do to each object.
+
+The rollout's own steps run on a client that sends dry runs, so that no rule is written twice.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Change:
-    """What would become of one object. `reason` says why it stays, is refused, or what more is to be known."""
+    """What the rollout would do to one object; `reason` says why an object is kept or rejected, or gives a hint."""
 
     entry: InventoryEntry
     action: Action
@@ -45,10 +46,11 @@ class Change:
 
     @property
     def changes(self) -> bool:
-        """Whether the workload cluster would be another one, or would have to be."""
+        """Whether the rollout would change the cluster, or would have to and cannot."""
         return self.action not in ("unchanged", "keep")
 
     def dump(self) -> Object:
+        """Returns the change as JSON, without empty fields."""
         entry = self.entry
         found: Object = {
             "action": self.action,
@@ -66,9 +68,18 @@ class Change:
 def preview(
     cluster: ClusterClients, plan: Plan, resources: Mapping[tuple[str, str], Resource], policy: Policy
 ) -> dict[Identity, Change]:
-    """What carrying out `plan` would do, object by object. Raises `Unavailable` where the server stops answering.
+    """Returns what `plan` would do to each object, by identity.
 
-    What would hold a rollout up (a wave that fails, a Job that has to be over) does not hold this up.
+    All waves are previewed, also those after one at which a rollout would stop (a failure, a Job that has to complete).
+
+    Args:
+        cluster: The cluster to send dry runs to.
+        plan: The plan to preview.
+        resources: The kinds of the plan's objects, by (apiVersion, kind).
+        policy: The policy of the rollout.
+
+    Raises:
+        Unavailable: The API server stopped answering.
     """
     dry = _dry_run_clients(cluster)
     changes: dict[Identity, Change] = {}
@@ -97,7 +108,7 @@ def _dry_run_clients(cluster: ClusterClients) -> ClusterClients:
     return dry
 
 
-# -- objects that are wanted -------------------------------------------------------------------------------------
+# -- desired objects ---------------------------------------------------------------------------------------------
 
 
 def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) -> Change:
@@ -106,7 +117,7 @@ def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) 
         live = find_if_served(dry.client, resource, Key(step.entry.namespace, step.entry.name))
         if live is not None and step.action == "verify":
             obj = with_ignored_paths(obj, live, policy)
-        # What `fail` would refuse is told field by field, with all else that would change.
+        # With force the dry run shows the conflicts field by field, and all other changes.
         supposed = replace(policy, conflicts="force") if policy.conflicts == "fail" else policy
         if live is not None and step.action == "verify":
             reject_other_owners(dry, live, policy)
@@ -117,15 +128,24 @@ def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) 
 
 
 def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, policy: Policy) -> Change:
-    """What applying did to `live`. An answer without a uid was not the server's."""
+    """Returns the change that a dry run of an apply shows; a result without a uid is not the server's.
+
+    Args:
+        entry: The inventory entry of the object.
+        live: The live object before, None if it does not exist.
+        applied: The result of the dry run.
+        policy: The policy of the rollout.
+    """
     unseen = not dig(applied.live, "metadata.uid")
     if live is None:
         if unseen and entry.uid:
-            return Change(entry, "update", reason="this version is not served yet, so what changes in it is not known")
+            return Change(
+                entry, "update", reason="its new version is not served yet, so the changed fields are not known"
+            )
         return Change(entry, "create", reason="it was applied before, and is missing" if entry.uid else "")
     fields = compare(live, applied.live, whole=not unseen)
     if unseen:
-        return Change(entry, "recreate", fields, reason="what changes in it is immutable: it is deleted and made anew")
+        return Change(entry, "recreate", fields, reason="an immutable field changes: it is deleted and recreated")
     if applied.conflicts and policy.conflicts == "fail":
         return Change(entry, "refuse", fields, applied.conflicts, "other managers hold fields of it (conflicts: fail)")
     told = f"other managers hold fields of it (conflicts: {policy.conflicts})" if applied.conflicts else ""
@@ -133,14 +153,14 @@ def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, p
 
 
 def _rejection(entry: InventoryEntry, error: Exception) -> str:
-    """Raises the error where it is not about the object."""
+    """Returns the error's message; raises the error if it is about the server, not the object."""
     if is_server_failure(error):
         raise error
     return format_error(entry, error)
 
 
 def _defined_kind(obj: Object) -> tuple[str, str] | None:
-    """The kind that a CRD defines."""
+    """Returns the (group, kind) that a CRD defines; None for any other object."""
     return (dig(obj, "spec.group", ""), dig(obj, "spec.names.kind", "")) if obj["kind"] == CRD.kind else None
 
 
@@ -151,13 +171,13 @@ def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change
     return replace(change, reason=f"{change.reason}; {hint}")
 
 
-# -- objects that are not ----------------------------------------------------------------------------------------
+# -- objects to prune --------------------------------------------------------------------------------------------
 
 
 def _prune(
     dry: ClusterClients, entry: InventoryEntry, policy: Policy, inventoried: Collection[Identity]
 ) -> Change | None:
-    """None for what is not there any more."""
+    """Returns None if the object does not exist any more."""
     try:
         found = find_live(dry, entry)
         if found is None:
@@ -173,7 +193,7 @@ def _prune(
 
 
 def keep_reason(entry: InventoryEntry, live: Object, owner: Owner | None = None) -> str:
-    """Why pruning leaves an object that is not a CRD."""
+    """Returns why an object that is neither a CRD nor a Namespace is not pruned."""
     if is_marked_keep(live):
         return f"it is annotated with {KEEP}: keep"
     if not is_owned(live):
@@ -182,11 +202,11 @@ def keep_reason(entry: InventoryEntry, live: Object, owner: Owner | None = None)
     if (mark := owner.mark_of(live)) not in ("", owner.mark):
         return f"it belongs to {mark} now: not ours to delete"
     if not owner.has(live, entry):
-        return "somebody made it anew: not ours to delete"
-    return "it changed meanwhile"
+        return "it was recreated by someone else: not ours to delete"
+    return "it has changed since it was read"
 
 
 def totals(changes: Sequence[Change]) -> dict[str, int]:
-    """How many objects there are of each action, and how many are in conflict with other managers."""
+    """Returns the number of objects for each action, and of those with field conflicts."""
     counts = {action: sum(change.action == action for change in changes) for action in get_args(Action)}
     return counts | {"conflicts": sum(bool(change.conflicts) for change in changes)}

@@ -1,4 +1,4 @@
-"""Deleting one object that is not wanted any more, if it is still ours to delete."""
+"""Prunes objects: deletes those that are not desired any more and still ours."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .policy import Policy
 
 _ATTEMPTS = 4
 _GONE_WITHIN = 7.0
-"""Seconds without anything going before a later look is better than waiting on. More than the five after which an API
-server looks again whether the objects of a CRD are gone."""
+"""Seconds to wait for the next of several deletions. Longer than the five seconds after which an API server checks
+again whether the objects of a deleted CRD are gone."""
 
 
 def is_custom_resource(entry: InventoryEntry) -> bool:
-    """Custom resources go before everything else: their controllers have to let go of them."""
+    """Returns whether the object is a custom resource, which is deleted first: its controller removes finalizers."""
     return entry.group not in BUILT_IN_GROUPS
 
 
 def prune_waves(entries: Iterable[InventoryEntry]) -> list[list[InventoryEntry]]:
-    """Custom resources, then the rest in reverse of the order of installation, then CRDs, namespaces last."""
+    """Orders entries for deletion: custom resources, built-in kinds in reverse install order, CRDs, namespaces."""
     entries = sorted(entries, key=lambda entry: -install_rank({"kind": entry.kind}))
     crds = [entry for entry in entries if entry.kind == CRD.kind and entry.group == CRD.group]
     namespaces = [entry for entry in entries if entry.kind == "Namespace" and not entry.group]
@@ -45,16 +45,25 @@ def prune_waves(entries: Iterable[InventoryEntry]) -> list[list[InventoryEntry]]
 def prune(
     cluster: ClusterClients, entry: InventoryEntry, policy: Policy, inventoried: Collection[Identity] = ()
 ) -> InventoryEntry | None:
-    """None once the object is deleted (see also `linger`). Else its entry: with an error where it has to be tried
-    again, `kept` where it stays until somebody decides, unchanged without error where it is none of ours any more.
-    `known` is the whole inventory: see `containers` for what goes with a CRD or Namespace.
+    """Deletes the object of an entry, if it is ours; `await_deletion` waits until it is gone.
 
-    Raises `Unavailable` where the server fails.
+    Args:
+        cluster: The cluster to delete from.
+        entry: The inventory entry of the object.
+        policy: On whose behalf objects are deleted, and whether CRDs with objects that are not ours are.
+        inventoried: The identities of the whole inventory: see `cascade_blocker`.
+
+    Returns:
+        None once the object is deleted. Otherwise its entry: with an error if the deletion has to be tried again, with
+        status `kept` if it stays until a person decides, and without error if it is not ours any more.
+
+    Raises:
+        Unavailable: The API server failed.
     """
     for _ in range(_ATTEMPTS):
         try:
             return _prune(cluster, entry, policy, inventoried)
-        except Conflict as error:  # it changed between the look and the deletion, and may be none of ours now
+        except Conflict as error:  # the object changed between read and delete, and may not be ours any more
             refusal: ApiError = error
         except Unavailable:
             raise
@@ -84,9 +93,18 @@ def _prune(
 def await_deletion(
     cluster: ClusterClients, entries: Iterable[InventoryEntry], owner: Owner | None = None
 ) -> dict[Identity, str]:
-    """Waits a while for what was deleted and takes its time: custom resources and CRDs. Returns what holds the rest.
+    """Waits for deleted custom resources and CRDs to be gone.
 
-    Raises `ApiError`.
+    Args:
+        cluster: The cluster that they were deleted from.
+        entries: The entries of deleted objects; those of built-in kinds other than CRD are not waited for.
+        owner: The owner of the objects.
+
+    Returns:
+        For each object that still exists, by identity, the finalizers that hold it.
+
+    Raises:
+        ApiError: The API server failed.
     """
     waiting = [
         entry for entry in entries if is_custom_resource(entry) or (entry.group, entry.kind) == (CRD.group, CRD.kind)
@@ -96,7 +114,7 @@ def await_deletion(
         left = _remaining(cluster, waiting, owner or Owner())
         if not left or time.monotonic() > deadline:
             return {who: f"finalizers hold it: {', '.join(names) or 'none'}" for who, names in left.items()}
-        if len(left) < len(waiting):  # some went: the rest have their time, too
+        if len(left) < len(waiting):  # progress: the others get the full time again
             deadline = time.monotonic() + _GONE_WITHIN
         waiting = [entry for entry in waiting if entry.identity in left]
         time.sleep(pause)
@@ -105,7 +123,7 @@ def await_deletion(
 
 
 def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner: Owner) -> dict[Identity, list[str]]:
-    """The finalizers of those that are still there: by one list for each kind and namespace, or by a look at each."""
+    """Returns the finalizers of the objects that still exist, by identity."""
     left: dict[Identity, list[str]] = {}
     places: dict[tuple[str, str, str], list[InventoryEntry]] = defaultdict(list)
     for entry in entries:
@@ -122,7 +140,7 @@ def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner
 def _list_members(
     cluster: ClusterClients, api_version: str, kind: str, namespace: str, members: Sequence[InventoryEntry]
 ) -> list[Object]:
-    """None where the kind is gone, and its objects with it."""
+    """Returns the objects of these entries; none if the kind is not served any more, since its objects went with it."""
     for last in (False, True):
         resource = cluster.discovery.in_any_version(api_version, kind)
         if resource is None:
@@ -132,7 +150,7 @@ def _list_members(
         except NotServed:
             if last:
                 raise
-            cluster.discovery.invalidate()  # not served any more, at least not in this version
+            cluster.discovery.invalidate()  # not served any more in this version
     return []
 
 

@@ -1,4 +1,4 @@
-"""Whether an object that was applied does what it is there for, as its status says."""
+"""Judges by its status whether an applied object is ready."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _Check = Callable[[Object], str]
 
 
 def unready_reason(obj: Object) -> str:
-    """Why an object is not ready, in a few words; empty when it is, or where its kind has no such notion."""
+    """Returns why an object is not ready; empty if it is ready or its kind does not report readiness."""
     if deleting(obj):
         return "is being deleted"
     generation, observed = dig(obj, "metadata.generation", 0), dig(obj, "status.observedGeneration")
     check = _CHECKS.get((obj["apiVersion"].rpartition("/")[0], obj["kind"]))
     if isinstance(observed, int) and observed < generation:
-        return "its newest version was not seen by its controller yet"
+        return "latest generation not observed by its controller yet"
     if check is None:
         return _by_conditions(obj)
     if observed is None and obj["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
-        return "not seen by its controller yet"
+        return "not observed by its controller yet"
     return check(obj)
 
 
 def incomplete_reason(obj: Object) -> str:
-    """Like `unready`, for what has to be over before the next wave: other objects than Jobs and Pods always are."""
+    """Returns why a Job or Pod is not complete, as the next wave requires it; empty for all other kinds."""
     if obj["kind"] == "Job":
         return _job(obj)
     if obj["kind"] == "Pod":
@@ -42,7 +42,7 @@ def _deployment(obj: Object) -> str:
         return str(progressing.get("message") or "its progress deadline was exceeded")
     if missing := _replica_shortage(obj, "updatedReplicas", wanted, "updated"):
         return missing
-    # The former ones count as available, too, and stay until the new ones are.
+    # Replicas of the former generation count as available, too.
     if (former := dig(obj, "status.replicas", 0) - dig(obj, "status.updatedReplicas", 0)) > 0:
         return f"{former} of its former replicas are still there"
     return _replica_shortage(obj, "availableReplicas", wanted, "available")
@@ -108,7 +108,7 @@ _CHECKS: dict[tuple[str, str], _Check] = {
 
 
 def _by_conditions(obj: Object) -> str:
-    """Any other kind, once its controller reports the condition that people agree on."""
+    """Judges any other kind by the condition Ready or Available, if its controller reports one."""
     for type_ in ("Ready", "Available"):
         if _condition(obj, type_):
             return _needs(type_)(obj)

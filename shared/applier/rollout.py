@@ -27,26 +27,32 @@ from .steps import StepExecutor
 
 THREADS = 8
 _EACH = 4
-"""Objects for which another thread is worth its connection: a TLS handshake costs both ends as much as two requests."""
+"""The number of objects for which another thread pays: its TLS handshake costs as much as two requests."""
 
 
 def thread_count(objects: int) -> int:
+    """Returns the number of threads for a rollout of so many objects."""
     return max(1, min(THREADS, objects // _EACH))
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """The effect of a plan on a workload cluster. Returns an `Outcome` or raises `Incomplete`."""
+    """The effect that carries out a plan in a cluster: wave by wave, then prunes."""
 
     cluster: ClusterClients
     plan: Plan
     resources: Mapping[tuple[str, str], Resource]
-    """Every (apiVersion, kind) of the plan's objects."""
+    """The kinds of the plan's objects, by (apiVersion, kind)."""
     policy: Policy = field(default_factory=Policy)
     only_report: bool = False
-    """Tells drift and leaves it."""
+    """Whether drift is reported and not repaired."""
 
     def execute(self, _clients: Clients) -> RolloutOutcome:
+        """Carries out the plan.
+
+        Raises:
+            RolloutIncomplete: An object failed, or a wave has to complete before the next one.
+        """
         with ThreadPoolExecutor(thread_count(len(self.plan.steps)), thread_name_prefix="apply") as pool:
             run = _Run(self, pool)
             return run.prune(run.apply())
@@ -59,9 +65,9 @@ class _Run:
     rollout: Rollout
     pool: ThreadPoolExecutor
     stopped: Flag = field(default_factory=Flag)
-    """The API server stopped answering: what comes next is not tried."""
+    """Set once the API server has stopped answering: the remaining objects are not tried."""
 
-    # -- what is wanted ----------------------------------------------------------------------------------------
+    # -- apply -------------------------------------------------------------------------------------------------
 
     def apply(self) -> RolloutOutcome:
         plan = self.rollout.plan
@@ -78,7 +84,7 @@ class _Run:
         return RolloutOutcome.of(done.values(), plan.rest)
 
     def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, StepResult]:
-        """With `gate` the next wave waits until these are over."""
+        """Carries out the steps of one wave; with `gate` its Jobs and Pods have to complete before the next wave."""
         cluster, resources = self.rollout.cluster, self.rollout.resources
         live = read_live(self.pool, cluster, resources, [step.obj for step in steps if step.action == "verify"])
         readiness_check = incomplete_reason if gate else unready_reason
@@ -99,7 +105,7 @@ class _Run:
             return StepResult(replace(entry, status=NOT_SYNCED, error=format_error(entry, error)))
 
     def _established(self, done: dict[Identity, StepResult]) -> dict[Identity, StepResult]:
-        """The CRDs of a wave are waited for together: by then most are served, and one look tells."""
+        """Waits for the CRDs of a wave together: by then most are established, and one list tells."""
         crds = {who: one.crd for who, one in done.items() if one.crd is not None}
         if not crds:
             return done
@@ -114,10 +120,10 @@ class _Run:
         if is_server_failure(error):
             self.stopped.set()
 
-    # -- what is not -------------------------------------------------------------------------------------------
+    # -- prune -------------------------------------------------------------------------------------------------
 
     def prune(self, outcome: RolloutOutcome) -> RolloutOutcome:
-        """`outcome` with what came of the objects that are not wanted any more."""
+        """Prunes what is not desired any more, and adds the results to `outcome`."""
         pruned: list[InventoryEntry] = []
         kept: list[InventoryEntry] = []
         left: list[InventoryEntry] = []
@@ -156,7 +162,7 @@ class _Run:
     def _lingering(
         self, wave: Sequence[InventoryEntry], results: Sequence[InventoryEntry | None]
     ) -> list[InventoryEntry | None]:
-        """The results with what does not go, though it was deleted."""
+        """Returns the results with the deleted objects that still exist marked as not pruned."""
         deleted = [entry for entry, result in zip(wave, results, strict=True) if result is None]
         try:
             lingering = await_deletion(self.rollout.cluster, deleted, self.rollout.policy.owner)

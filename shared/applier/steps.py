@@ -1,4 +1,4 @@
-"""Carrying out one step of a plan: an object that is wanted is kept, verified or applied."""
+"""Carries out one step of a plan: keeps, verifies or applies a desired object."""
 
 from __future__ import annotations
 
@@ -20,17 +20,26 @@ from .readiness import incomplete_reason
 
 @dataclass(frozen=True)
 class StepExecutor:
-    """Carries out steps; `judge` tells what an object that is there is waiting for."""
+    """Carries out steps; `readiness_check` returns what a live object is waiting for, empty if it is ready."""
 
     cluster: ClusterClients
     resources: Mapping[tuple[str, str], Resource]
     policy: Policy
     readiness_check: Callable[[Object], str]
     only_report: bool = False
-    """Tells drift and leaves it."""
+    """Whether drift is reported and not repaired."""
 
     def execute(self, step: Step, live: Object | None) -> StepResult:
-        """`live` is looked at for what is to be verified only. Raises `ApiError` or `TimeoutError`."""
+        """Carries out a step.
+
+        Args:
+            step: The step of the plan.
+            live: The live object of a step that verifies, None if it does not exist; unused by other steps.
+
+        Raises:
+            ApiError: The API server failed or rejected the object.
+            TimeoutError: Finalizers keep an object that has to be deleted first.
+        """
         match step.action:
             case "keep":
                 return self._keep(step)
@@ -40,7 +49,7 @@ class StepExecutor:
                 return self._apply(step, step.obj)
 
     def _keep(self, step: Step) -> StepResult:
-        """Applied before. Where it was not ready then it may be by now, or somebody may have taken it away."""
+        """The object is applied. If it was not ready, it is read again: it may be ready now, or deleted."""
         entry = step.entry
         if not entry.waiting:
             return StepResult(entry)
@@ -48,7 +57,7 @@ class StepExecutor:
         return StepResult(replace(entry, waiting=self.readiness_check(live))) if live else self._apply(step, step.obj)
 
     def _verify(self, step: Step, live: Object | None) -> StepResult:
-        """Applies only what is not as it was applied last time, and tells that."""
+        """Applies the object only if the live one differs from what was applied, and records the drift."""
         obj, drift = step.obj, Drift(step.entry)
         if live is not None:
             obj = with_ignored_paths(obj, live, self.policy)
@@ -61,7 +70,7 @@ class StepExecutor:
                 return StepResult(replace(step.entry, status=SYNCED, stored=self._stored(step.obj, live)))
             return StepResult(replace(step.entry, status=SYNCED), drift=drift)
         done = self._apply(step, obj, before=live)
-        # Where nothing was written it only looked different: the server stores some values in another form.
+        # Without a write there was no drift: the server stores some values in another form.
         return replace(done, drift=drift) if done.written else done
 
     def _apply(self, step: Step, obj: Object, before: Object | None = None) -> StepResult:
@@ -86,7 +95,7 @@ class StepExecutor:
         return replace(step.entry, uid=uid, hash=content_hash(step.obj), status=SYNCED, waiting=waiting, stored=form)
 
     def _stored(self, obj: Object, live: Object) -> str:
-        """The hash of the form in which the server stores `obj`, but for what may differ; empty if that is the same."""
+        """Returns the hash of `obj` as the server stores it, without ignored fields; empty if stored as applied."""
         for ignored in self.policy.ignored:
             if ignored.covers(obj):
                 obj = without(obj, ignored.path)
@@ -97,7 +106,7 @@ class StepExecutor:
 
 
 def with_ignored_paths(obj: Object, live: Object, policy: Policy) -> Object:
-    """`obj` with the live values of what may differ, so that applying it keeps them."""
+    """Returns `obj` with the live values of fields that may differ, so that an apply keeps them."""
     for ignored in policy.ignored:
         if ignored.covers(obj):
             obj = with_live(obj, live, ignored.path)

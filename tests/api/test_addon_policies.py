@@ -257,7 +257,7 @@ def test_a_namespace_waits_for_an_aggregated_api_that_is_away(world: World, kube
         proxy.fail(answering(503, b"away"), lambda request: request.path.startswith(f"/apis/{group}/v1/namespaces"))
         world.cluster(write_release(world.releases, "v2", [world.map("a")]))
         assert world.settle().retry_after == 20.0
-        assert f"{group} does not tell what has to be kept" in world.condition("HelmChartApplied")["message"]
+        assert f"the objects of {group} to keep cannot be listed" in world.condition("HelmChartApplied")["message"]
         assert world.names() == ["a"]
         assert not dig(world.client.get(NAMESPACE, Key("", own)), "metadata.deletionTimestamp")
         proxy.heal()
@@ -368,7 +368,7 @@ def test_ready_only_when_the_objects_are(world: World) -> None:
     assert world.settle().retry_after == 5.0
     found = world.condition("ObjectsReady")
     assert (found["status"], found["reason"]) == ("False", "WaitingForObjects")
-    assert f"Deployment {world.namespace}/web not seen by its controller yet" in found["message"]
+    assert f"Deployment {world.namespace}/web not observed by its controller yet" in found["message"]
     assert dig(world.addon(), "spec.clusterStack") == "test-stack-1-36-v1"
     assert dig(world.addon(), "status.ready") is False
     become(world, DEPLOYMENT, "web", {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
@@ -422,7 +422,7 @@ def test_hook_jobs_are_over_before_the_rest_comes(world: World) -> None:
     become(world, JOB, "before", done)
     assert world.settle().retry_after is None
     assert world.names() == ["a"]
-    # Another job of the same name cannot be had by changing this one: hooks are made anew.
+    # Another job of the same name cannot be had by changing this one: hooks are recreated.
     uid = world.client.get(JOB, Key(world.namespace, "before"))["metadata"]["uid"]
     job["spec"] = {"template": {"spec": {**template["spec"], "terminationGracePeriodSeconds": 5}}}
     world.cluster(write_release(world.releases, "v2", [world.map("a"), job]))

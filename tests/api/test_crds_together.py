@@ -169,5 +169,5 @@ def test_a_kind_that_is_not_served_any_more_may_have_objects_still(
     kept = prune(ClusterClients(management), entry(live), Policy())
     assert kept is not None
     assert kept.status == KEPT
-    assert "nobody can tell which Kind0 objects would go with it" in kept.error
+    assert "Kind0 objects that would be deleted with it cannot be listed" in kept.error
     assert management.find(CRD, Key("", live["metadata"]["name"]))

@@ -33,8 +33,8 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
     [
         (make("v1", "ConfigMap", {}, {}), ""),
         (make("v1", "ConfigMap", {}, {}, deletionTimestamp="now"), "being deleted"),
-        (make("apps/v1", "Deployment", {"replicas": 2}, {}), "not seen by its controller"),
-        (make("apps/v1", "Deployment", {"replicas": 2}, {"observedGeneration": 1}), "newest version"),
+        (make("apps/v1", "Deployment", {"replicas": 2}, {}), "not observed by its controller"),
+        (make("apps/v1", "Deployment", {"replicas": 2}, {"observedGeneration": 1}), "latest generation"),
         (make("apps/v1", "Deployment", {"replicas": 2}, SEEN), "0 of 2 replicas updated"),
         (make("apps/v1", "Deployment", {"replicas": 2}, {**SEEN, "updatedReplicas": 2}), "0 of 2 replicas available"),
         (make("apps/v1", "Deployment", {}, {**SEEN, "updatedReplicas": 1, "availableReplicas": 1}), ""),

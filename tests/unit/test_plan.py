@@ -183,8 +183,8 @@ LABEL = {"clusterstack.x-k8s.io/instance": "owned"}
     [
         ({"uid": "1", "labels": LABEL, "annotations": {"helm.sh/resource-policy": "keep"}}, "resource-policy: keep"),
         ({"uid": "1"}, "our label"),
-        ({"uid": "2", "labels": LABEL}, "made it anew"),
-        ({"uid": "1", "labels": LABEL}, "meanwhile"),
+        ({"uid": "2", "labels": LABEL}, "recreated by someone else"),
+        ({"uid": "1", "labels": LABEL}, "changed since it was read"),
     ],
 )
 def test_why_something_is_kept(metadata: Object, reason: str) -> None:
