@@ -6,19 +6,28 @@ BIN := $(VENV)/bin
 # Each has a control plane of its own; tests wait more than they compute, so one more than there are cores is right.
 TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)
 INSTALLED := $(VENV)/.installed
+# SEED repeats the random choices of a run, which prints its seed; PYTEST_ARGS are more of pytest's arguments.
+PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(SEED),--seed=$(SEED)) $(PYTEST_ARGS)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check binaries bench generate requirements clean
+.PHONY: help demo test test-fast test-all check binaries bench generate requirements clean
 
 help: ## show this
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(INSTALLED) ## bring up a workload cluster, upgrade its addons, delete it; about a minute once binaries are cached
 	$(BIN)/capi-functions demo
 
-test: $(INSTALLED) check binaries ## all checks and all tests, in TEST_PROCESSES processes at once
-	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile
+test: $(INSTALLED) check binaries ## all checks and all tests, functions killed at a sample of their writes: what a change must pass
+	$(PYTEST)
+
+test-fast: $(INSTALLED) check ## all checks, the unit tests, one journey on a real API server: about a minute
+	$(BIN)/python -m infra.local_control_plane.binaries etcd kube-apiserver
+	$(PYTEST) tests/e2e/test_journey.py tests/unit
+
+test-all: $(INSTALLED) check binaries ## all checks and all tests, functions killed at each of their writes, more chaos: about an hour
+	$(PYTEST) --exhaustive
 
 check: $(INSTALLED) ## lint, types, layers, generated files
 	$(BIN)/ruff check .

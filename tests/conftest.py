@@ -17,6 +17,8 @@ from shared.kube import Client, Resource, connect
 from tests.support.planes import running_plane
 
 pytest_plugins = [
+    "tests.support.seeds",
+    "tests.support.scheduling",
     "tests.support.object_store",
     "tests.support.world",
     "tests.support.stacks",

@@ -1,89 +1,62 @@
-"""The functions are killed before and after the writes of a provider's life, one at a time: the end is always the same.
+"""The functions are killed before and after writes of a provider's life: the end is always the same.
 
-A made-up provider is installed, upgraded and deleted once to count the writes, to the cluster and the object store;
-then once for each place to be killed at. By turns, the same goes on to be wanted, another release is, or the provider
-is deleted while the functions are away. `KILL_AT_EVERY_WRITE` goes through every place in every way.
+A provider is installed, upgraded and deleted. While the functions are away, the user changes nothing, wants another
+release, or deletes the provider.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import uuid
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
-from events.delivery import HttpDelivery
 from infra import local_control_plane
-from infra.local.functions_server import FunctionsServer
 from shared.api.provider import CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.event import Event
 from shared.kube import Key, Object, dig
-from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.e2e.test_kill_between_writes import Fuse
-from tests.support.api_proxy import Proxy, Request, api_server, object_store_server
+from tests.support.api_proxy import Request
+from tests.support.kill_points import KillableFunctions, KillPoint, chosen_points, failures_at, killable_functions
 from tests.support.provider_releases import CLUSTER_ROLE_BINDING, config_map, publish, whole, widget
 from tests.support.provider_world import Providers, is_ready
 from tests.support.until import until
 
-LANES = 2
 VERSIONS = ("v1.1.0", "v1.1.1", "v1.1.2")
-WAYS = ("", "another release", "deletion")
+VARIANTS = tuple(itertools.product((True, False), ("", "another release", "deletion")))
+PARTS = 10
+"""Tests that share the work of an exhaustive run."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where to kill, and what the user wants by the time that the functions are back; the same if it is empty."""
-
-    number: int
-    before: bool
-    meanwhile: str = ""
-
-    def __str__(self) -> str:
-        return f"{'before' if self.before else 'after'} write {self.number}, then {self.meanwhile or 'nothing new'}"
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("part", range(PARTS if metafunc.config.option.exhaustive else 1))
 
 
 class Journey:
     """The life of one provider, from nothing to two versions and back to nothing."""
 
-    def __init__(self, providers: Providers, folder: Path, lane: Lane) -> None:
+    def __init__(self, providers: Providers, folder: Path, functions: KillableFunctions) -> None:
         self.name = f"p{uuid.uuid4().hex[:8]}"
         self.key = (INFRASTRUCTURE, self.name, f"{self.name}-system")
         self.resource, self.at = INFRASTRUCTURE.resource, Key(self.key[2], self.name)
-        self.providers = replace(providers, deliver=self.deliver, answers=[])
-        self.lane = lane
+        self.providers = replace(providers, deliver=functions.deliver, answers=[])
+        self.functions = functions
         self.version = ""
-        self.place: Place | None = None
+        self.point: KillPoint | None = None
         for version in VERSIONS:
-            # What the binding points to is another role in the second one: it has to be made anew.
+            # In the second version the binding refers to another role, so it has to be replaced.
             role = "other" if version == VERSIONS[1] else ""
             publish(folder, version, whole(self.name, version, role=role), INFRASTRUCTURE, f"org/{self.name}")
 
-    def deliver(self, function: str, event: Event) -> Answer:
-        answer = self.lane.http(function, event)
-        fuse = self.lane.fuse
-        if fuse.lit.is_set():
-            assert fuse.blown.wait(10)
-            fuse.lit.clear()
-            self.while_down()
-            self.lane.server.start()
-        return answer
-
     def while_down(self) -> None:
-        assert self.place is not None
+        assert self.point is not None
         if self.providers.client.find(self.resource, self.at) is None:
             return
-        if self.place.meanwhile == "another release":
+        if self.point.meanwhile == "another release":
             self.want(VERSIONS[2])
-        if self.place.meanwhile == "deletion":
+        if self.point.meanwhile == "deletion":
             self.remove(forced=True)
 
     def want(self, version: str) -> None:
@@ -97,10 +70,11 @@ class Journey:
             self.providers.client.patch(self.resource, self.at, {"metadata": {"annotations": annotations}})
         self.providers.client.delete(self.resource, self.at)
 
-    def take(self, place: Place | None) -> list[Request]:
-        """Returns the writes that it took."""
-        self.place = place
-        self.lane.fuse.set(place)  # type: ignore[arg-type]
+    def take(self, point: KillPoint | None) -> list[Request]:
+        """Takes the journey, and returns its writes; the functions are killed at `point`."""
+        self.point = point
+        self.functions.while_down = self.while_down
+        self.functions.kill_at(point)
         uid = ""
         for version in VERSIONS[:2]:
             if not self.is_there(version):
@@ -111,13 +85,13 @@ class Journey:
             self.check()
             uid = self.users_object(uid)
         self.end()
-        return self.lane.fuse.writes
+        return self.functions.writes
 
     def is_there(self, version: str) -> bool:
         return version == VERSIONS[0] or self.providers.client.find(self.resource, self.at) is not None
 
     def reached(self) -> bool:
-        """Ready, or False where it was deleted on the way."""
+        """Waits until the provider is ready. Returns False where it was deleted meanwhile."""
 
         def there() -> Object | None:
             found = self.providers.client.find(self.resource, self.at)
@@ -132,7 +106,7 @@ class Journey:
         return there() is not None
 
     def users_object(self, uid: str) -> str:
-        """Made once, and the same ever after."""
+        """Creates an object of the provider's kind, or asserts that it is unchanged; returns its uid."""
         client, resource, key = self.providers.client, widget(self.name), Key(self.key[2], "mine")
         if not uid:
             body = {"apiVersion": resource.api_version, "kind": "Widget", "metadata": key._asdict(), "size": 7}
@@ -142,7 +116,7 @@ class Journey:
         return uid
 
     def check(self) -> None:
-        """What is there is what the release has, as it has it; so says the inventory, and nothing else."""
+        """Asserts that the objects are those of the release, unchanged, and that the inventory lists just them."""
         providers, version = self.providers, self.version
         provider = providers.get(*self.key)
         assert dig(provider, "status.installedVersion") == version
@@ -169,87 +143,47 @@ class Journey:
             return providers.client.find(self.resource, self.at) is None
 
         until(gone, f"the end of {self.name}", told=lambda: providers.answers[-3:])
-        # What is in its namespace may be left to the garbage collector, where it was made before the provider had
-        # anything else.
+        # Objects in the provider's namespace that were created before the inventory was written are left to the
+        # garbage collector.
         secret = Key(self.key[2], f"{self.name}-webhook-cert")
         until(lambda: providers.client.find(SECRET, secret) is None, f"Secret {secret} gone")
         assert providers.brought(f"infrastructure-{self.name}") == {}
 
 
-class Lane:
-    """A server of functions for one journey after the other; all that it writes passes its fuse."""
-
-    def __init__(self, server: FunctionsServer, fuse: Fuse) -> None:
-        self.server, self.fuse = server, fuse
-        self.http = HttpDelivery(server.url, timeout=(2.0, 60.0))
-
-
-@pytest.fixture
-def lanes(
-    provider_plane: Path, object_store: ObjectStore, object_store_url: str, tmp_path: Path
-) -> Iterator[list[Lane]]:
-    with ExitStack() as stack:
-        lanes = []
-        for number in range(LANES):
-            api = stack.enter_context(Proxy(api_server(local_control_plane.kubeconfig(provider_plane))))
-            storage = stack.enter_context(Proxy(object_store_server(object_store_url)))
-            folder = tmp_path / f"lane-{number}"
-            folder.mkdir()
-            (folder / "kubeconfig").write_bytes(api.kubeconfig)
-            environment = {
-                **os.environ,
-                "KUBECONFIG": str(folder / "kubeconfig"),
-                "S3_ENDPOINT_URL": storage.url,
-                "CAPI_FUNCTIONS_BUCKET": f"{object_store.bucket}-lane-{number}",
-            }
-            server = FunctionsServer(environment, folder / "functions.log")
-            stack.callback(server.close)
-            fuse = Fuse(server)
-            api.fault = storage.fault = fuse
-            server.start()
-            lanes.append(Lane(server, fuse))
-            stack.callback(lanes[-1].http.close)
-        yield lanes
-
-
-def test_killed_between_any_two_writes(providers: Providers, lanes: list[Lane], tmp_path: Path) -> None:
+@pytest.mark.timeout(3600)
+def test_provider_ends_the_same_when_functions_are_killed_at_a_write(
+    providers: Providers,
+    provider_plane: Path,
+    object_store: ObjectStore,
+    object_store_url: str,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    part: int,
+) -> None:
     releases = tmp_path / "releases"
     providers.releases.append(releases)
     publish(releases, VERSIONS[0], [config_map("core", "1")])
     config = {"url": providers.url(CORE.file)}
     providers.apply(CORE, "cluster-api", "made-up-system", version=VERSIONS[0], fetchConfig=config)
     providers.until_ready(CORE, "cluster-api", "made-up-system")
+    kubeconfig = local_control_plane.kubeconfig(provider_plane)
+    with killable_functions(kubeconfig, object_store, object_store_url, tmp_path / "functions") as functions:
 
-    def journey(lane: Lane, place: Place | None) -> list[Request]:
-        return Journey(providers, releases, lane).take(place)
+        def journey(point: KillPoint | None) -> list[Request]:
+            return Journey(providers, releases, functions).take(point)
 
-    writes = min((journey(lane, None) for lane in (*lanes, lanes[0])), key=len)
-    todo: SimpleQueue[Place] = SimpleQueue()
-    numbers = range(1, len(writes) + 1)
-    every = [Place(n, before, way) for n in numbers for before in (True, False) for way in WAYS]
-    # Before a write is nearly where after the last one was: one and the other by turns, and one way after the other.
-    some = [Place(n, n % 4 == 1, way) for n, way in zip(numbers[::2], itertools.cycle(WAYS), strict=False)]
-    for place in every if os.environ.get("KILL_AT_EVERY_WRITE") else some:
-        todo.put(place)
-    total = todo.qsize()
+        # The status of a Deployment that comes up is written as often as it changes.
+        writes = min((journey(None) for _ in range(3)), key=len)
+        points = chosen_points(writes, VARIANTS, pytestconfig, part, PARTS if pytestconfig.option.exhaustive else 1)
+        killed = 0
 
-    def drive(lane: Lane) -> tuple[int, list[str]]:
-        killed, failures = 0, list[str]()
-        while not todo.empty() and len(failures) < 3:
-            place = todo.get()
-            try:
-                journey(lane, place)
-                killed += lane.fuse.blown.is_set()
-            except AssertionError as error:
-                failures.append(f"killed {place}, {writes[place.number - 1]}: {error}")
-                lane.fuse.set(None)
-                if lane.server.process is None:
-                    lane.server.start()
-        return killed, failures
+        def killing(point: KillPoint) -> None:
+            nonlocal killed
+            journey(point)
+            if not functions.killed:
+                journey(point)
+            killed += functions.killed
 
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        results = list(pool.map(drive, lanes))
-    failures = [failure for _, failed in results for failure in failed]
+        failures = failures_at(points, writes, killing)
     assert not failures, "\n\n".join(failures)
-    # What is said while a Deployment comes up is written as often as it changes.
-    assert sum(killed for killed, _ in results) > 0.9 * total
+    assert killed > 0.9 * len(points)

@@ -1,0 +1,187 @@
+"""Functions that are killed at a chosen write, and the choice of the writes to kill them at.
+
+A journey (the life of an addon or a provider) is taken once to count its writes, to API servers and the object store.
+Each kill point is a journey of its own. `--exhaustive` takes every point; the usual run takes one for each kind of
+write, chosen by the run's seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event as Flag
+from threading import Lock
+
+import pytest
+
+from events.delivery import HttpDelivery
+from infra.local.functions_server import FunctionsServer
+from shared.event import Event
+from shared.runtime import Answer
+from shared.storage import ObjectStore
+from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, api_server, object_store_server
+
+_PATH = re.compile(r"^/apis?/.*?(?:/namespaces/[^/]+)?/(?P<plural>[a-z]+)(?:/[^/]+(?P<subresource>/[a-z]+)?)?$")
+
+
+@dataclass(frozen=True)
+class KillPoint:
+    """The `number`-th write of a journey, `before` it reaches its server or after.
+
+    `meanwhile` is what the user changes before the functions are back; empty for nothing.
+    """
+
+    number: int
+    before: bool
+    meanwhile: str = ""
+
+    def __str__(self) -> str:
+        return f"{'before' if self.before else 'after'} write {self.number}, then {self.meanwhile or 'no change'}"
+
+
+class KillSwitch:
+    """A fault of a proxy that counts the writes, and kills the server at one of them."""
+
+    def __init__(self, server: FunctionsServer) -> None:
+        self._server = server
+        self._lock = Lock()
+        self.set(None)
+
+    def set(self, point: KillPoint | None) -> None:
+        """Starts to count anew; the server is killed at `point`."""
+        self.point = point
+        self.triggered, self.killed = Flag(), Flag()
+        self.writes: list[Request] = []
+
+    def __call__(self, request: Request) -> Fault | None:
+        if not request.writes:
+            return None
+        with self._lock:
+            self.writes.append(request)
+            number = len(self.writes)
+        return self._kill if self.point is not None and number == self.point.number else None
+
+    def _kill(self, exchange: Exchange) -> None:
+        if self.point is not None and not self.point.before:
+            exchange.forward()
+        self.triggered.set()
+        self._server.kill()
+        self.killed.set()
+        raise Cut
+
+
+class KillableFunctions:
+    """A functions server all of whose writes pass a kill switch; one journey after the other uses it."""
+
+    def __init__(self, server: FunctionsServer, switch: KillSwitch, kubeconfig: bytes, releases: Path) -> None:
+        self.kubeconfig = kubeconfig
+        """Of the API server behind the proxy: writes with it are counted as well."""
+        self.releases = releases
+        """The folder of the cluster stack releases."""
+        self.while_down: Callable[[], object] = lambda: None
+        """Called between the kill and the restart."""
+        self._server = server
+        self._switch = switch
+        self._http = HttpDelivery(server.url, timeout=(2.0, 60.0))
+
+    def kill_at(self, point: KillPoint | None) -> None:
+        """Begins a journey: counts its writes, and kills the server at `point`."""
+        if self._server.process is None:  # the journey before failed
+            self._server.start()
+        self._switch.set(point)
+
+    @property
+    def killed(self) -> bool:
+        return self._switch.killed.is_set()
+
+    @property
+    def writes(self) -> list[Request]:
+        """The writes of this journey so far."""
+        return self._switch.writes
+
+    def deliver(self, function: str, event: Event) -> Answer:
+        """Calls a function. If that killed the server, it runs again when this returns."""
+        answer = self._http(function, event)
+        if self._switch.triggered.is_set():
+            assert self._switch.killed.wait(10)
+            self._switch.triggered.clear()
+            self.while_down()
+            self._server.start()
+        return answer
+
+    def close(self) -> None:
+        self._http.close()
+
+
+@contextmanager
+def killable_functions(
+    kubeconfig: Path, object_store: ObjectStore, object_store_url: str, folder: Path
+) -> Iterator[KillableFunctions]:
+    """Runs a functions server in `folder`, between proxies of the API server and the object store."""
+    with ExitStack() as stack:
+        api = stack.enter_context(Proxy(api_server(kubeconfig)))
+        storage = stack.enter_context(Proxy(object_store_server(object_store_url)))
+        releases = folder / "releases"
+        releases.mkdir(parents=True)
+        (folder / "kubeconfig").write_bytes(api.kubeconfig)
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(folder / "kubeconfig"),
+            "RELEASE_SOURCE": str(releases),
+            "S3_ENDPOINT_URL": storage.url,
+            "CAPI_FUNCTIONS_BUCKET": object_store.bucket,
+        }
+        server = FunctionsServer(environment, folder / "functions.log")
+        stack.callback(server.close)
+        switch = KillSwitch(server)
+        api.fault = storage.fault = switch
+        server.start()
+        functions = KillableFunctions(server, switch, api.kubeconfig, releases)
+        stack.callback(functions.close)
+        yield functions
+
+
+def kind_of_write(request: Request) -> str:
+    """Returns what a write does to what kind of thing, such as "PATCH clusteraddons/status" or "PUT blobs"."""
+    if found := _PATH.match(request.path):
+        return f"{request.method} {found['plural']}{found['subresource'] or ''}"
+    return f"{request.method} {request.path.split('/')[2]}"  # /bucket/blobs/…
+
+
+def chosen_points(
+    writes: Sequence[Request], variants: Sequence[tuple[bool, str]], config: pytest.Config, part: int, parts: int
+) -> list[KillPoint]:
+    """Returns the points to kill at, in `part` of so many `parts`.
+
+    `variants` are the values of `before` and `meanwhile`. An exhaustive run takes each write in each variant, another
+    one a write of each kind in one variant.
+    """
+    if config.option.exhaustive:
+        every = [KillPoint(n, *variant) for n in range(1, len(writes) + 1) for variant in variants]
+        return every[part::parts]
+    chance = random.Random(config.option.seed)
+    numbers: dict[str, list[int]] = {}
+    for number, write in enumerate(writes, 1):
+        numbers.setdefault(kind_of_write(write), []).append(number)
+    points = [KillPoint(chance.choice(numbers[kind]), *chance.choice(variants)) for kind in sorted(numbers)]
+    return sorted(points, key=lambda point: point.number)[part::parts]
+
+
+def failures_at(
+    points: Iterable[KillPoint], writes: Sequence[Request], journey: Callable[[KillPoint], object]
+) -> list[str]:
+    """Takes the journey once for each point; returns what failed, of at most three failures."""
+    failures: list[str] = []
+    for point in points:
+        try:
+            journey(point)
+        except AssertionError as error:
+            failures.append(f"killed {point}, {writes[point.number - 1]}: {error}")
+        if len(failures) == 3:
+            break
+    return failures

@@ -1,0 +1,76 @@
+"""Distributes the tests over the worker processes of pytest-xdist: a file to one worker, the longest files first.
+
+xdist's own `--dist loadfile` begins with the files that have the most tests. The few long tests come last then, and a
+run ends with one worker busy and the others idle. The files in `SPLIT` are too long for one worker, so their tests are
+distributed one by one. Without xdist the order stays as collected.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+SPLIT = frozenset(
+    {
+        "tests/e2e/test_chaos.py",
+        "tests/e2e/test_command_line.py",
+        "tests/e2e/test_kill_addons.py",
+    }
+)
+"""Files whose tests are distributed one by one: each is long, and they share little."""
+
+SECONDS = {
+    "tests/e2e/test_kill_addons.py": 640,
+    "tests/e2e/test_chaos.py": 383,
+    "tests/e2e/test_kill_providers.py": 332,
+    "tests/api/test_provider_transfer.py": 227,
+    "tests/api/test_providers.py": 221,
+    "tests/e2e/test_command_line.py": 199,
+    "tests/api/test_control_plane.py": 124,
+    "tests/api/test_provider_takeover.py": 114,
+    "tests/api/test_cluster_stacks_events.py": 89,
+    "tests/api/test_provider_cli.py": 75,
+    "tests/api/test_plan.py": 61,
+    "tests/api/test_provider_clusterctl.py": 59,
+    "tests/api/test_http.py": 59,
+}
+"""About how long files take, as far as it matters for the order; `pytest --durations=0` shows it."""
+
+_FOLDERS = ("tests/e2e", "tests/knative", "tests/api", "tests/unit")
+"""The order of files that are not in `SECONDS`: the small ones last, to fill the workers evenly."""
+
+
+def unit_of_work(nodeid: str) -> str:
+    """What goes to one worker as a whole: the test's file, or the test itself."""
+    file = nodeid.partition("::")[0]
+    return nodeid if file in SPLIT else file
+
+
+def order(nodeid: str) -> tuple[int, int, str]:
+    """Sorts the longest files first."""
+    file = nodeid.partition("::")[0]
+    folder = next((n for n, folder in enumerate(_FOLDERS) if file.startswith(folder)), len(_FOLDERS))
+    return -SECONDS.get(file, 0), folder, file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Returns the scheduler for `--dist loadfile`; xdist's own for any other."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class LongestFirst(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of_work(nodeid)
+
+    config.option.loadscopereorder = False  # the workers have brought the tests into order
+    return LongestFirst(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the longest files first in the workers of xdist."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: order(item.nodeid))
