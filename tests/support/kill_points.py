@@ -26,6 +26,9 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, api_server, object_store_server
 
+_ALIKE = frozenset({"configmaps", "clusterroles", "deployments", "serviceaccounts", "services", "widgets"})
+"""Kinds of objects that charts and components bring, and that the functions treat alike."""
+
 _PATH = re.compile(r"^/apis?/.*?(?:/namespaces/[^/]+)?/(?P<plural>[a-z]+)(?:/[^/]+(?P<subresource>/[a-z]+)?)?$")
 
 
@@ -147,9 +150,13 @@ def killable_functions(
 
 
 def kind_of_write(request: Request) -> str:
-    """Returns what a write does to what kind of thing, such as "PATCH clusteraddons/status" or "PUT blobs"."""
+    """Returns what a write does to what kind of thing, such as "PATCH clusteraddons/status" or "PUT blobs".
+
+    Kinds of objects that the functions treat alike are "objects".
+    """
     if found := _PATH.match(request.path):
-        return f"{request.method} {found['plural']}{found['subresource'] or ''}"
+        plural = "objects" if found["plural"] in _ALIKE else found["plural"]
+        return f"{request.method} {plural}{found['subresource'] or ''}"
     return f"{request.method} {request.path.split('/')[2]}"  # /bucket/blobs/…
 
 

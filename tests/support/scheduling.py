@@ -21,19 +21,20 @@ SPLIT = frozenset(
 """Files whose tests are distributed one by one: each is long, and they share little."""
 
 SECONDS = {
-    "tests/e2e/test_kill_addons.py": 640,
-    "tests/e2e/test_chaos.py": 383,
-    "tests/e2e/test_kill_providers.py": 332,
-    "tests/api/test_provider_transfer.py": 227,
-    "tests/api/test_providers.py": 221,
-    "tests/e2e/test_command_line.py": 199,
-    "tests/api/test_control_plane.py": 124,
-    "tests/api/test_provider_takeover.py": 114,
-    "tests/api/test_cluster_stacks_events.py": 89,
-    "tests/api/test_provider_cli.py": 75,
-    "tests/api/test_plan.py": 61,
-    "tests/api/test_provider_clusterctl.py": 59,
-    "tests/api/test_http.py": 59,
+    "tests/e2e/test_kill_providers.py": 120,
+    "tests/e2e/test_kill_addons.py": 110,
+    "tests/api/test_provider_transfer.py": 100,
+    "tests/api/test_providers.py": 100,
+    "tests/e2e/test_command_line.py": 90,
+    "tests/e2e/test_chaos.py": 80,
+    "tests/api/test_control_plane.py": 60,
+    "tests/api/test_provider_takeover.py": 60,
+    "tests/api/test_cluster_stacks_events.py": 45,
+    "tests/e2e/test_providers_in_a_local_run.py": 40,
+    "tests/api/test_provider_cli.py": 38,
+    "tests/api/test_plan.py": 30,
+    "tests/api/test_provider_clusterctl.py": 30,
+    "tests/api/test_http.py": 30,
 }
 """About how long files take, as far as it matters for the order; `pytest --durations=0` shows it."""
 
