@@ -27,7 +27,7 @@ def test_addon_is_applied_upgraded_and_deleted(
     assert {
         "POST clusteraddons",
         "PUT blobs",
-        "PATCH widgets",
-        "DELETE services",
+        "PATCH objects",
+        "DELETE objects",
         "PATCH clusteraddons/status",
     } <= kinds
