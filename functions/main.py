@@ -1,6 +1,6 @@
-"""All functions in one process: `functions-framework --source functions/main.py --target functions`.
+"""Serves all functions in one process: `functions-framework --source functions/main.py --target functions`.
 
-Each answers at its own path, `/<name>`.
+Each function answers at the path `/<name>`.
 """
 
 from functools import partial

@@ -1,1 +1,1 @@
-"""The backstop: lists what there is and sends an event again for whatever is not settled."""
+"""`sweep` makes up for lost events: it lists the objects and emits an event for each that is not reconciled."""

@@ -1,7 +1,7 @@
-"""`sweep`: an event source may lose what it likes, since this looks at the objects themselves.
+"""`sweep`: emits events for objects that are not reconciled, as event sources may lose events.
 
-With `{"everything": true}` as the timer's data every object is sent, marked as a resync; with `{"kind": "..."}` every
-object of that kind, which is how ClusterStacks get to ask for new releases.
+A timer starts it. With `{"everything": true}` as the data of its event, every object is sent as a resync; with
+`{"kind": "..."}` every object of that kind, so that ClusterStacks look for new releases.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ log = logging.getLogger("capi-functions")
 
 SOURCE = "/sweep"
 MIN_INTERVAL = 30.0
-"""Seconds between two sweeps that send objects which nothing is wrong with: any pod may ask for them."""
+"""Seconds between two sweeps that send reconciled objects as well: any pod can ask for these."""
 
 _THROTTLE = Throttle("the sweep")
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Answers a ping event: lists the objects and sends those that need it to K_SINK."""
     if TRIGGERS.key(event) is None:
-        return Answer(400, f"event {event.id}: the sweep is started by {TRIGGERS.subscriptions[0].type}")
+        return Answer(400, f"event {event.id}: the sweep takes only events of type {TRIGGERS.subscriptions[0].type}")
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
     if kind is not None and kind not in [resource.kind for resource in PRIMARY_KINDS]:
-        return Answer(400, f"event {event.id}: data.kind is none of the kinds that are swept")
-    rest = MIN_INTERVAL if everything or kind else 0.0
-    return _THROTTLE.run(clients, (everything, kind), rest, lambda: _sweep(clients, kind, everything=everything))
+        return Answer(400, f"event {event.id}: data.kind is not a kind that is swept")
+    interval = MIN_INTERVAL if everything or kind else 0.0
+    return _THROTTLE.run(clients, (everything, kind), interval, lambda: _sweep(clients, kind, everything=everything))
 
 
 def _sweep(clients: Clients, kind: str | None, *, everything: bool) -> Answer:
@@ -51,7 +52,7 @@ def _sweep(clients: Clients, kind: str | None, *, everything: bool) -> Answer:
 
 
 def not_reconciled(objects: Iterable[Object]) -> Iterator[Object]:
-    """Those that are on their way somewhere, or that nobody has looked at."""
+    """Yields the objects that some function has to reconcile, as far as the objects themselves show it."""
     objects = list(objects)
     with_addon = {
         (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), reported_release(addon))
@@ -64,7 +65,7 @@ def not_reconciled(objects: Iterable[Object]) -> Iterator[Object]:
 
 
 def _reconciled(obj: Object) -> bool:
-    """Whether every function that has objects of this kind is done with the object."""
+    """Returns whether the object is reconciled for every function with this primary kind."""
     kind = split_api_version(obj["apiVersion"])[0], obj["kind"]
     responsible = (one for one in SWEPT if kind in [(primary.group, primary.kind) for primary in one.primaries])
     return all(one.is_reconciled(obj) for one in responsible if one.is_reconciled)
@@ -90,4 +91,4 @@ def _objects(clients: Clients, kind: str | None) -> Iterator[Object]:
         try:
             yield from list_defined(clients.management, resource)
         except NotServed as error:
-            log.warning("the sweep leaves out %s", error)
+            log.warning("the sweep skips %s", error)

@@ -1,4 +1,4 @@
-"""What starts `sweep`: a timer. It reads every kind for which a function declares `is_reconciled`."""
+"""Declares what starts `sweep`: a timer. It reads every kind for which a function declares `is_reconciled`."""
 
 from __future__ import annotations
 

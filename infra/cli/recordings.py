@@ -59,7 +59,7 @@ def replay(
     inputs: Annotated[bool, typer.Option("--inputs", help="Apply what the user had applied first.")] = False,
     double: Annotated[bool, typer.Option("--double", help="Send everything twice.")] = False,
     shuffle: Annotated[int | None, typer.Option(help="Send in an order drawn from this seed.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds until all must be settled.")] = 120.0,
+    timeout: Annotated[float, typer.Option(help="Seconds until everything must be reconciled.")] = 120.0,
 ) -> None:
     """Send recorded events again. Against the same cluster this changes nothing."""
     from events import replay as player
@@ -109,7 +109,7 @@ def _settle(recording: Recording, client: Client, *, double: bool, shuffle: int 
 
     dispatcher = Dispatcher(catalog.triggers(), InProcessDelivery(catalog.handler, Clients(client)))
     try:
-        settled = player.replay(
+        idle = player.replay(
             recording.events,
             dispatcher,
             double=double,
@@ -122,8 +122,8 @@ def _settle(recording: Recording, client: Client, *, double: bool, shuffle: int 
         dispatcher.stop()
     answers = ", ".join(f"{count} x {status}" for status, count in sorted(stats.by_status.items()))
     out.print(f"{stats.delivered} calls: {answers}")
-    if not settled:
-        raise Failure(f"not settled within {timeout:g} s; `--timeout` gives it longer")
+    if not idle:
+        raise Failure(f"not everything is reconciled after {timeout:g} s; raise `--timeout`")
 
 
 def register(app: typer.Typer) -> None:

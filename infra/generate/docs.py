@@ -14,15 +14,15 @@ _HEAD = f"""<!-- {NOTICE} -->
 
 # What starts which function
 
-Taken from `functions/*/triggers.py`, like the forwarder's watches and the Knative manifests. An update that touches
-nothing of what matters is not forwarded. *By reference* means that the event names the object but does not carry it.
+Generated from `functions/*/triggers.py`, like the forwarder's watches and the Knative manifests. An update that changes
+none of the fields is not forwarded. *By reference*: the event names the object but does not contain it.
 
-| function | kind or type of event | what matters | changes |
+| function | kind or type of event | fields | changes |
 |---|---|---|---|
 """
 _EMITS = """
-Beside the one event that an answer has room for, these send events of their own accord, to the address in `K_SINK`. In
-a cluster a SinkBinding sets it.
+A function answers with one event at most. These post further events to the URL in `K_SINK`, which a SinkBinding sets in
+a cluster.
 
 | function | types of events |
 |---|---|
@@ -95,6 +95,6 @@ def _rows(declared: Mapping[str, Triggers]) -> Iterable[tuple[str, ...]]:
 
 
 def _matters(watch: Watch) -> str:
-    parts = [", ".join(f"`{path}`" for path in watch.fields) if watch.fields else "everything"]
+    parts = [", ".join(f"`{path}`" for path in watch.fields) if watch.fields else "all"]
     parts += [f"label `{watch.selector}`"] * bool(watch.selector) + ["by reference"] * watch.reference
     return "; ".join(parts)

@@ -37,7 +37,9 @@ skipped: a missing right is to be seen in the status, and skipping it would end 
 _REFERENCE = """
 Only that an object changed and what it is called: how Secrets are watched without their contents travelling.
 """
-_SWEEP = "Sources lose events; the sweep makes up for it by sending again what is not settled, or, seldom, everything."
+_SWEEP = (
+    "Sources may lose events: the sweep emits events for objects that are not reconciled and, rarely, for all objects."
+)
 _NETWORK = """
 Who may post events to the functions: Knative's brokers, or a forwarder with these labels. Prometheus is where
 kube-prometheus has it; one elsewhere takes an overlay. The kubelet's probes are let in by every network plugin.
