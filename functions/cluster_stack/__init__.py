@@ -1,1 +1,1 @@
-"""A cluster stack: finds new releases, and keeps a ClusterStackRelease for each that is wanted or in use."""
+"""Reconciles ClusterStacks: finds new releases, and keeps a ClusterStackRelease for each that is wanted or in use."""

@@ -1,4 +1,4 @@
-"""What a ClusterStack says of its source, its provider and its releases."""
+"""Sets a ClusterStack's conditions about its source, its provider and its releases."""
 
 from __future__ import annotations
 
@@ -7,67 +7,71 @@ from shared.kube import Object, dig
 from shared.runtime.status import V1Beta1StatusBuilder
 
 from .observe import Observed, usable
-from .provider import Blueprint
-from .selection import explicit, subscribes
+from .provider import ProviderTemplate
+from .selection import auto_subscribes, listed_versions
 
 CLIENT, SYNCED = "AssetsClientAPIAvailable", "ReleasesSynced"
 PROVIDER, RELEASES = "ProviderClusterStackReleasesSynced", "ClusterStackReleasesSynced"
 AVAILABLE = "ClusterStackReleaseAvailable"
 
 
-def judge_source(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
-    remote = observed.remote
-    if remote.unusable:
-        builder.set_false(CLIENT, "FailedCreateAssetsClient", remote.unusable, "Error", event_type="Warning")
-        builder.remove(SYNCED)  # of the sources before
-    elif not subscribes(dig(builder.obj, "spec", {})):
+def set_source_conditions(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
+    """Sets the conditions about access to the source and about its list of releases."""
+    listing = observed.listing
+    if listing.config_error:
+        builder.set_false(CLIENT, "FailedCreateAssetsClient", listing.config_error, "Error", event_type="Warning")
+        builder.remove(SYNCED)  # it may be about earlier sources
+    elif not auto_subscribes(dig(builder.obj, "spec", {})):
         builder.remove(CLIENT, SYNCED)
-    elif remote.failure:
+    elif listing.failure:
         builder.set_true(CLIENT)
-        builder.set_false(SYNCED, "FailedToSync", remote.failure, "Warning", event_type="Warning")
+        builder.set_false(SYNCED, "FailedToSync", listing.failure, "Warning", event_type="Warning")
     else:
         builder.set_true(CLIENT)
         builder.set_true(SYNCED)
 
 
-def judge_provider(builder: V1Beta1StatusBuilder, observed: Observed, plan: Blueprint | str) -> None:
-    refused = _refused(observed, PROVIDER)
+def set_provider_condition(builder: V1Beta1StatusBuilder, observed: Observed, template: ProviderTemplate | str) -> None:
+    """Sets the condition about the template and the objects cloned from it; a str says why it cannot be used."""
+    rejected = _rejected(observed, PROVIDER)
     if dig(builder.obj, "spec.noProvider") is True:
         builder.remove(PROVIDER)
-    elif refused:
-        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(refused), "Warning", event_type="Warning")
-    elif isinstance(plan, Blueprint):
+    elif rejected:
+        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(rejected), "Warning", event_type="Warning")
+    elif isinstance(template, ProviderTemplate):
         builder.set_true(PROVIDER)
     elif observed.template.state == "failed":
-        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", plan, "Warning", event_type="Warning")
+        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", template, "Warning", event_type="Warning")
     else:
-        builder.set_false(PROVIDER, "ProviderTemplateNotFound", plan, "Error", event_type="Warning")
+        builder.set_false(PROVIDER, "ProviderTemplateNotFound", template, "Error", event_type="Warning")
 
 
-def judge_releases(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
-    problems = [f"spec.versions: {problem}" for problem in explicit(dig(builder.obj, "spec", {}))[1]]
-    problems += _refused(observed, RELEASES)
+def set_releases_condition(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
+    """Sets the condition about the ClusterStackReleases that are created and deleted."""
+    problems = [f"spec.versions: {problem}" for problem in listed_versions(dig(builder.obj, "spec", {}))[1]]
+    problems += _rejected(observed, RELEASES)
     if observed.failure:
-        problems.append(f"releases that are not wanted any more stay: {observed.failure}")
+        problems.append(f"obsolete releases are not deleted: {observed.failure}")
     if problems:
         builder.set_false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", event_type="Warning")
     else:
         builder.set_true(RELEASES)
 
 
-def _refused(observed: Observed, condition: str) -> list[str]:
-    return [refusal.message for refusal in observed.refusals if refusal.condition == condition]
+def _rejected(observed: Observed, condition: str) -> list[str]:
+    return [rejection.message for rejection in observed.rejections if rejection.condition == condition]
 
 
-def judge_availability(builder: V1Beta1StatusBuilder, releases: list[Object]) -> None:
+def set_available_condition(builder: V1Beta1StatusBuilder, releases: list[Object]) -> None:
+    """Sets the condition about whether at least one release is ready."""
     if any(map(usable, releases)):
         builder.set_true(AVAILABLE)
     else:
-        builder.set_false(AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary says how far each is")
+        builder.set_false(AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary has their progress")
 
 
-def source_fails(builder: V1Beta1StatusBuilder) -> bool:
-    """Something outside is amiss, which may be over before long."""
+def has_external_failure(builder: V1Beta1StatusBuilder) -> bool:
+    """Returns whether the source or the provider fails, which may resolve itself soon."""
     return any(
         (get_condition(builder.conditions, condition) or {}).get("status") == "False"
         for condition in (CLIENT, SYNCED, PROVIDER)

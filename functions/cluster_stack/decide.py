@@ -1,4 +1,4 @@
-"""What follows for one ClusterStack: which releases to have, and what to say about them."""
+"""Decides about one ClusterStack: which releases to create, keep and delete, and what to report about them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from shared.releases.origin import scope_of
 from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
-from .conditions import judge_availability, judge_provider, judge_releases, judge_source, source_fails
-from .deletion import FINALIZER, let_go
-from .observe import Observed, Refusal
-from .provider import Blueprint, blueprint
-from .selection import in_order
-from .summary import summary_line, usable_texts
-from .writes import creations, updates
+from .conditions import (
+    has_external_failure,
+    set_available_condition,
+    set_provider_condition,
+    set_releases_condition,
+    set_source_conditions,
+)
+from .deletion import FINALIZER, reconcile_deletion
+from .observe import Observed, Rejection
+from .provider import ProviderTemplate, read_template
+from .selection import sort_tags
+from .summary import summary_line, usable_releases_status
+from .writes import create_releases, update_provider_objects
 
 RETRY = 60.0
-"""Seconds until the next look where something outside is amiss."""
+"""Seconds until the next reconciliation if the source, the provider or a write fails."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -36,47 +42,47 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(status=builder.paused_status(), message="paused")
     builder.remove(PAUSED)
     if deleting(stack):
-        return let_go(builder, observed)
-    judge_source(builder, observed)
-    plan = blueprint(observed.template, stack)
-    judge_provider(builder, observed, plan)
-    judge_releases(builder, observed)
-    create, keep, delete = _sorted_out(observed)
-    if not isinstance(plan, Blueprint) and dig(stack, "spec.noProvider") is not True:
+        return reconcile_deletion(builder, observed)
+    set_source_conditions(builder, observed)
+    template = read_template(observed.template, stack)
+    set_provider_condition(builder, observed, template)
+    set_releases_condition(builder, observed)
+    create, keep, delete = _sort_releases(observed)
+    if not isinstance(template, ProviderTemplate) and dig(stack, "spec.noProvider") is not True:
         create = []
-    judge_availability(builder, keep)
+    set_available_condition(builder, keep)
     effects: list[Effect] = [*ensure_finalizer(CLUSTER_STACK, stack, FINALIZER)]
     effects += [Delete(CLUSTER_STACK_RELEASE, release) for release in delete]
-    effects += creations(stack, create, plan)
-    effects += updates(stack, keep, plan)
+    effects += create_releases(stack, create, template)
+    effects += update_provider_objects(stack, keep, template)
     created = (KubernetesEvent("ClusterStackReleaseCreated", f"release {tag} is made available") for tag in create)
     deleted = (
         KubernetesEvent("ClusterStackReleaseDeleted", f"release {_tag(release)} is not used") for release in delete
     )
     present = {_tag(release): release for release in keep}
-    summary = [summary_line(tag, present.get(tag)) for tag in in_order([*create, *present])]
+    summary = [summary_line(tag, present.get(tag)) for tag in sort_tags([*create, *present])]
     return Decision(
         effects=tuple(effects),
-        status=builder.status(summary=summary, held=_held(observed), **usable_texts(keep)),
+        status=builder.status(summary=summary, held=_dump_held(observed), **usable_releases_status(keep)),
         kubernetes_events=(*builder.kubernetes_events, *created, *deleted),
-        requeue_after=_next_look(builder, observed),
+        requeue_after=_requeue_after(builder, observed),
         message=f"{len(create)} releases made, {len(delete)} deleted, {len(keep)} kept",
     )
 
 
-def _sorted_out(observed: Observed) -> tuple[list[str], list[Object], list[Object]]:
-    """The tags to create, the releases to keep, and those to delete."""
+def _sort_releases(observed: Observed) -> tuple[list[str], list[Object], list[Object]]:
+    """Returns the tags to create, the releases to keep, and those to delete."""
     present = _by_tag(observed)
     namespace = key_of(observed.stack or {}).namespace
-    superfluous = observed.selection.superfluous if not observed.failure else ()
-    unused = {tag for tag in superfluous if Key(namespace, tag) not in observed.users}
-    delete = [present[tag] for tag in observed.selection.superfluous if tag in unused and not deleting(present[tag])]
+    obsolete = observed.selection.obsolete if not observed.failure else ()
+    unused = {tag for tag in obsolete if Key(namespace, tag) not in observed.users}
+    delete = [present[tag] for tag in observed.selection.obsolete if tag in unused and not deleting(present[tag])]
     keep = [release for tag, release in present.items() if tag not in unused or deleting(release)]
     return [tag for tag in observed.selection.wanted if tag not in present], keep, delete
 
 
 def _by_tag(observed: Observed) -> dict[str, Object]:
-    """What is no release's name was not made here, and is left alone."""
+    """Returns the releases by tag; objects whose name is not that of a release were created by others."""
     return {_tag(release): release for release in observed.releases if ReleaseName.from_class_name(_tag(release))}
 
 
@@ -84,32 +90,32 @@ def _tag(release: Object) -> str:
     return key_of(release).name
 
 
-def _next_look(builder: V1Beta1StatusBuilder, observed: Observed) -> float:
-    """Sooner than at the next poll where something outside is amiss, but not before the source wants to be asked."""
-    seconds = min(RETRY, observed.poll) if source_fails(builder) or observed.refusals else observed.poll
-    held = observed.remote.held_until
-    return max(seconds, (held - builder.now).total_seconds()) if held else seconds
+def _requeue_after(builder: V1Beta1StatusBuilder, observed: Observed) -> float:
+    """Returns the seconds until the next poll, sooner after a failure, but not before the source allows a request."""
+    seconds = min(RETRY, observed.poll) if has_external_failure(builder) or observed.rejections else observed.poll
+    blocked = observed.listing.blocked_until
+    return max(seconds, (blocked - builder.now).total_seconds()) if blocked else seconds
 
 
-def _held(observed: Observed) -> Object | None:
-    """For whatever event comes meanwhile; other sources are asked at once."""
-    remote = observed.remote
-    if remote.held_until is None:
+def _dump_held(observed: Observed) -> Object | None:
+    """Returns `status.held`, which keeps later events from requests to the same sources until the given time."""
+    listing = observed.listing
+    if listing.blocked_until is None:
         return None
     return {
-        "until": rfc3339(remote.held_until),
+        "until": rfc3339(listing.blocked_until),
         "sources": scope_of(observed.stack or {}),
-        "message": remote.failure,
+        "message": listing.failure,
     }
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Once more, knowing what was refused."""
-    refusals = tuple(value for value in results.values if isinstance(value, Refusal))
-    if not refusals or results.error is not None:
+    """Decides once more with the rejected writes, so that the conditions name them."""
+    rejections = tuple(value for value in results.values if isinstance(value, Rejection))
+    if not rejections or results.error is not None:
         return decision
-    told = decide(replace(observed, refusals=refusals), now)
-    kubernetes_events = tuple(event for event in told.kubernetes_events if event.type == "Warning")
+    informed = decide(replace(observed, rejections=rejections), now)
+    kubernetes_events = tuple(event for event in informed.kubernetes_events if event.type == "Warning")
     return replace(
-        told, kubernetes_events=kubernetes_events, message="; ".join(refusal.message for refusal in refusals)
+        informed, kubernetes_events=kubernetes_events, message="; ".join(rejection.message for rejection in rejections)
     )

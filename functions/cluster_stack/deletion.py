@@ -1,4 +1,4 @@
-"""The releases go first. Each waits by itself for the Clusters that use it, and says so."""
+"""Deletes a ClusterStack: its releases first, each of which waits for the Clusters that use it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ FINALIZER = "clusterstack.clusterstack.x-k8s.io"
 """Keeps the ClusterStack until its releases are gone, which may wait for the Clusters that use them."""
 
 DELETION_RETRY = 20.0
-"""Seconds until the next look."""
+"""Seconds until the next reconciliation."""
 
 
-def let_go(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
+def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
+    """Deletes the releases and waits until they are gone, then removes the finalizer."""
     stack = observed.stack or {}
     if not has_finalizer(stack, FINALIZER):
         return Decision(message="being deleted")
     if not observed.releases:
-        return Decision(effects=(RemoveFinalizer(CLUSTER_STACK, stack, FINALIZER),), message="let go")
-    lines = [f"{key_of(release).name}{_why(release)}" for release in observed.releases]
-    builder.set_false(RELEASES, "Deleting", f"waiting for releases to go: {'; '.join(lines)}")
+        return Decision(effects=(RemoveFinalizer(CLUSTER_STACK, stack, FINALIZER),), message="finalized")
+    lines = [f"{key_of(release).name}{_blocked_reason(release)}" for release in observed.releases]
+    builder.set_false(RELEASES, "Deleting", f"waiting for releases to be deleted: {'; '.join(lines)}")
     return Decision(
         effects=tuple(Delete(CLUSTER_STACK_RELEASE, r) for r in observed.releases if not deleting(r)),
         status=builder.status(),
         requeue_after=DELETION_RETRY,
-        message="waiting for releases to go",
+        message="waiting for releases to be deleted",
     )
 
 
-def _why(release: Object) -> str:
-    held = get_condition(dig(release, "status.conditions", []), "HelmChartDeleted") or {}
-    return f" ({held['message']})" if held.get("message") else ""
+def _blocked_reason(release: Object) -> str:
+    blocked = get_condition(dig(release, "status.conditions", []), "HelmChartDeleted") or {}
+    return f" ({blocked['message']})" if blocked.get("message") else ""

@@ -1,4 +1,4 @@
-"""`cluster_stack`, put together."""
+"""The function `cluster_stack`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def handle(clients: Clients, event: Event) -> Answer:
     if not event.change or event.kind != CLUSTER.kind:
         return FUNCTION.handle(clients, event)
     try:
-        stack = _behind(clients, event)
+        stack = _stack_of_class(clients, event)
     except ApiError as error:
         return Answer(503, str(error), retry_after=2.0)
     if stack is None:
-        return done("no ClusterStack is behind this Cluster's class")
+        return done("no ClusterStack owns the release of this Cluster's class")
     answer = FUNCTION.handle(clients, change_event(stack, "update", source="/cluster_stack", reference=True))
-    # The next look is that of the stack's own events, or each of its Clusters would ask for one more.
+    # The requeue of the stack's own events is enough: otherwise each of its Clusters would add one.
     return answer if answer.status >= 300 else done(answer.message)
 
 
-def _behind(clients: Clients, event: Event) -> Object | None:
-    """A reference to the ClusterStack whose release a Cluster uses."""
+def _stack_of_class(clients: Clients, event: Event) -> Object | None:
+    """Returns a reference to the ClusterStack whose release the Cluster of the event uses; None if there is none."""
     key = TRIGGERS.key(event)
     release = clients.management.find(CLUSTER_STACK_RELEASE, key) if key else None
     stack = stack_of(release) if release else None

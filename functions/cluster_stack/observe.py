@@ -1,4 +1,4 @@
-"""What is read for a decision about one ClusterStack."""
+"""Reads the inputs of a decision about one ClusterStack."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from shared.releases.sources import Listing
 from shared.releases.usage import Users, users
 from shared.settings import SETTINGS
 
-from .selection import Selection, select, subscribes
+from .selection import Selection, auto_subscribes, select
 
 POLL = 300.0
-_NOTHING = LookupResult("unreferenced")
+"""Seconds between two lists of the source by default."""
+_UNREFERENCED = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
-class Remote:
-    """What the source offers; without an answer `names` is None. Where that, or part of it, is not known, one of the
-    others says why.
-    """
+class SourceListing:
+    """The releases that the source offers, or why they are not known, or not all of them."""
 
     names: Sequence[str] | None = None
-    unusable: str = ""
-    """The source cannot even be asked."""
+    """None if the source was not asked or did not answer."""
+    config_error: str = ""
+    """Why no request can be sent to the source."""
     failure: str = ""
-    held_until: datetime | None = None
-    """Until then the source wants not to be asked."""
+    """Why requests to the source failed, wholly or in part."""
+    blocked_until: datetime | None = None
+    """The source accepts no requests before this time (`Retry-After`)."""
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A write that the server refused, and the condition that tells of it."""
+class Rejection:
+    """A write that the API server rejected, and the condition that reports it."""
 
     condition: str
     message: str
@@ -51,17 +52,17 @@ class Observed:
     stack: Object | None
     releases: tuple[Object, ...] = ()
     """The ClusterStackReleases that the stack owns."""
-    remote: Remote = field(default_factory=Remote)
+    listing: SourceListing = field(default_factory=SourceListing)
     selection: Selection = field(default_factory=Selection)
     users: Users = field(default_factory=dict)
-    """Read only where something may have to go."""
+    """Only read if releases are obsolete."""
     failure: str = ""
-    """Why nobody can tell who uses the releases: none goes then."""
-    template: LookupResult = _NOTHING
+    """Why the users of the releases are unknown: no release is deleted then."""
+    template: LookupResult = _UNREFERENCED
     poll: float = POLL
-    """Seconds until the source is asked again."""
-    refusals: tuple[Refusal, ...] = ()
-    """Found out when the decision was carried out."""
+    """Seconds until the source is listed again."""
+    rejections: tuple[Rejection, ...] = ()
+    """The results of writes, known once the effects of a first decision were executed."""
 
 
 def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
@@ -72,18 +73,18 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
     if deleting(stack):
         return Observed(stack, releases)
     spec = stack.get("spec") or {}
-    remote = _remote(clients, stack)
+    listing = _list_source(clients, stack)
     owned = {
         tag: usable(release)
         for release in releases
-        if ReleaseName.from_class_name(tag := key_of(release).name)  # another's name is left alone
+        if ReleaseName.from_class_name(tag := key_of(release).name)  # objects with other names are not ours
     }
-    selection = select(spec, owned, remote.names)
-    using, failure = _users(clients) if selection.superfluous else ({}, "")
+    selection = select(spec, owned, listing.names)
+    using, failure = _users(clients) if selection.obsolete else ({}, "")
     return Observed(
         stack,
         releases,
-        remote,
+        listing,
         selection,
         using,
         failure,
@@ -93,6 +94,7 @@ def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
 
 
 def usable(release: Object) -> bool:
+    """Returns whether a ClusterStackRelease is ready and not being deleted."""
     return dig(release, "status.ready") is True and not deleting(release)
 
 
@@ -103,36 +105,36 @@ def _poll() -> float:
         return POLL
 
 
-def _remote(clients: Clients, stack: Object) -> Remote:
-    if not subscribes(dig(stack, "spec", {})):
-        return Remote()
+def _list_source(clients: Clients, stack: Object) -> SourceListing:
+    if not auto_subscribes(dig(stack, "spec", {})):
+        return SourceListing()
     now = datetime.now(UTC)
-    if (held := _held(stack)) and held.held_until and held.held_until > now:
+    if (held := _load_held(stack)) and held.blocked_until and held.blocked_until > now:
         return held
     try:
         names = of_stack(clients, stack).source.list()
-        return Remote(names, failure=names.problem if isinstance(names, Listing) else "")
+        return SourceListing(names, failure=names.problem if isinstance(names, Listing) else "")
     except SourceError as error:
         if not error.transient:
-            return Remote(unusable=str(error))
-        return Remote(
-            failure=str(error), held_until=now + timedelta(seconds=error.retry_after) if error.retry_after else None
+            return SourceListing(config_error=str(error))
+        return SourceListing(
+            failure=str(error), blocked_until=now + timedelta(seconds=error.retry_after) if error.retry_after else None
         )
 
 
-def _held(stack: Object) -> Remote | None:
-    """What the same sources said when they were asked last, if they wanted to be left in peace then."""
+def _load_held(stack: Object) -> SourceListing | None:
+    """Returns the last answer of the same sources from `status.held`; None if there is none."""
     held = dig(stack, "status.held", {})
     if held.get("sources") != scope_of(stack):
         return None
     try:
-        return Remote(failure=str(held["message"]), held_until=datetime.fromisoformat(held["until"]))
+        return SourceListing(failure=str(held["message"]), blocked_until=datetime.fromisoformat(held["until"]))
     except (KeyError, ValueError, TypeError):
         return None
 
 
 def _users(clients: Clients) -> tuple[Users, str]:
-    """In all namespaces: a Cluster may use a class of another one. Or why they cannot be told."""
+    """Returns the users of releases in all namespaces, since Clusters may use classes of other ones, or an error."""
     try:
         return users(list_defined(clients.management, CLUSTER)), ""
     except NotServed as error:

@@ -1,4 +1,4 @@
-"""The provider's object for a release, cloned from the template that the ClusterStack names."""
+"""Clones the provider's object for a release from the template that the ClusterStack refers to."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True)
-class Blueprint:
-    """What the provider's objects of all releases have in common."""
+class ProviderTemplate:
+    """The common content of the provider's objects of all releases."""
 
     api_version: str
     kind: str
     body: Object
 
     def reference(self, release: Key) -> Object:
+        """Returns the `spec.providerRef` of a release."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -31,17 +32,18 @@ class Blueprint:
             "name": release.name,
         }
 
-    def clone(self, release: Key, stack: Object) -> Clone:
+    def clone(self, release: Key, stack: Object) -> CloneTemplate:
+        """Returns the effect that creates or updates the provider's object of a release."""
         body = deepcopy(self.body)
         body["metadata"] |= {"namespace": release.namespace, "name": release.name}
-        return Clone(stack, release, body)
+        return CloneTemplate(stack, release, body)
 
 
-def blueprint(template: LookupResult, stack: Object) -> Blueprint | str:
-    """Of the template, or why it cannot be one.
+def read_template(template: LookupResult, stack: Object) -> ProviderTemplate | str:
+    """Returns the template's content, or why it cannot be used.
 
-    Only kinds called `<Provider>ClusterStackReleaseTemplate` will do: whoever may write a ClusterStack is not to get
-    objects of any other kind made for him.
+    Only kinds named `<Provider>ClusterStackReleaseTemplate` are accepted: otherwise whoever may write a ClusterStack
+    could have objects of any kind created.
     """
     if template.state == "absent":
         return f"{template.kind} {dig(stack, 'spec.providerRef.name')} that spec.providerRef names does not exist"
@@ -49,7 +51,7 @@ def blueprint(template: LookupResult, stack: Object) -> Blueprint | str:
         return template.error or "spec.providerRef is needed unless spec.noProvider is true"
     kind = template.kind.removesuffix(TEMPLATE)
     if not template.kind.endswith(RELEASE + TEMPLATE) or kind == RELEASE:
-        return f"spec.providerRef: {template.kind} is no <Provider>{RELEASE}{TEMPLATE}"
+        return f"spec.providerRef: {template.kind} is not a <Provider>{RELEASE}{TEMPLATE}"
     content = dig(template.object, "spec.template")
     if not isinstance(content, dict):
         return f"{template.kind} {key_of(template.object)} has no spec.template"
@@ -63,12 +65,12 @@ def blueprint(template: LookupResult, stack: Object) -> Blueprint | str:
     body: Object = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
     if content.get("spec"):
         body["spec"] = content["spec"]
-    return Blueprint(api_version, kind, body)
+    return ProviderTemplate(api_version, kind, body)
 
 
 @dataclass(frozen=True)
-class Clone:
-    """Makes, or brings up to date, the provider's object of a release of the stack; the release owns it."""
+class CloneTemplate:
+    """Creates or updates the provider's object of a release of the stack; the release owns it."""
 
     stack: Object
     release: Key
@@ -96,5 +98,5 @@ class Clone:
         if served is None:
             raise ApiError(f"{kind} ({api_version}) is not served: is its CRD installed?")
         if not served.namespaced:
-            raise ApiError(f"{kind} ({api_version}) is cluster-scoped: a release has none such")
+            raise ApiError(f"{kind} ({api_version}) is cluster-scoped: the provider's object must be namespaced")
         return served

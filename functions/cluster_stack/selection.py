@@ -1,4 +1,4 @@
-"""Which releases a cluster stack should have: pure rules over names."""
+"""Selects the releases that a ClusterStack should have: pure rules over names."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from shared.releases.sources import Listing
 
 @dataclass(frozen=True)
 class Selection:
-    """Tags: `wanted` are to be there, `superfluous` are there and may go if no Cluster uses them."""
+    """Tags of releases: `wanted` must exist, `obsolete` exist and are deleted unless a Cluster uses them."""
 
     wanted: tuple[str, ...] = ()
-    superfluous: tuple[str, ...] = ()
+    obsolete: tuple[str, ...] = ()
 
 
 def select(spec: Mapping[str, Any], owned: Mapping[str, bool], offered: Sequence[str] | None) -> Selection:
-    """From a spec, the releases that there are (tag -> ready), and the names that the source offers.
+    """Selects releases by spec, existing releases (tag -> ready), and the names that the source offers.
 
-    None for `offered` is not knowing, and a `Listing` with a problem not knowing all: then nothing is superfluous, or a
-    source that is down would cost the stack the release that it is just getting.
+    If `offered` is None or a `Listing` with a problem, the names are not all known. Nothing is obsolete then: otherwise
+    the failure of a source would delete a release that is just being prepared.
     """
-    wanted = {name.tag for name in explicit(spec)[0]}
-    if subscribes(spec):
-        wanted |= {name.tag for name in newest(of_channel(spec, offered or ()))}
+    wanted = {name.tag for name in listed_versions(spec)[0]}
+    if auto_subscribes(spec):
+        wanted |= {name.tag for name in newest_per_channel(filter_channel(spec, offered or ()))}
         if offered is None or (isinstance(offered, Listing) and offered.problem):
-            return Selection(in_order(wanted))
-    usable = of_channel(spec, (tag for tag, ready in owned.items() if ready))
-    keep = wanted | {name.tag for name in newest(usable)}
-    return Selection(in_order(wanted), in_order(tag for tag in owned if tag not in keep))
+            return Selection(sort_tags(wanted))
+    usable = filter_channel(spec, (tag for tag, ready in owned.items() if ready))
+    keep = wanted | {name.tag for name in newest_per_channel(usable)}
+    return Selection(sort_tags(wanted), sort_tags(tag for tag in owned if tag not in keep))
 
 
-def subscribes(spec: Mapping[str, Any]) -> bool:
+def auto_subscribes(spec: Mapping[str, Any]) -> bool:
+    """Returns whether the newest release of the channel is wanted."""
     return spec.get("autoSubscribe") is not False
 
 
-def explicit(spec: Mapping[str, Any]) -> tuple[list[ReleaseName], list[str]]:
-    """The releases of `spec.versions`, and what is wrong with the rest."""
+def listed_versions(spec: Mapping[str, Any]) -> tuple[list[ReleaseName], list[str]]:
+    """Returns the releases of `spec.versions`, and the problems of its invalid entries."""
     names, problems = [], []
     for version in spec.get("versions") or ():
         try:
@@ -51,8 +52,8 @@ def explicit(spec: Mapping[str, Any]) -> tuple[list[ReleaseName], list[str]]:
     return names, problems
 
 
-def of_channel(spec: Mapping[str, Any], names: Iterable[str]) -> list[ReleaseName]:
-    """The releases of this stack and channel; `custom` is every channel but the stable one."""
+def filter_channel(spec: Mapping[str, Any], names: Iterable[str]) -> list[ReleaseName]:
+    """Returns the releases of this stack and channel; `custom` is every channel but the stable one."""
     stable = spec.get("channel", STABLE) == STABLE
     stack = tuple(dig(spec, field) for field in ("provider", "name", "kubernetesVersion"))
     parsed = (ReleaseName.from_class_name(name) for name in names)
@@ -63,8 +64,8 @@ def of_channel(spec: Mapping[str, Any], names: Iterable[str]) -> list[ReleaseNam
     ]
 
 
-def newest(names: Iterable[ReleaseName]) -> list[ReleaseName]:
-    """The newest of each channel: versions of different channels have no order between them."""
+def newest_per_channel(names: Iterable[ReleaseName]) -> list[ReleaseName]:
+    """Returns the newest release of each channel: versions of different channels cannot be compared."""
     best: dict[str, ReleaseName] = {}
     for name in names:
         channel = name.version.channel
@@ -73,8 +74,8 @@ def newest(names: Iterable[ReleaseName]) -> list[ReleaseName]:
     return [best[channel] for channel in sorted(best)]
 
 
-def in_order(tags: Iterable[str]) -> tuple[str, ...]:
-    """By channel, then version: v2 before v10."""
+def sort_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Sorts tags by channel, then version: v2 before v10."""
 
     def rank(tag: str) -> tuple[Any, ...]:
         name = ReleaseName.parse(tag)

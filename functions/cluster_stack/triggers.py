@@ -1,6 +1,6 @@
-"""What starts `cluster_stack`: its ClusterStack, the releases that it owns, and a Cluster that may have left one.
+"""The triggers of `cluster_stack`: its ClusterStack, the releases that it owns, and Clusters that stop using one.
 
-The key of a Cluster is that of its class's release, since no Cluster knows which ClusterStack its class comes from.
+A Cluster is mapped to the release of its class, since it does not refer to the ClusterStack of its class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shared.triggers import READ_CRDS, SPEC, Rule, Triggers, Watch
 
 
 def stack_of(release: Mapping[str, Any]) -> Key | None:
-    """The ClusterStack that owns a release; None for a bare reference, which tells no owners."""
+    """Returns the key of the ClusterStack that owns a release; None for a bare reference, which has no owners."""
     for reference in owners(release, CLUSTER_STACK.kind, CLUSTER_STACK.group):
         return Key(key_of(release).namespace, reference["name"])
     return None
@@ -46,7 +46,7 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "create", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # credentials of its own sources
-        # The providers' templates and release objects; those of another group need a rule of their own.
+        # Templates and release objects of providers; those of another group need a rule of their own.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "create", "patch")),
         READ_CRDS,
     ),

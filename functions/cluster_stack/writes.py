@@ -1,4 +1,4 @@
-"""What is written about the releases that are wanted: each with its provider's object, from the template."""
+"""The effects that create releases and their providers' objects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from shared.kube import ApiError, Conflict, Key, NotFound, Object, Unavailable, 
 from shared.releases import usage
 
 from .conditions import PROVIDER, RELEASES
-from .observe import Refusal
-from .provider import Blueprint
+from .observe import Rejection
+from .provider import ProviderTemplate
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One of several writes that do not need each other: a refusal is its result, so that the others go on."""
+    """Executes one of several independent writes: a rejection becomes its result, so that the others still run."""
 
     effect: Effect
     condition: str
@@ -27,12 +27,13 @@ class Attempt:
         try:
             return self.effect.execute(clients)
         except (Unavailable, Conflict, NotFound):
-            raise  # a retry may mend it
+            raise  # a retry may succeed
         except ApiError as error:
-            return Refusal(self.condition, str(error))
+            return Rejection(self.condition, str(error))
 
 
-def creations(stack: Object, tags: list[str], plan: Blueprint | str) -> list[Effect]:
+def create_releases(stack: Object, tags: list[str], template: ProviderTemplate | str) -> list[Effect]:
+    """Returns the effects that create the releases of these tags, each with its provider's object if there is one."""
     effects: list[Effect] = []
     for tag in tags:
         key = Key(key_of(stack).namespace, tag)
@@ -42,20 +43,20 @@ def creations(stack: Object, tags: list[str], plan: Blueprint | str) -> list[Eff
             "metadata": {
                 **key._asdict(),
                 "ownerReferences": [owner_reference(stack)],
-                # From the start: what it owns is never without somebody to clear it away.
+                # Set from the start, so that the release cannot disappear before its objects are cleaned up.
                 "finalizers": [usage.FINALIZER],
             },
-            "spec": {"providerRef": plan.reference(key)} if isinstance(plan, Blueprint) else {},
+            "spec": {"providerRef": template.reference(key)} if isinstance(template, ProviderTemplate) else {},
         }
         effects.append(Attempt(Create(CLUSTER_STACK_RELEASE, release), RELEASES))
-        if isinstance(plan, Blueprint):
-            effects.append(Attempt(plan.clone(key, stack), PROVIDER))
+        if isinstance(template, ProviderTemplate):
+            effects.append(Attempt(template.clone(key, stack), PROVIDER))
     return effects
 
 
-def updates(stack: Object, releases: list[Object], plan: Blueprint | str) -> list[Effect]:
-    """The template may have changed, or an earlier attempt have ended half-way."""
-    if not isinstance(plan, Blueprint):
+def update_provider_objects(stack: Object, releases: list[Object], template: ProviderTemplate | str) -> list[Effect]:
+    """Returns the effects that update providers' objects, after a change of the template or an interrupted attempt."""
+    if not isinstance(template, ProviderTemplate):
         return []
-    having = (release for release in releases if dig(release, "spec.providerRef.kind") == plan.kind)
-    return [Attempt(plan.clone(key_of(release), stack), PROVIDER) for release in having if not deleting(release)]
+    having = (release for release in releases if dig(release, "spec.providerRef.kind") == template.kind)
+    return [Attempt(template.clone(key_of(release), stack), PROVIDER) for release in having if not deleting(release)]

@@ -1,1 +1,1 @@
-"""One release of a cluster stack: its ClusterClass objects in the management cluster, from fetching to deletion."""
+"""Reconciles ClusterStackReleases: applies the objects of a release's class chart in the management cluster."""

@@ -1,4 +1,4 @@
-"""The names of a ClusterStackRelease's conditions, and the answer to what only a person can mend."""
+"""The condition types of a ClusterStackRelease, and the decision about failures that need a user."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from shared.runtime.status import V1Beta1StatusBuilder
 PROVIDER = "ProviderClusterStackReleaseReady"
 APPLIED, DELETED = "HelmChartApplied", "HelmChartDeleted"
 
-# Seconds until the next look.
+# Seconds until the next reconciliation.
 PROVIDER_RETRY = 10.0
 PARTIAL_RETRY = 20.0
-BROKEN_RETRY = 60.0
-"""For what only a person can mend: slow, but never given up."""
+FAILURE_RETRY = 60.0
+"""After a failure that only a user can fix: slow, but without end."""
 
 
-def broken(
+def decide_failure(
     builder: V1Beta1StatusBuilder,
     condition: str,
     reason: str,
     message: str,
     *,
-    requeue_after: float | None = BROKEN_RETRY,
-    facts: Object | None = None,
+    requeue_after: float | None = FAILURE_RETRY,
+    fields: Object | None = None,
 ) -> Decision:
+    """Reports a failure in a condition and an event; `fields` are further fields of the status."""
     builder.set_false(condition, reason, message, "Error", event_type="Warning")
     return Decision(
-        effects=finalizer(builder),
-        status=builder.status(**facts or {}),
+        effects=finalizer_effects(builder),
+        status=builder.status(**fields or {}),
         kubernetes_events=tuple(builder.kubernetes_events),
         requeue_after=requeue_after,
         message=message,
     )
 
 
-def finalizer(builder: V1Beta1StatusBuilder) -> tuple[Effect, ...]:
+def finalizer_effects(builder: V1Beta1StatusBuilder) -> tuple[Effect, ...]:
+    """Returns the effect that adds the finalizer, if it is missing."""
     return ensure_finalizer(CLUSTER_STACK_RELEASE, builder.obj, FINALIZER)

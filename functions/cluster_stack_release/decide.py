@@ -1,6 +1,6 @@
-"""What follows for one ClusterStackRelease: guards in the order of what must be there, then the rollout.
+"""Decides about one ClusterStackRelease: first its prerequisites in order, then the rollout.
 
-Once ready it stays so: what fails later, such as the repair of an object, is told by the conditions.
+Once a release is ready, `status.ready` stays true: later failures, such as that of a repair, are in the conditions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from shared.releases.missing import MissingAssets
 from shared.runtime import Decision
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
-from .conditions import BROKEN_RETRY, PROVIDER, PROVIDER_RETRY, broken, finalizer
-from .deletion import delete
-from .observe import Assets, Observed, provided
+from .conditions import FAILURE_RETRY, PROVIDER, PROVIDER_RETRY, decide_failure, finalizer_effects
+from .deletion import reconcile_deletion
+from .observe import Assets, Observed, provider_is_ready
 from .rollout import roll_out
 
 ASSETS_RETRY = 10.0
-"""Seconds until the next look."""
+"""Seconds until the next reconciliation."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -33,28 +33,29 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(status=builder.paused_status(), message="paused")
     builder.remove(PAUSED)
     if deleting(release):
-        return delete(builder, observed)
+        return reconcile_deletion(builder, observed)
     if observed.name is None:
-        message = f"{key_of(release).name!r} is no name of a release in its form with dashes"
-        return broken(builder, DOWNLOADED, "IssueWithReleaseAssets", message, requeue_after=None)
+        message = f"{key_of(release).name!r} is not the name of a release: <provider>-<name>-<Kubernetes>-<version>"
+        return decide_failure(builder, DOWNLOADED, "IssueWithReleaseAssets", message, requeue_after=None)
     if not isinstance(observed.assets, Assets):
         return _not_downloaded(builder, observed.assets or MissingAssets(observed.name.tag))
     builder.set_true(DOWNLOADED)
-    if observed.management is None or not provided(observed.provider):
+    if observed.management is None or not provider_is_ready(observed.provider):
         return _not_provided(builder, observed, observed.assets)
     builder.set_true(PROVIDER)
     return roll_out(builder, observed, observed.assets, observed.name, observed.management)
 
 
-def _not_downloaded(builder: V1Beta1StatusBuilder, lost: MissingAssets) -> Decision:
-    if lost.failure:
-        decision = broken(builder, DOWNLOADED, lost.reason, lost.message)
+def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> Decision:
+    if missing.failure:
+        decision = decide_failure(builder, DOWNLOADED, missing.reason, missing.message)
     else:
-        builder.set_false(DOWNLOADED, lost.reason, lost.message)
-        decision = Decision(finalizer(builder), builder.status(), requeue_after=ASSETS_RETRY, message=lost.message)
-    place = key_of(builder.obj).namespace
-    wish = lost.wish(builder.obj, place, builder.now, source="/cluster_stack_release", every=BROKEN_RETRY)
-    return replace(decision, reply=wish)
+        builder.set_false(DOWNLOADED, missing.reason, missing.message)
+        effects, status = finalizer_effects(builder), builder.status()
+        decision = Decision(effects, status, requeue_after=ASSETS_RETRY, message=missing.message)
+    namespace = key_of(builder.obj).namespace
+    request = missing.wish(builder.obj, namespace, builder.now, source="/cluster_stack_release", every=FAILURE_RETRY)
+    return replace(decision, reply=request)
 
 
 def _not_provided(builder: V1Beta1StatusBuilder, observed: Observed, assets: Assets) -> Decision:
@@ -68,7 +69,7 @@ def _not_provided(builder: V1Beta1StatusBuilder, observed: Observed, assets: Ass
         message = f"{what} is not ready yet"
     builder.set_false(PROVIDER, "ProcessOngoing", message)
     return Decision(
-        effects=finalizer(builder),
+        effects=finalizer_effects(builder),
         status=builder.status(kubernetesVersion=assets.kubernetes),
         requeue_after=PROVIDER_RETRY,
         message=message,

@@ -1,4 +1,4 @@
-"""A release goes once no Cluster uses its class: its objects, the provider's object, and the finalizer last."""
+"""Deletes a release once no Cluster uses its class: its objects, the provider's object, then the finalizer."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import DELETED, PROVIDER, PROVIDER_RETRY
 from .observe import Observed
-from .rollout import POLICY, belongings
+from .rollout import POLICY, release_inventory
 
 IN_USE_RETRY = 60.0
-"""Seconds until the next look."""
+"""Seconds until the next reconciliation."""
 
 
-def delete(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
+def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
+    """Prunes the release's objects and deletes the provider's object, or reports what the deletion waits for."""
     release = observed.release or {}
     if not has_finalizer(release, FINALIZER):
         return Decision(message="being deleted")
     if observed.management is None:
-        message = f"cannot tell whether its ClusterClass is used: {observed.failure}"
+        message = f"whether its ClusterClass is used is unknown: {observed.failure}"
         builder.set_false(DELETED, "ClustersNotReadable", message, "Error", event_type="Warning")
         kubernetes_events = tuple(builder.kubernetes_events)
         return Decision(
@@ -38,19 +39,19 @@ def delete(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
         builder.set_false(DELETED, "ClusterClassInUse", message)
         return Decision(status=builder.status(), requeue_after=IN_USE_RETRY, message=message)
     effects: list[Effect] = []
-    prune = tuple(entry for entry in belongings(release) if entry.identity not in observed.claimed)
+    prune = tuple(entry for entry in release_inventory(release) if entry.identity not in observed.claimed)
     if prune:
-        effects.append(Rollout(observed.management.reached.cluster, inventory.Plan((), prune), {}, POLICY))
+        effects.append(Rollout(observed.management.connection.cluster, inventory.Plan((), prune), {}, POLICY))
     provider = observed.provider
     if provider.state in ("unreferenced", "absent") or provider.reason == NOT_ALLOWED:
         effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))
-        return Decision(tuple(effects), message="let go")
+        return Decision(tuple(effects), message="finalized")
     what = f"{provider.kind} {dig(release, 'spec.providerRef.name', '')}"
     if provider.object is None or provider.resource is None:
-        message = f"cannot tell whether {what} is gone: {provider.error}"
+        message = f"whether {what} is deleted is unknown: {provider.error}"
     elif not owned_by(provider.object, release):
         effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))
-        return Decision(tuple(effects), message="let go")
+        return Decision(tuple(effects), message="finalized")
     else:
         message = f"waiting for {what} to be deleted"
         if not deleting(provider.object):

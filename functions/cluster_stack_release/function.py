@@ -1,4 +1,4 @@
-"""`cluster_stack_release`, put together."""
+"""The function `cluster_stack_release`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .triggers import TRIGGERS
 
 
 def is_reconciled(release: Object, _event: Event) -> bool:
-    """True once the class is there: a release never changes."""
+    """Returns whether the release is ready: the content of a release never changes afterwards."""
     if deleting(release):
         return not has_finalizer(release, FINALIZER)
     conditions = dig(release, "status.conditions", [])

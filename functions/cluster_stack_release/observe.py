@@ -1,7 +1,4 @@
-"""What is read for a decision about one ClusterStackRelease, in the order in which things must be there.
-
-The first obstacle ends the reading: what would come after it does not matter yet.
-"""
+"""Reads the inputs of a decision about one ClusterStackRelease, up to the first prerequisite that is missing."""
 
 from __future__ import annotations
 
@@ -21,12 +18,12 @@ from shared.releases.origin import of_release
 from shared.releases.release import Release
 from shared.releases.usage import Users, users
 
-_NOTHING = LookupResult("unreferenced")
+_UNREFERENCED = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
 class Assets:
-    """A release's class chart, by the name of its file, and the Kubernetes version that the release is made for."""
+    """A release's class chart with its file name, and the Kubernetes version that the release is made for."""
 
     file: str
     chart: bytes
@@ -35,9 +32,9 @@ class Assets:
 
 @dataclass(frozen=True)
 class Management:
-    """The management cluster, as a place to apply a chart to, and its Kubernetes version."""
+    """The connection to the management cluster, to which the class chart is applied, and its Kubernetes version."""
 
-    reached: ClusterConnection
+    connection: ClusterConnection
     version: str = ""
 
 
@@ -45,16 +42,16 @@ class Management:
 class Observed:
     release: Object | None
     name: ReleaseName | None = None
-    """What the object is called; None for what is no release's name."""
+    """The parsed name of the object; None if it is not the name of a release."""
     assets: Assets | MissingAssets | None = None
-    provider: LookupResult = _NOTHING
+    provider: LookupResult = _UNREFERENCED
     management: Management | None = None
     claimed: frozenset[Identity] = frozenset()
-    """Objects that other releases brought, too: not to be deleted with this one."""
+    """Objects that other releases contain as well, so that they are not deleted with this one."""
     users: tuple[Key, ...] = ()
-    """The Clusters whose class comes from this release; read only while it is being deleted."""
+    """The Clusters whose class comes from this release; only read while it is being deleted."""
     failure: str = ""
-    """Why nobody can tell which Clusters those are."""
+    """Why the users are unknown."""
 
 
 def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
@@ -62,27 +59,27 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
         return Observed(release)
     name = ReleaseName.from_class_name(key.name)
     if deleting(release):
-        return _leaving(clients, key, release, name)
+        return _observe_deletion(clients, key, release, name)
     if name is None or name.tag != key.name:
         return Observed(release)
     assets = _assets(clients, name, key.namespace)
     if isinstance(assets, MissingAssets):
         return Observed(release, name, assets)
     provider = clients.get_reference(dig(release, "spec.providerRef"), key.namespace)
-    if not provided(provider):
+    if not provider_is_ready(provider):
         return Observed(release, name, assets, provider)
     version = clients.management.version()
-    clients.discovery.invalidate()  # the chart leaves out what it does not find: what was known before is not enough
+    clients.discovery.invalidate()  # charts leave out objects of kinds that are not served: the cache may be too old
     management = Management(connect_management(clients), version)
     return Observed(release, name, assets, provider, management, _claimed(clients, key))
 
 
-def provided(provider: LookupResult) -> bool:
-    """The provider has done what it has to do for the release, if anything."""
+def provider_is_ready(provider: LookupResult) -> bool:
+    """Returns whether the provider's object is ready, or the release needs none."""
     return provider.state == "unreferenced" or dig(provider.object, "status.ready") is True
 
 
-def _leaving(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:
+def _observe_deletion(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:
     provider = clients.get_reference(dig(release, "spec.providerRef"), key.namespace, undefined_is_absent=True)
     try:
         using = users(list_defined(clients.management, CLUSTER))
@@ -103,7 +100,7 @@ def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | Mis
 
 
 def _claimed(clients: Clients, key: Key, using: Users | None = None) -> frozenset[Identity]:
-    """By all other releases of the namespace; given `using`, not by those that are on their way out themselves."""
+    """Returns the objects of all other releases in the namespace; given `using`, without unused ones being deleted."""
     others = [r for r in clients.management.list(CLUSTER_STACK_RELEASE, key.namespace) if key_of(r) != key]
     staying = [r for r in others if using is None or not deleting(r) or key_of(r) in using]
     return frozenset(entry.identity for r in staying for entry in inventory.load(dig(r, "status.resources")))

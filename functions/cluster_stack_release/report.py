@@ -1,4 +1,4 @@
-"""What is said once a rollout or a removal has happened; any other decision stands as it was made."""
+"""Reports the outcome of a rollout or of pruning; any other decision is reported unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The class chart as a plan of objects, and what is written before it is carried out."""
+"""Renders the class chart and plans its rollout; the inventory is written before the rollout starts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
 
-from .conditions import APPLIED, PARTIAL_RETRY, broken, finalizer
+from .conditions import APPLIED, PARTIAL_RETRY, decide_failure, finalizer_effects
 from .observe import Assets, Management, Observed
 
 POLICY = Policy(wait=False)
-"""What a class consists of is only used later: there is nothing to wait for."""
+"""Without waiting for readiness: the objects of a class are only used by later Clusters."""
 
 
 @dataclass(frozen=True)
-class Rediscover:
-    """Has the kinds asked for again: one that was unknown may have come."""
+class InvalidateDiscovery:
+    """Has the served kinds read again: an unknown kind may be served by now."""
 
     def execute(self, clients: Clients) -> None:
         clients.discovery.invalidate()
@@ -37,39 +37,40 @@ class Rediscover:
 def roll_out(
     builder: V1Beta1StatusBuilder, observed: Observed, assets: Assets, name: ReleaseName, management: Management
 ) -> Decision:
-    facts: Object = {"kubernetesVersion": assets.kubernetes}
+    """Decides to apply the chart's objects and to prune those that it no longer contains."""
+    fields: Object = {"kubernetesVersion": assets.kubernetes}
     try:
         objects = _render(assets, name, management, key_of(builder.obj).namespace)
     except charts.ChartError as error:
-        return broken(builder, APPLIED, "FailedToApplyObjects", str(error), facts=facts)
+        return decide_failure(builder, APPLIED, "FailedToApplyObjects", str(error), fields=fields)
     except UnknownKinds as error:
-        decision = broken(
-            builder, APPLIED, "FailedToApplyObjects", str(error), requeue_after=PARTIAL_RETRY, facts=facts
+        decision = decide_failure(
+            builder, APPLIED, "FailedToApplyObjects", str(error), requeue_after=PARTIAL_RETRY, fields=fields
         )
-        return replace(decision, effects=(*decision.effects, Rediscover()))
-    known = belongings(builder.obj)
+        return replace(decision, effects=(*decision.effects, InvalidateDiscovery()))
+    known = release_inventory(builder.obj)
     plan = inventory.plan(objects, known, resumed=False)
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in observed.claimed))
-    effects: list[Effect] = list(finalizer(builder))
+    effects: list[Effect] = list(finalizer_effects(builder))
     if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
         builder.set_false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
-        status = builder.status(resources=inventory.dump(inventory.intent(plan)), **facts)
+        status = builder.status(resources=inventory.dump(inventory.intent(plan)), **fields)
         effects += write_ahead(CLUSTER_STACK_RELEASE, builder.obj, status)
-    resources = {**management.reached.served, **kinds_defined_by(objects)}
-    effects.append(Rollout(management.reached.cluster, plan, resources, POLICY))
+    resources = {**management.connection.served, **kinds_defined_by(objects)}
+    effects.append(Rollout(management.connection.cluster, plan, resources, POLICY))
     return Decision(tuple(effects))
 
 
-def belongings(release: Object) -> list[InventoryEntry]:
-    """What the release may have brought. Nothing outside its namespace counts, whoever put it into the status."""
+def release_inventory(release: Object) -> list[InventoryEntry]:
+    """Returns the release's inventory without entries of other namespaces, which only a user could have added."""
     namespace = key_of(release).namespace
     entries = inventory.load(dig(release, "status.resources"))
     return [entry for entry in entries if entry.namespace == namespace]
 
 
 def _render(assets: Assets, name: ReleaseName, management: Management, namespace: str) -> list[Object]:
-    """The class chart's objects. Raises ChartError, UnknownKinds."""
-    served = management.reached.served
+    """Renders the class chart. Raises `ChartError` or `UnknownKinds`."""
+    served = management.connection.served
     manifests = charts.render(
         assets.chart,
         {},
@@ -84,7 +85,7 @@ def _render(assets: Assets, name: ReleaseName, management: Management, namespace
     if not objects:
         raise charts.ChartError(f"{assets.file}: the chart renders no objects, a ClusterClass is needed")
     for obj in objects:
-        # A release is not to reach farther than those who may ask for it.
+        # Whoever may create a release must not gain access to other namespaces through it.
         if (elsewhere := dig(obj, "metadata.namespace", "")) != namespace:
             where = f"is meant for {elsewhere}" if elsewhere else "is cluster-scoped"
             raise charts.ChartError(

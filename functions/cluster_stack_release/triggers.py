@@ -1,6 +1,6 @@
-"""What starts `cluster_stack_release`: its object, a release that was fetched, a Cluster that is gone.
+"""The triggers of `cluster_stack_release`: its object, a fetched release, the deletion of a Cluster.
 
-The provider's object is not watched, since it is of a kind that only the ClusterStack names: it is looked at again.
+The provider's object is read again after a while instead of watched: only the ClusterStack names its kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from shared.settings import STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
 
 
-def asker(event: Event) -> Key | None:
+def requester(event: Event) -> Key | None:
+    """Returns the key of the ClusterStackRelease that requested the fetch; None for other objects."""
     return event.key if event.kind == CLUSTER_STACK_RELEASE.kind else None
 
 
@@ -33,13 +34,13 @@ TRIGGERS = Triggers(
         Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
         Watch(CLUSTER, key=release_of, changes=("delete",)),
     ),
-    subscriptions=(Subscription(OWN + "release.fetched", asker),),
+    subscriptions=(Subscription(OWN + "release.fetched", requester),),
     is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "patch")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
-        # What class charts consist of. One with objects of other groups needs a rule of its own.
+        # The objects of class charts. A chart with objects of other groups needs a rule of its own.
         Rule(CLUSTER.group, ("clusterclasses",), _WRITE),
         Rule("infrastructure.cluster.x-k8s.io", ("*",), _WRITE),
         Rule("controlplane.cluster.x-k8s.io", ("*",), _WRITE),

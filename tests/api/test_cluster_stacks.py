@@ -650,7 +650,7 @@ def test_a_kind_that_is_no_template(stacks: Stacks) -> None:
     stacks.stack(noProvider=False, providerRef=REFERENCE | {"apiVersion": TEMPLATE.api_version, "kind": TEMPLATE.kind})
     stacks.settle()
     told = stacks.of_stack("ProviderClusterStackReleasesSynced")
-    assert "is no <Provider>ClusterStackReleaseTemplate" in told["message"]
+    assert "is not a <Provider>ClusterStackReleaseTemplate" in told["message"]
     assert stacks.names(CLUSTER_STACK_RELEASE) == []
 
 
@@ -723,7 +723,7 @@ def test_a_name_that_is_no_release(stacks: Stacks) -> None:
     release = stacks.apply(CLUSTER_STACK_RELEASE, "whatever", spec={})
     assert stacks.look_at(release).status == 204
     told = stacks.condition(stacks.get(CLUSTER_STACK_RELEASE, "whatever"), "ClusterStackReleaseDownloaded")
-    assert "'whatever' is no name of a release" in told["message"]
+    assert "'whatever' is not the name of a release" in told["message"]
     stacks.delete(CLUSTER_STACK_RELEASE, "whatever")
     stacks.settle()
     assert stacks.names(CLUSTER_STACK_RELEASE) == []

@@ -10,9 +10,9 @@ import pytest
 
 from functions.cluster_stack.decide import decide, report
 from functions.cluster_stack.deletion import FINALIZER
-from functions.cluster_stack.observe import Observed, Refusal, Remote
-from functions.cluster_stack.provider import Blueprint, Clone, blueprint
-from functions.cluster_stack.selection import Selection, in_order, select
+from functions.cluster_stack.observe import Observed, Rejection, SourceListing
+from functions.cluster_stack.provider import CloneTemplate, ProviderTemplate, read_template
+from functions.cluster_stack.selection import Selection, select, sort_tags
 from functions.cluster_stack.triggers import TRIGGERS, stack_of
 from functions.cluster_stack.writes import Attempt
 from shared.api.conditions import get_condition
@@ -37,7 +37,7 @@ def tags(*versions: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("spec", "owned", "offered", "wanted", "superfluous"),
+    ("spec", "owned", "offered", "wanted", "obsolete"),
     [
         pytest.param({}, {}, [], (), (), id="nothing anywhere"),
         pytest.param({}, {}, ["v1"], ("v1",), (), id="first"),
@@ -83,14 +83,14 @@ def test_selection(
     owned: dict[str, bool],
     offered: list[str] | None,
     wanted: tuple[str, ...],
-    superfluous: tuple[str, ...],
+    obsolete: tuple[str, ...],
 ) -> None:
     found = select(
         SPEC | spec,
         {F + version: ready for version, ready in owned.items()},
         None if offered is None else [F + version for version in offered],
     )
-    assert found == Selection(tags(*wanted), tags(*superfluous))
+    assert found == Selection(tags(*wanted), tags(*obsolete))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_names_of_others_are_passed_over(foreign: str) -> None:
 
 
 def test_order_of_versions() -> None:
-    assert in_order(tags("v10", "v2", "v0-sha-b", "v0-sha-a")) == tags("v0-sha-a", "v0-sha-b", "v2", "v10")
+    assert sort_tags(tags("v10", "v2", "v0-sha-b", "v0-sha-a")) == tags("v0-sha-a", "v0-sha-b", "v2", "v10")
 
 
 # -- usage -------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def release(version: str, *conditions: Object, ready: bool = False, **metadata: 
 def observed(obj: Object, *releases: Object, offered: list[str] | None = None, **more: Any) -> Observed:
     names = None if offered is None else [F + version for version in offered]
     owned = {r["metadata"]["name"]: r["status"]["ready"] for r in releases}
-    base = Observed(obj, releases, Remote(names), select(obj["spec"], owned, names))
+    base = Observed(obj, releases, SourceListing(names), select(obj["spec"], owned, names))
     return replace(base, **more)
 
 
@@ -253,23 +253,23 @@ def test_summary(conditions: list[Object], ready: bool, phase: str, message: str
 
 
 @pytest.mark.parametrize(
-    ("remote", "failing", "reason"),
+    ("listing", "failing", "reason"),
     [
-        (Remote(unusable="no such scheme"), "AssetsClientAPIAvailable", "FailedCreateAssetsClient"),
-        (Remote(failure="HTTP 500"), "ReleasesSynced", "FailedToSync"),
+        (SourceListing(config_error="no such scheme"), "AssetsClientAPIAvailable", "FailedCreateAssetsClient"),
+        (SourceListing(failure="HTTP 500"), "ReleasesSynced", "FailedToSync"),
     ],
 )
-def test_a_failing_source(remote: Remote, failing: str, reason: str) -> None:
+def test_a_failing_source(listing: SourceListing, failing: str, reason: str) -> None:
     obj = stack()
-    decision = decide(observed(obj, release("v1", ready=True), remote=remote), NOW)
+    decision = decide(observed(obj, release("v1", ready=True), listing=listing), NOW)
     assert decision.effects == ()
     assert condition(decision.status, failing) == ("False", reason)
     assert decision.requeue_after == 60.0
     assert [event.reason for event in decision.kubernetes_events] == [reason]
-    again = decide(observed(obj | {"status": decision.status}, release("v1", ready=True), remote=remote), NOW)
+    again = decide(observed(obj | {"status": decision.status}, release("v1", ready=True), listing=listing), NOW)
     assert again.kubernetes_events == ()
     assert (again.status or {})["conditions"] == (decision.status or {})["conditions"]
-    soon = decide(observed(obj, remote=remote, poll=5.0), NOW)
+    soon = decide(observed(obj, listing=listing, poll=5.0), NOW)
     assert soon.requeue_after == 5.0
 
 
@@ -302,7 +302,7 @@ def test_deletion_waits_for_the_releases() -> None:
     assert [e.obj["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)] == [F + "v2"]
     assert decision.requeue_after == 20.0
     told = get_condition((decision.status or {})["conditions"], "ClusterStackReleasesSynced") or {}
-    assert told["message"] == f"waiting for releases to go: {F}v1 (in use!); {F}v2"
+    assert told["message"] == f"waiting for releases to be deleted: {F}v1 (in use!); {F}v2"
     [last] = decide(observed(stack(deletionTimestamp="x")), NOW).effects
     assert isinstance(last, RemoveFinalizer)
     assert decide(observed(stack(deletionTimestamp="x", finalizers=[])), NOW).effects == ()
@@ -336,8 +336,8 @@ def test_blueprint_and_clone() -> None:
         labels={"a": "stack"},
         annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "stack"},
     )
-    plan = blueprint(template({"template": content}), obj)
-    assert isinstance(plan, Blueprint)
+    plan = read_template(template({"template": content}), obj)
+    assert isinstance(plan, ProviderTemplate)
     assert plan.clone(Key("ns", F + "v1"), obj).body == {
         "apiVersion": "toys/v1",
         "kind": "ToyClusterStackRelease",
@@ -357,9 +357,9 @@ def test_blueprint_and_clone() -> None:
         (LookupResult("unreferenced"), "ProviderTemplateNotFound", "spec.providerRef is needed"),
         (LookupResult("absent", "ToyTemplate"), "ProviderTemplateNotFound", "ToyTemplate toys that spec.providerRef"),
         (LookupResult("failed", "X", error="not served"), "FailedToCreateOrUpdate", "not served"),
-        (template(kind="PodTemplate"), "ProviderTemplateNotFound", "PodTemplate is no <Provider>"),
-        (template(kind="ClusterStackReleaseTemplate"), "ProviderTemplateNotFound", "is no <Provider>"),
-        (template(kind="ToyClusterStackRelease"), "ProviderTemplateNotFound", "is no <Provider>"),
+        (template(kind="PodTemplate"), "ProviderTemplateNotFound", "PodTemplate is not a <Provider>"),
+        (template(kind="ClusterStackReleaseTemplate"), "ProviderTemplateNotFound", "is not a <Provider>"),
+        (template(kind="ToyClusterStackRelease"), "ProviderTemplateNotFound", "is not a <Provider>"),
         (template({}), "ProviderTemplateNotFound", "no spec.template"),
         (template({"template": []}), "ProviderTemplateNotFound", "no spec.template"),
     ],
@@ -383,7 +383,7 @@ def test_provider_objects_are_made_and_kept_up_to_date() -> None:
         one["spec"] = {"providerRef": {"kind": "ToyClusterStackRelease"}}
     decision = decide(observed(obj, mine, without, leaving, offered=["v4"], template=template()), NOW)
     attempts = [effect.effect for effect in decision.effects if isinstance(effect, Attempt)]
-    clones = [effect.release.name for effect in attempts if isinstance(effect, Clone)]
+    clones = [effect.release.name for effect in attempts if isinstance(effect, CloneTemplate)]
     assert clones == [F + "v4", F + "v1"]
     [create] = created(decision)
     assert create.body["spec"]["providerRef"] == {
@@ -401,7 +401,7 @@ def test_provider_objects_are_made_and_kept_up_to_date() -> None:
 def test_a_refused_write_is_a_condition(failing: str) -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
     seen = observed(obj, offered=["v1"], template=template())
-    refused = [Refusal(failing, "forbidden"), {}, Refusal(failing, "taken")]
+    refused = [Rejection(failing, "forbidden"), {}, Rejection(failing, "taken")]
     told = report(seen, decide(seen, NOW), Results(refused), NOW)
     assert condition(told.status, failing) == ("False", "FailedToCreateOrUpdate")
     assert (get_condition((told.status or {})["conditions"], failing) or {})["message"] == "forbidden; taken"
@@ -415,7 +415,7 @@ def test_a_refused_write_is_a_condition(failing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "results", [Results([{}]), Results([Refusal("ClusterStackReleasesSynced", "x")], Conflict("race"))]
+    "results", [Results([{}]), Results([Rejection("ClusterStackReleasesSynced", "x")], Conflict("race"))]
 )
 def test_what_a_retry_may_mend_stays_an_error(results: Results) -> None:
     seen = observed(stack(), offered=["v1"])
@@ -449,6 +449,7 @@ def test_a_cluster_is_known_by_the_release_behind_its_class() -> None:
 
 def test_sources_that_cannot_be_asked_say_nothing_of_those_before() -> None:
     obj = stack()
-    failing = decide(observed(obj, remote=Remote(failure="HTTP 500")), NOW)
-    changed = decide(observed(obj | {"status": failing.status}, remote=Remote(unusable="no such scheme")), NOW)
+    failing = decide(observed(obj, listing=SourceListing(failure="HTTP 500")), NOW)
+    listing = SourceListing(config_error="no such scheme")
+    changed = decide(observed(obj | {"status": failing.status}, listing=listing), NOW)
     assert "HTTP 500" not in str(changed.status)

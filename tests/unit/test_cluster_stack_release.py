@@ -12,8 +12,8 @@ from functions.cluster_stack_release.decide import decide
 from functions.cluster_stack_release.function import is_reconciled
 from functions.cluster_stack_release.observe import Assets, Management, Observed
 from functions.cluster_stack_release.report import report
-from functions.cluster_stack_release.rollout import Rediscover
-from functions.cluster_stack_release.triggers import TRIGGERS, asker
+from functions.cluster_stack_release.rollout import InvalidateDiscovery
+from functions.cluster_stack_release.triggers import TRIGGERS, requester
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.applier.connection import ClusterConnection
@@ -185,7 +185,7 @@ def test_a_chart_that_cannot_be_applied(template: str, words: str) -> None:
     status, reason, message = condition(decision.status, "HelmChartApplied")
     assert (status, reason) == ("False", "FailedToApplyObjects")
     assert words in message
-    assert [type(effect) for effect in decision.effects] in ([], [Rediscover])
+    assert [type(effect) for effect in decision.effects] in ([], [InvalidateDiscovery])
     assert [event.type for event in decision.kubernetes_events] == ["Warning"]
     assert decision.requeue_after in (20.0, 60.0)
     assert "ready" not in (decision.status or {}), "what was ready stays usable"
@@ -320,6 +320,6 @@ def test_settled(obj: Object, expected: bool) -> None:
 def test_answers_are_for_those_who_asked() -> None:
     for about, expected in ((release(), Key("ns", TAG)), ({"kind": "ClusterAddon"}, None)):
         event = own_event("release.fetched", source="/test", subject=TAG, about=about, data={"release": TAG})
-        assert asker(event) == expected
+        assert requester(event) == expected
     other: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": {"name": "x"}}
     assert TRIGGERS.key(change_event(other, "update", source="/test")) is None
