@@ -23,7 +23,7 @@ from shared.effects import Delete
 from shared.kube import ApiError, deleting, dig
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
-from shared.releases.origin import NotShared
+from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 from shared.sandbox import Busy
 
@@ -87,7 +87,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
             return readiness.recheck(status, found)
         case RollbackContext():
             return rollback.roll_back(status, found)
-        case NotShared():
+        case ReleaseNotShared():
             return guards.not_shared(status, found)
         case MissingAssets():
             return guards.not_stored(status, cluster, found)

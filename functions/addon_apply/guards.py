@@ -12,7 +12,7 @@ from shared.effects import Effect, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases import missing
 from shared.releases.missing import MissingAssets
-from shared.releases.origin import NotShared
+from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 
 from .status import AddonStatus
@@ -61,7 +61,7 @@ def connection_failed(builder: AddonStatus, problem: ConnectionFailed) -> Decisi
     return wait(builder, CLUSTER_RETRY, problem.message)
 
 
-def not_shared(builder: AddonStatus, found: NotShared) -> Decision:
+def not_shared(builder: AddonStatus, found: ReleaseNotShared) -> Decision:
     builder.set_false(missing.CONDITION, "ReleaseNotShared", found.message, "Error", event_type="Warning")
     return wait(builder, BROKEN_RETRY, found.message)
 
@@ -72,5 +72,5 @@ def not_stored(builder: AddonStatus, cluster: Object, lost: MissingAssets) -> De
     else:
         builder.set_false(missing.CONDITION, lost.reason, lost.message)
     place = cluster_api.class_namespace(cluster)
-    wanted = lost.wish(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
+    wanted = lost.fetch_request(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
     return wait(builder, ASSETS_RETRY, lost.message, reply=wanted)

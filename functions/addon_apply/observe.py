@@ -21,7 +21,7 @@ from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import NotShared
+from shared.releases.source_resolution import ReleaseNotShared
 
 Finding = (
     PolicyError
@@ -30,7 +30,7 @@ Finding = (
     | ConnectionFailed
     | AwaitingReadiness
     | MissingAssets
-    | NotShared
+    | ReleaseNotShared
     | RollbackContext
     | ReleaseContext
 )

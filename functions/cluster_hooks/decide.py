@@ -29,7 +29,7 @@ from shared.api.hooks import (
 from shared.effects import would_change
 from shared.kube import Object, deleting, dig
 from shared.releases.naming import ReleaseName
-from shared.releases.stages import FIRST, UPGRADE, UPGRADED
+from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
 
 RETRY = 10
 """Seconds after which Cluster API calls a blocking hook again."""
@@ -52,7 +52,7 @@ class HookDecision:
 def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetime, limits: Limits) -> HookDecision:
     if addon is None or cluster is None or not refers_to(addon, cluster):
         return HookDecision("go", "the Cluster has no addons")
-    holds = hook in (UPGRADE, BEFORE_DELETE)
+    holds = hook in (BEFORE_CLUSTER_UPGRADE, BEFORE_DELETE)
     if cluster_api.is_paused(cluster):
         return HookDecision("block" if holds else "go", "the Cluster is paused")
     if hook == BEFORE_DELETE and not deleting(cluster):
@@ -65,7 +65,7 @@ def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetim
 def _after_control_plane_initialized(_cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
     if dig(addon, "spec.clusterStack") or dig(addon, "spec.hook"):
         return HookDecision("go", "the addons are being applied already")
-    return HookDecision("go", "the addons are requested", {"spec": {"hook": FIRST}})
+    return HookDecision("go", "the addons are requested", {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}})
 
 
 def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
@@ -75,7 +75,7 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
     if dig(addon, "spec.clusterStack") == name and dig(addon, "status.ready") is True:
         return HookDecision("go", f"the addons of {name} are applied", _clear_wait(addon))
     version = dig(cluster, "spec.topology.version", "")
-    wait = HookWait(UPGRADE, f"{name}/{version}", now)
+    wait = HookWait(BEFORE_CLUSTER_UPGRADE, f"{name}/{version}", now)
     return _block(addon, wait, limits.upgrade, f"the addons of {name} are not ready: {_obstacle(addon)}")
 
 
@@ -83,7 +83,7 @@ def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limi
     if _stack_name(cluster) is None:
         return HookDecision("go", "the class names no cluster stack")
     # A recorded wait stays: if a call could end it, its caller could restart it forever.
-    patch = {"spec": {"hook": UPGRADED}}
+    patch = {"spec": {"hook": AFTER_CLUSTER_UPGRADE}}
     return HookDecision("go", "the addons are reconciled again", patch if would_change(addon, patch) else None)
 
 
@@ -100,9 +100,9 @@ def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits
 
 
 _DECISIONS: Mapping[str, Callable[[Object, Object, datetime, Limits], HookDecision]] = {
-    FIRST: _after_control_plane_initialized,
-    UPGRADE: _before_cluster_upgrade,
-    UPGRADED: _after_cluster_upgrade,
+    AFTER_CONTROL_PLANE_INITIALIZED: _after_control_plane_initialized,
+    BEFORE_CLUSTER_UPGRADE: _before_cluster_upgrade,
+    AFTER_CLUSTER_UPGRADE: _after_cluster_upgrade,
     BEFORE_DELETE: _before_cluster_delete,
 }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from shared.api.hooks import BEFORE_DELETE
 from shared.kube import Object, dig
-from shared.releases.stages import FIRST, UPGRADE, UPGRADED
+from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
 
 GROUP = "hooks.runtime.cluster.x-k8s.io"
 VERSION = "v1alpha1"
@@ -53,9 +53,9 @@ class Handler:
 
 
 HANDLERS = (
-    Handler(FIRST, "after-control-plane-initialized", retries=False, failure_policy="Ignore"),
-    Handler(UPGRADE, "before-cluster-upgrade"),
-    Handler(UPGRADED, "after-cluster-upgrade", failure_policy="Ignore"),
+    Handler(AFTER_CONTROL_PLANE_INITIALIZED, "after-control-plane-initialized", retries=False, failure_policy="Ignore"),
+    Handler(BEFORE_CLUSTER_UPGRADE, "before-cluster-upgrade"),
+    Handler(AFTER_CLUSTER_UPGRADE, "after-cluster-upgrade", failure_policy="Ignore"),
     Handler(BEFORE_DELETE, "before-cluster-delete"),
 )
 _TIMEOUT = 10

@@ -11,7 +11,7 @@ from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.effects import Delete, Effect, Results, ensure_finalizer
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import scope_of
+from shared.releases.source_resolution import scope_of
 from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 

@@ -13,9 +13,9 @@ from shared.download import SourceError
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by
 from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import of_stack, scope_of
+from shared.releases.source_resolution import scope_of, source_of_stack
 from shared.releases.sources import Listing
-from shared.releases.usage import Users, users
+from shared.releases.usage import Users, users_by_release
 from shared.settings import SETTINGS
 
 from .selection import Selection, auto_subscribes, select
@@ -112,7 +112,7 @@ def _list_source(clients: Clients, stack: Object) -> SourceListing:
     if (held := _load_held(stack)) and held.blocked_until and held.blocked_until > now:
         return held
     try:
-        names = of_stack(clients, stack).source.list()
+        names = source_of_stack(clients, stack).source.list()
         return SourceListing(names, failure=names.problem if isinstance(names, Listing) else "")
     except SourceError as error:
         if not error.transient:
@@ -136,6 +136,6 @@ def _load_held(stack: Object) -> SourceListing | None:
 def _users(clients: Clients) -> tuple[Users, str]:
     """Returns the users of releases in all namespaces, since Clusters may use classes of other ones, or an error."""
     try:
-        return users(list_defined(clients.management, CLUSTER)), ""
+        return users_by_release(list_defined(clients.management, CLUSTER)), ""
     except NotServed as error:
         return {}, str(error)

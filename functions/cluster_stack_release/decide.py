@@ -54,7 +54,9 @@ def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> De
         effects, status = finalizer_effects(builder), builder.status()
         decision = Decision(effects, status, requeue_after=ASSETS_RETRY, message=missing.message)
     namespace = key_of(builder.obj).namespace
-    request = missing.wish(builder.obj, namespace, builder.now, source="/cluster_stack_release", every=FAILURE_RETRY)
+    request = missing.fetch_request(
+        builder.obj, namespace, builder.now, source="/cluster_stack_release", every=FAILURE_RETRY
+    )
     return replace(decision, reply=request)
 
 

@@ -12,11 +12,11 @@ from shared.clients import Clients, LookupResult
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
 from shared.manifests import Identity
-from shared.releases.missing import MissingAssets, read
+from shared.releases.missing import MissingAssets, read_release
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import of_release
 from shared.releases.release import Release
-from shared.releases.usage import Users, users
+from shared.releases.source_resolution import resolve_source
+from shared.releases.usage import Users, users_by_release
 
 _UNREFERENCED = LookupResult("unreferenced")
 
@@ -82,7 +82,7 @@ def provider_is_ready(provider: LookupResult) -> bool:
 def _observe_deletion(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:
     provider = clients.get_reference(dig(release, "spec.providerRef"), key.namespace, undefined_is_absent=True)
     try:
-        using = users(list_defined(clients.management, CLUSTER))
+        using = users_by_release(list_defined(clients.management, CLUSTER))
     except NotServed as error:
         return Observed(release, name, failure=str(error))
     claimed = _claimed(clients, key, using)
@@ -91,12 +91,12 @@ def _observe_deletion(clients: Clients, key: Key, release: Object, name: Release
 
 
 def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | MissingAssets:
-    store = clients.releases.within(of_release(clients, namespace, name).scope)
+    store = clients.releases.in_scope(resolve_source(clients, namespace, name).scope)
 
     def of_stored(stored: Release) -> Assets:
         return Assets(stored.class_chart, store.read(stored, stored.class_chart), stored.metadata.kubernetes)
 
-    return read(store, name.tag, of_stored, whole=True)
+    return read_release(store, name.tag, of_stored, complete=True)
 
 
 def _claimed(clients: Clients, key: Key, using: Users | None = None) -> frozenset[Identity]:

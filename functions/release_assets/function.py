@@ -13,10 +13,10 @@ from shared.download import SourceError
 from shared.event import Event, own_event
 from shared.kube import ApiError, Unavailable
 from shared.kube.crds import list_defined
-from shared.releases.collect import NAMING, needed
+from shared.releases.garbage_collection import REFERRING_KINDS, references
 from shared.releases.naming import InvalidName, ReleaseName
-from shared.releases.origin import Origin, of_release
 from shared.releases.release import InvalidRelease
+from shared.releases.source_resolution import ScopedSource, resolve_source
 from shared.runtime import Answer, done
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable
@@ -39,9 +39,9 @@ def handle(clients: Clients, event: Event) -> Answer:
         return Answer(400, f"event {event.id}: a {WANTED} with data.release, the name of a release, is needed")
     try:
         name = ReleaseName.parse(tag)
-        origin = of_release(clients, namespace, name)
-        with _LOCK.hold((origin.scope, name.tag)):
-            return _ensure(clients, origin, name, event, arrived)
+        resolved = resolve_source(clients, namespace, name)
+        with _LOCK.hold((resolved.scope, name.tag)):
+            return _ensure(clients, resolved, name, event, arrived)
     except InvalidName as error:
         return Answer(400, f"event {event.id}: {error}")
     except (Unavailable, StorageUnavailable) as error:
@@ -50,38 +50,38 @@ def handle(clients: Clients, event: Event) -> Answer:
         return Answer(503, str(error), retry_after=30.0)
 
 
-def _ensure(clients: Clients, origin: Origin, name: ReleaseName, event: Event, arrived: datetime) -> Answer:
-    store = clients.releases.within(origin.scope)
+def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: Event, arrived: datetime) -> Answer:
+    store = clients.releases.in_scope(resolved.scope)
     if store.load(name.tag) is not None:
         _count("present")
         return done(f"{name} is there already", reply=_fetched(event, name))
-    if held := store.held(name.tag):
+    if held := store.backoff(name.tag):
         message, seconds = held
         _count("held")
         # Who asked while it failed is told, too. Who asks later knows why, and would only ask again.
-        failure = store.failure(name.tag)
+        failure = store.last_failure(name.tag)
         told = failure is not None and failure[1] >= arrived
         return done(message, reply=_fetched(event, name) if told else None, retry_after=seconds)
     if not _is_named(clients, name):
         _count("unwanted")
         return done(f"no object names {name}")
     try:
-        store.save(name.tag, origin.source)
+        store.save(name.tag, resolved.source)
     except (InvalidRelease, SourceError) as error:
         _count("failed" if isinstance(error, SourceError) else "invalid")
         after = None
         if isinstance(error, SourceError):
             after = error.retry_after or (PAUSE if error.transient else None)
-        store.note_failure(name.tag, str(error), after)
+        store.record_failure(name.tag, str(error), after)
         return done(str(error), reply=_fetched(event, name), retry_after=after)
     _count("fetched")
-    store.note_failure(name.tag, "")
+    store.record_failure(name.tag, "")
     return done(f"{name} fetched", reply=_fetched(event, name))
 
 
 def _is_named(clients: Clients, name: ReleaseName) -> bool:
     """Whether an object wants the release: any pod may send events, and could have sources asked for anything."""
-    return any(name.tag in needed(list_defined(clients.management, kind)).tags for kind in NAMING)
+    return any(name.tag in references(list_defined(clients.management, kind)).tags for kind in REFERRING_KINDS)
 
 
 def _count(outcome: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api.resources import SECRET
 from shared.event import OWN, Event
 from shared.kube import Key
-from shared.releases.collect import NAMING
+from shared.releases.garbage_collection import REFERRING_KINDS
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
@@ -29,7 +29,7 @@ TRIGGERS = Triggers(
     rules=(
         # What no object names is not fetched. The sources may be a ClusterStack's own, with their credentials in a
         # Secret beside it.
-        *(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING),
+        *(Rule(kind.group, (kind.plural,), ("list",)) for kind in REFERRING_KINDS),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),
         READ_CRDS,
     ),

@@ -12,7 +12,7 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import ApiError, Object
 from shared.kube.crds import list_defined
-from shared.releases.collect import NAMING, collect, needed
+from shared.releases.garbage_collection import REFERRING_KINDS, collect_garbage, references
 from shared.runtime import Answer, done
 from shared.runtime.throttle import Throttle
 from shared.settings import SETTINGS
@@ -36,14 +36,14 @@ def handle(clients: Clients, event: Event) -> Answer:
 def _prune(clients: Clients) -> Answer:
     try:
         before = datetime.now(UTC) - timedelta(hours=_hours())
-        collected = collect(ObjectStore.from_env(), needed(_objects(clients)), before)
+        collected = collect_garbage(ObjectStore.from_env(), references(_objects(clients)), before)
     except (ApiError, StorageError) as error:
         return Answer(503, str(error), retry_after=60.0)
     return done(f"{collected.releases} releases and {collected.blobs} blobs deleted")
 
 
 def _objects(clients: Clients) -> Iterator[Object]:
-    for kind in NAMING:
+    for kind in REFERRING_KINDS:
         yield from list_defined(clients.management, kind)
 
 

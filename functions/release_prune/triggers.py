@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.event import PING, Event
 from shared.kube import Key
-from shared.releases.collect import NAMING
+from shared.releases.garbage_collection import REFERRING_KINDS
 from shared.settings import STORAGE
 from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
@@ -16,6 +16,6 @@ def everything(event: Event) -> Key | None:
 TRIGGERS = Triggers(
     name="release_prune",
     subscriptions=(Subscription(PING, everything),),
-    rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in NAMING), READ_CRDS),
+    rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in REFERRING_KINDS), READ_CRDS),
     settings=(STORAGE,),
 )

@@ -23,8 +23,8 @@ from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRunClient
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import InvalidName, ReleaseName
-from shared.releases.origin import NotShared, Origin, of_release
 from shared.releases.release import InvalidRelease
+from shared.releases.source_resolution import ReleaseNotShared, ScopedSource, resolve_source
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError
@@ -42,10 +42,10 @@ def plan(management: Client, cluster: Object, release: str | None) -> ReleasePla
         raise Failure(f"Cluster {key_of(cluster)} is being deleted")
     name = _name(release, cluster)
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
-    origin = of_release(clients, place, name)
-    if not origin.is_open_to(own):
-        raise Failure(NotShared(name.tag, place, own).message)
-    clients.releases = _store(name, release, origin)
+    resolved = resolve_source(clients, place, name)
+    if not resolved.allows(own):
+        raise Failure(ReleaseNotShared(name.tag, place, own).message)
+    clients.releases = _store(name, release, resolved)
     supposed = _with_class(cluster, name.class_name)
     addon = dry.find(CLUSTER_ADDON, addon_of(cluster)) or _new_addon(cluster)
     return plan_release(_resolve(clients, _without_progress(addon), supposed, name), addon, cluster)
@@ -67,23 +67,23 @@ def _name(release: str | None, cluster: Object) -> ReleaseName:
         raise Failure(f"--release {release}: neither a folder nor a tag: {error}") from error
 
 
-def _store(name: ReleaseName, release: str | None, origin: Origin) -> ReleaseStore:
+def _store(name: ReleaseName, release: str | None, resolved: ScopedSource) -> ReleaseStore:
     """A store that has the release where `addon_apply` looks for it, and that keeps to itself what is written there."""
     memory = ReleaseStore(Scratch())
     folder = Path(release) if release is not None and Path(release).is_dir() else None
     missing = ""
     try:
         if folder is not None:
-            memory.within(origin.scope).save(name.tag, FolderSource(folder.resolve().parent))
+            memory.in_scope(resolved.scope).save(name.tag, FolderSource(folder.resolve().parent))
             return memory
         missing = f"release {name.tag} is not in object storage, and its source does not give it: "
         try:
             stored = ReleaseStore(Scratch(ObjectStore.from_env()))
-            if stored.within(origin.scope).load(name.tag) is not None:
+            if stored.in_scope(resolved.scope).load(name.tag) is not None:
                 return stored
         except StorageError as error:
             missing = f"{error}, and its source does not give it: "
-        memory.within(origin.scope).save(name.tag, origin.source)
+        memory.in_scope(resolved.scope).save(name.tag, resolved.source)
         return memory
     except (SourceError, InvalidRelease) as error:
         raise Failure(f"{missing}{error}") from error
@@ -138,7 +138,7 @@ def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName
     except (PolicyError, ChartError) as error:
         raise Failure(str(error)) from error
     match found:
-        case ConnectionFailed() | NotShared() as obstacle:
+        case ConnectionFailed() | ReleaseNotShared() as obstacle:
             raise Failure(obstacle.message)
         case MissingAssets() as lost:
             raise Failure(lost.failure or f"release {lost.tag} is not in object storage any more")

@@ -111,8 +111,8 @@ class _RenderedStages:
 
 def plan_release(release: ReleaseContext, addon: Object, cluster: Object) -> ReleasePlan:
     assets, target = release.assets, release.target
-    due = assets.stages.of(target.hook) if assets.stages else ()
-    wanted = assets.stages.wanted(target.hook) if assets.stages else ()
+    due = assets.stages.at(target.hook) if assets.stages else ()
+    wanted = assets.stages.desired(target.hook) if assets.stages else ()
     rendered = _render_stages(release, due)
     shown = (*due, *(one for one in wanted if one not in due), _REST)
     parts = tuple(_stage_plans(release, rendered, shown))

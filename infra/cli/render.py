@@ -10,7 +10,7 @@ from infra.release_tools.samples import Sample, of_file
 from shared.addons.assets import assets_from_files
 from shared.addons.content import Capabilities, chart_traits, release_objects
 from shared.kube import Object
-from shared.releases.stages import FIRST
+from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED
 
 
 def render(
@@ -20,7 +20,7 @@ def render(
     control_plane: Path | None = None,
     infra: Path | None = None,
     kube_version: str | None = None,
-    hook: str = FIRST,
+    hook: str = AFTER_CONTROL_PLANE_INITIALIZED,
 ) -> list[Object]:
     """Like `render_release`, also `OSError`; what the Cluster refers to may be beside it in its file."""
     sample = dict(of_file(cluster))
@@ -30,7 +30,9 @@ def render(
     return render_release(folder, sample, kube_version, hook)
 
 
-def render_release(folder: Path, sample: Sample, kube_version: str | None = None, hook: str = FIRST) -> list[Object]:
+def render_release(
+    folder: Path, sample: Sample, kube_version: str | None = None, hook: str = AFTER_CONTROL_PLANE_INITIALIZED
+) -> list[Object]:
     """The objects that a cluster has once `hook` is gone through, in the order of the stages, if there are any.
 
     Raises `ChartError`, `InvalidRelease`, `InvalidName`, `SourceError`, or `ValueError` for stages that cannot be used.
@@ -39,7 +41,7 @@ def render_release(folder: Path, sample: Sample, kube_version: str | None = None
     assets = assets_from_files(release, files)
     if assets.problem:
         raise ValueError(assets.problem)
-    stages = assets.stages.wanted(hook) if assets.stages else ()
+    stages = assets.stages.desired(hook) if assets.stages else ()
     facts = Capabilities(kube_version or release.metadata.kubernetes)
     return [obj for _, objects in release_objects(assets, stages, sample, facts) for obj in objects]
 

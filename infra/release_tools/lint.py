@@ -248,7 +248,7 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
     for field in rendered.fields:
         yield Finding("warning", archive, f"{field} is another at each rendering; it stays until the release changes")
     for hook in HOOKS:
-        together = assets.stages.wanted(hook) if assets.stages else ()
+        together = assets.stages.desired(hook) if assets.stages else ()
         yield from _twice(archive, [(one.name, parts[one.name]) for one in together])
     objects = [obj for part in parts.values() for obj in part]
     yield from _foreign_kinds(archive, objects)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shared.releases.missing import MissingAssets, read
+from shared.releases.missing import MissingAssets, read_release
 from shared.releases.release import Release
 from shared.releases.stages import Stages, StagesError, parse
 from shared.releases.store import ReleaseStore
@@ -30,7 +30,7 @@ def load_assets(store: ReleaseStore, tag: str) -> AddonAssets | MissingAssets:
         needed = (release.addon_chart, release.stages or release.values_template)
         return assets_from_files(release, {file: store.read(release, file) for file in needed if file})
 
-    return read(store, tag, of_stored)
+    return read_release(store, tag, of_stored)
 
 
 def assets_from_files(release: Release, files: Mapping[str, bytes]) -> AddonAssets:

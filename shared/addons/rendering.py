@@ -42,7 +42,7 @@ def render_release(context: ReleaseContext) -> tuple[list[tuple[str, list[Object
 
 def render_charts(context: ReleaseContext) -> RenderedAddons:
     """Everything that the release wants in the end, as its charts give it. Raises `ChartError`."""
-    stages = context.assets.stages.wanted(context.target.hook) if context.assets.stages else ()
+    stages = context.assets.stages.desired(context.target.hook) if context.assets.stages else ()
     return first_values.render(
         context.assets,
         lambda assets: content.release_objects(assets, stages, context.template_context, context.capabilities),

@@ -18,7 +18,7 @@ from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Key, Object, dig, key_of
 from shared.releases.missing import MissingAssets
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import NotShared, of_release
+from shared.releases.source_resolution import ReleaseNotShared, resolve_source
 
 from . import stored_values
 from .assets import AddonAssets, load_assets
@@ -30,9 +30,9 @@ from .target import Progress, RolloutTarget, StagePosition
 
 def resolve_release(
     clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, connection: ClusterConnection
-) -> ConnectionFailed | MissingAssets | NotShared | ReleaseContext:
+) -> ConnectionFailed | MissingAssets | ReleaseNotShared | ReleaseContext:
     assets = _assets(clients, name, cluster)
-    if isinstance(assets, (MissingAssets, NotShared)):
+    if isinstance(assets, (MissingAssets, ReleaseNotShared)):
         return assets
     facts = _capabilities(connection, assets)
     if isinstance(facts, ConnectionFailed):
@@ -63,15 +63,15 @@ def resolve_release(
     )
 
 
-def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> AddonAssets | MissingAssets | NotShared:
+def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> AddonAssets | MissingAssets | ReleaseNotShared:
     since = cluster["metadata"]["resourceVersion"]
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
-    origin = of_release(clients, place, name, since=since)
-    if not origin.is_open_to(own):
-        origin = of_release(clients, place, name)  # it may have been opened a moment ago
-    if not origin.is_open_to(own):
-        return NotShared(name.tag, place, own)
-    return load_assets(clients.releases.within(origin.scope), name.tag)
+    resolved = resolve_source(clients, place, name, since=since)
+    if not resolved.allows(own):
+        resolved = resolve_source(clients, place, name)  # it may have been opened a moment ago
+    if not resolved.allows(own):
+        return ReleaseNotShared(name.tag, place, own)
+    return load_assets(clients.releases.in_scope(resolved.scope), name.tag)
 
 
 def _capabilities(connection: ClusterConnection, assets: AddonAssets) -> Capabilities | ConnectionFailed:

@@ -15,7 +15,13 @@ from shared.api.conditions import rfc3339
 from shared.applier.inventory import digest
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
-from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Condition, Stage
+from shared.releases.stages import (
+    AFTER_CLUSTER_UPGRADE,
+    AFTER_CONTROL_PLANE_INITIALIZED,
+    BEFORE_CLUSTER_UPGRADE,
+    Condition,
+    Stage,
+)
 
 from .assets import AddonAssets
 from .content import Capabilities
@@ -32,9 +38,9 @@ PENDING, BEFORE, WORKING, AFTER, DONE = (
 def due_hook(addon: Object, class_name: str) -> str:
     """Which list of stages is due: another one for the first release, a new one, and a new look at the same."""
     applied = dig(addon, "spec.clusterStack")
-    if dig(addon, "spec.hook") == UPGRADED or applied == class_name:
-        return UPGRADED
-    return UPGRADE if applied else FIRST
+    if dig(addon, "spec.hook") == AFTER_CLUSTER_UPGRADE or applied == class_name:
+        return AFTER_CLUSTER_UPGRADE
+    return BEFORE_CLUSTER_UPGRADE if applied else AFTER_CONTROL_PLANE_INITIALIZED
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,11 @@ class RolloutTarget:
     def _in_stages(cls, addon: Object, *parts: str) -> RolloutTarget:
         """The target whose list of stages is due; while nothing else changes, the list that was gone through."""
         due = due_hook(addon, parts[0])
-        hooks = (due,) if dig(addon, "spec.hook") == UPGRADED else (UPGRADED, UPGRADE, FIRST)
+        hooks = (
+            (due,)
+            if dig(addon, "spec.hook") == AFTER_CLUSTER_UPGRADE
+            else (AFTER_CLUSTER_UPGRADE, BEFORE_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED)
+        )
         class_name, version, told, uid = parts
         targets = [cls(class_name, version, hook, told, uid) for hook in hooks]
         recorded = dig(addon, "status.digest")
@@ -87,7 +97,7 @@ def is_applied(addon: Object, target: RolloutTarget) -> bool:
         and dig(addon, "spec.version") == target.version
         and dig(addon, "status.ready") is True
         and dig(addon, "status.kubernetesVersion", "") == target.kubernetes_version
-        and dig(addon, "spec.hook") != UPGRADED
+        and dig(addon, "spec.hook") != AFTER_CLUSTER_UPGRADE
     )
 
 
@@ -119,7 +129,7 @@ class Progress:
     @classmethod
     def for_target(cls, target: RolloutTarget, addon: Object, assets: AddonAssets) -> Progress:
         """From `status.stages`, if that tells of the same way; else from the start."""
-        stages = assets.stages.of(target.hook) if assets.stages else ()
+        stages = assets.stages.at(target.hook) if assets.stages else ()
         recorded = dig(addon, "status.stages")
         entries = recorded if target.is_latest_rollout(addon) and isinstance(recorded, list) else []
         if [(dig(entry, "name"), dig(entry, "action")) for entry in entries] != [(s.name, s.action) for s in stages]:

@@ -1,4 +1,4 @@
-"""Blobs kept in memory between calls. Content under its own digest is never out of date."""
+"""A cache of blobs in memory. Blobs are found by the digest of their content, so they are never out of date."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 
 class BlobCache:
-    """Least recently used, bounded in bytes, safe to share between threads."""
+    """Evicts the least recently used blobs beyond a capacity in bytes. Threads may share it."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -16,14 +16,14 @@ class BlobCache:
         self._lock = threading.Lock()
 
     def get(self, digest: str) -> bytes | None:
-        """The blob, if kept."""
+        """Returns the blob; None if it is not in the cache."""
         with self._lock:
             if digest in self._blobs:
                 self._blobs.move_to_end(digest)
             return self._blobs.get(digest)
 
     def add(self, digest: str, data: bytes) -> None:
-        """Keep a blob whose digest has been checked; one over a quarter of the capacity is not worth the others."""
+        """Adds a blob whose digest has been checked, unless it is larger than a quarter of the capacity."""
         with self._lock:
             if digest in self._blobs or len(data) > self._capacity // 4:
                 return

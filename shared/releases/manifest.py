@@ -1,7 +1,7 @@
-"""The manifest: the one object whose presence makes a release visible, and which lists its files by digest.
+"""The manifest of a release: the stored record that makes the release visible, and lists its files by digest.
 
-It carries a format version and its own digest, so that a manifest written by other code, cut short or changed
-in place reads as no manifest, and the release is fetched again.
+It has a format version and its own digest. A manifest of another format, or one that is truncated or changed, counts as
+absent, and the release is fetched again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def encode(tag: str, files: Mapping[str, Blob]) -> bytes:
-    """The manifest of release `tag`; equal files give equal bytes."""
+    """Returns the manifest of release `tag`; equal files give equal bytes."""
     listed = {name: {"sha256": blob.digest, "size": blob.size} for name, blob in files.items()}
     manifest = {"format": FORMAT, "tag": tag, "files": listed}
     return _canonical(manifest | {"digest": _digest(manifest)})
 
 
 def decode(data: bytes, tag: str) -> dict[str, Blob] | None:
-    """The files that a manifest of `tag` lists; None if these bytes are not such a manifest. Never raises."""
+    """Returns the files that the manifest of `tag` lists; None if the bytes are not its manifest. Never raises."""
     try:
         manifest = json.loads(data)
         digest = manifest.pop("digest")

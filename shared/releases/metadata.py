@@ -1,4 +1,4 @@
-"""`metadata.yaml`: which versions a release is made of."""
+"""Parses `metadata.yaml`: the versions of a release and of its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTHING = {"", "~", "null"}
 
 
 class MetadataError(Exception):
-    """A metadata.yaml that cannot be used; names the release and the field."""
+    """A metadata.yaml is unusable; the message names the release and the field."""
 
     def __init__(self, release: str, field: str, problem: str) -> None:
         super().__init__(f"release {release}: metadata.yaml: {field}: {problem}")
@@ -27,7 +27,7 @@ class MetadataError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Versions of a release and its parts; `kubernetes` is complete and has the v, "v1.27.3"."""
+    """The versions of a release and its parts; `kubernetes` has all three numbers and the v, as "v1.27.3"."""
 
     cluster_stack: Version
     kubernetes: str
@@ -36,7 +36,7 @@ class Metadata:
 
 
 def parse(data: bytes, release: str) -> Metadata:
-    """Read the file of `release` (for messages). Versions may have either spelling. Raises `MetadataError`."""
+    """Parses the file; `release` is for messages. Versions may be dotted or dashed. Raises `MetadataError`."""
     if len(data) > MAX_BYTES:
         raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
     try:
@@ -58,7 +58,7 @@ def parse(data: bytes, release: str) -> Metadata:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Access by dotted path, every failure naming the path."""
+    """Reads fields by dotted path; errors name the path."""
 
     release: str
     document: Any

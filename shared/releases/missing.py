@@ -1,4 +1,4 @@
-"""A release that is not in storage: what those who wait for it say, and how they ask for it."""
+"""A release that is not in storage: the reason and message of those that wait for it, and the request to fetch it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TypeVar
 from shared.event import Event, own_event
 from shared.kube import Object
 from shared.releases.release import Release
-from shared.releases.store import Corrupted, ReleaseStore
+from shared.releases.store import CorruptedFile, ReleaseStore
 from shared.storage import StorageError
 
 T = TypeVar("T")
 
 CONDITION = "ClusterStackReleaseDownloaded"
-"""The condition that says whether it is there."""
+"""The condition that says whether the release is in storage."""
 
 
 @dataclass(frozen=True)
 class MissingAssets:
-    """Release `tag` is not in storage (any more); `failure` says why the last fetch failed, if one did, and when."""
+    """Release `tag` is not in storage. `failure` and `failed_at` are those of the last fetch, if it failed."""
 
     tag: str
     failure: str = ""
@@ -29,18 +29,25 @@ class MissingAssets:
 
     @property
     def reason(self) -> str:
+        """The reason of condition `CONDITION`."""
         return "IssueWithReleaseAssets" if self.failure else "ReleaseAssetsNotDownloadedYet"
 
     @property
     def message(self) -> str:
+        """The message of condition `CONDITION`."""
         if not self.failure:
-            return f"release {self.tag} is not in storage yet; its fetch has been asked for"
+            return f"release {self.tag} is not in storage yet; its fetch has been requested"
         return self.failure if self.tag in self.failure else f"release {self.tag}: {self.failure}"
 
-    def wish(self, about: Object, namespace: str, now: datetime, *, source: str, every: float) -> Event | None:
-        """Has the release fetched that `about` waits for in `namespace`.
+    def fetch_request(self, about: Object, namespace: str, now: datetime, *, source: str, every: float) -> Event | None:
+        """Returns the event that requests the fetch; None within `every` seconds after a failure.
 
-        None for `every` seconds after a failure, or question and answer would chase each other.
+        Args:
+            about: The object that waits for the release; it is notified of the outcome.
+            namespace: The namespace of the ClusterClass, which decides the source.
+            now: The time of the decision.
+            source: The source of the event: the path of the function.
+            every: Seconds between two requests.
         """
         if self.failed_at is not None and now - self.failed_at < timedelta(seconds=every - 1):
             return None
@@ -48,13 +55,15 @@ class MissingAssets:
         return own_event("release.wanted", source=source, subject=self.tag, about=about, data=data)
 
 
-def read(store: ReleaseStore, tag: str, take: Callable[[Release], T], *, whole: bool = False) -> T | MissingAssets:
-    """What `take` makes of the stored release. Any trouble with storage is a wait: the files will come, or come again.
+def read_release(
+    store: ReleaseStore, tag: str, take: Callable[[Release], T], *, complete: bool = False
+) -> T | MissingAssets:
+    """Returns the result of `take` for the stored release, or `MissingAssets`, also if storage does not answer.
 
-    With `whole` all of its files must be there, not only those that `take` reads.
+    With `complete` all files of the release must be in storage, not only those that `take` reads.
     """
     try:
-        stored = store.load(tag, whole=whole)
-        return take(stored) if stored else MissingAssets(tag, *(store.failure(tag) or ()))
-    except (Corrupted, StorageError) as error:
+        stored = store.load(tag, complete=complete)
+        return take(stored) if stored else MissingAssets(tag, *(store.last_failure(tag) or ()))
+    except (CorruptedFile, StorageError) as error:
         return MissingAssets(tag, str(error))

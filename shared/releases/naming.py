@@ -1,9 +1,9 @@
-"""The grammar of cluster stack names, on which everything about releases hangs.
+"""The names and versions of cluster stack releases.
 
-A release is identified by provider, stack name, Kubernetes minor and version. One identity has two spellings
-that differ only for versions outside the stable channel: with dashes (`docker-ferrol-1-27-v0-sha-hipstsw`:
-release tags, ClusterStackRelease names, folders) and with a dot (`docker-ferrol-1-27-v0-sha.hipstsw`:
-ClusterClass names, chart archives, metadata.yaml). Both are read everywhere; each place writes its own.
+A release is identified by provider, stack name, Kubernetes minor version and version. Its name has two forms, which
+differ only outside the stable channel: the dash form `docker-ferrol-1-27-v0-sha-hipstsw` (release tags,
+ClusterStackReleases, folders) and the dot form `docker-ferrol-1-27-v0-sha.hipstsw` (ClusterClasses, chart archives,
+metadata.yaml). Both forms are accepted everywhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import total_ordering
 STABLE = "stable"
 
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
-_WORD = r"([a-z0-9]{1,63})"  # no dash (it separates) and no dot: what Kubernetes names allow besides
+_WORD = r"([a-z0-9]{1,63})"  # without dash and dot, which separate the parts
 _VERSION = re.compile(rf"v{_NUMBER}(?:-{_WORD}[.-]{_WORD})?")
 _RELEASE = re.compile(rf"{_WORD}-{_WORD}-{_NUMBER}-{_NUMBER}-(v.+)")
 _IS_WORD = re.compile(_WORD)
@@ -23,20 +23,20 @@ _IS_MINOR = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 
 
 class InvalidName(ValueError):
-    """A text, or parts, that do not follow the grammar."""
+    """A text is not the name of a release, or not a version."""
 
 
 class IncomparableVersions(ValueError):
-    """Two versions of different channels: neither is the newer one."""
+    """Versions of different channels are compared; they have no order."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Version:
-    """`v3` (stable) or `v0-sha.hipstsw` (any other channel, with a patch).
+    """A version: `v3` in the stable channel, `v0-sha.hipstsw` in any other, with a patch.
 
-    Ordered within one channel by number, then patch: numbers as numbers and before words, words as text.
-    Comparing two channels raises `IncomparableVersions`.
+    Versions of one channel are ordered by number, then by patch: numeric patches by value and before others, others as
+    text. Comparing versions of two channels raises `IncomparableVersions`.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> Version:
-        """Read either spelling. Raises `InvalidName`."""
+        """Parses either form. Raises `InvalidName`."""
         match = _VERSION.fullmatch(text)
         if not match:
             raise InvalidName(f"invalid version {text!r}: want v<number> or v<number>-<channel>.<patch>")
@@ -61,14 +61,14 @@ class Version:
     @property
     def tag(self) -> str:
         """The dash form, `v0-sha-hipstsw`."""
-        return self._spelled("-")
+        return self._format("-")
 
     @property
     def dotted(self) -> str:
         """The dot form, `v0-sha.hipstsw`."""
-        return self._spelled(".")
+        return self._format(".")
 
-    def _spelled(self, separator: str) -> str:
+    def _format(self, separator: str) -> str:
         suffix = "" if self.channel == STABLE else f"-{self.channel}{separator}{self.patch}"
         return f"v{self.number}{suffix}"
 
@@ -89,7 +89,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseName:
-    """The identity of a release. `kubernetes` is `major.minor`, such as "1.27". Raises `InvalidName`."""
+    """The name of a release. `kubernetes` is `major.minor`, such as "1.27". Raises `InvalidName`."""
 
     provider: str
     name: str
@@ -107,7 +107,7 @@ class ReleaseName:
 
     @classmethod
     def parse(cls, text: str) -> ReleaseName:
-        """Read either spelling. Raises `InvalidName`."""
+        """Parses either form. Raises `InvalidName`."""
         match = _RELEASE.fullmatch(text)
         if not match:
             raise InvalidName(
@@ -119,7 +119,7 @@ class ReleaseName:
 
     @classmethod
     def from_class_name(cls, text: str) -> ReleaseName | None:
-        """The release that a ClusterClass of this name belongs to; None for any other class. Never raises."""
+        """Returns the release of a ClusterClass by the name of the class; None for other classes. Never raises."""
         try:
             return cls.parse(text)
         except InvalidName:
@@ -127,7 +127,7 @@ class ReleaseName:
 
     @property
     def stack(self) -> str:
-        """What the releases of one stack have in common, `docker-ferrol-1-27`."""
+        """The part that the releases of one stack share, `docker-ferrol-1-27`."""
         return f"{self.provider}-{self.name}-{self.kubernetes.replace('.', '-')}"
 
     @property
@@ -147,11 +147,11 @@ class ReleaseName:
 
     @property
     def addon_chart_prefix(self) -> str:
-        """How the file name of an addon chart of this stack begins; the addons' own version follows."""
+        """The prefix of file names of addon charts of this stack; the version of the addons follows."""
         return f"{self.stack}-cluster-addon-"
 
     def addon_chart(self, version: Version) -> str:
-        """File name of the addon chart; `version` is the addons' own, which may lag behind the stack's."""
+        """Returns the file name of the addon chart; `version` is that of the addons, not of the stack."""
         return f"{self.addon_chart_prefix}{version.dotted}.tgz"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a stored release is: its name, its files by digest, and the rules that make it complete."""
+"""A release: its name, its files by digest, and the files that it must have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAGES = "clusteraddon.yaml"
 
 
 class InvalidRelease(Exception):
-    """A release that lacks something; `problems` maps a file's name to what is wrong with it."""
+    """A release is incomplete or inconsistent; `problems` has the problem of each file by its name."""
 
     def __init__(self, release: str, problems: Mapping[str, str]) -> None:
         listed = "; ".join(f"{file}: {problem}" for file, problem in problems.items())
@@ -23,19 +23,19 @@ class InvalidRelease(Exception):
 
 
 class Retagged(InvalidRelease):
-    """A release whose files are others than when it was fetched first; `pin` is the key of what tells."""
+    """A release was published again with other files; `pin` is the key of the record of its first files."""
 
     def __init__(self, release: str, files: Collection[str], pin: str) -> None:
-        super().__init__(release, dict.fromkeys(files, "has changed since the release was fetched first"))
+        super().__init__(release, dict.fromkeys(files, "has changed since the release was first fetched"))
         self.args = (
-            f"release {release} was published again with other content: {', '.join(sorted(files))}. It is not taken: "
-            f"publish it as a new version, or delete {pin} from object storage to have it taken as it is now",
+            f"release {release} was published again with other content: {', '.join(sorted(files))}. It is refused: "
+            f"publish it as a new version, or delete {pin} from object storage to accept the new content",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Content of a file: sha256 in hexadecimal, and size in bytes."""
+    """The content of a file: its sha256 in hexadecimal, and its size in bytes."""
 
     digest: str
     size: int
@@ -43,7 +43,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A complete release; the properties are names of files in it."""
+    """A complete release; its properties are names of its files."""
 
     name: ReleaseName
     files: Mapping[str, Blob]
@@ -75,13 +75,13 @@ class Release:
         return self.stages is not None
 
     @property
-    def used(self) -> Mapping[str, Blob]:
-        """The files that decide what is applied; others, such as signatures, may be added at any time."""
+    def applied_files(self) -> Mapping[str, Blob]:
+        """The files that decide which objects are applied; others, such as signatures, may be added later."""
         names = {METADATA, self.class_chart, self.addon_chart, VALUES_TEMPLATE, STAGES}
         return {file: blob for file, blob in self.files.items() if file in names}
 
     def validate(self) -> None:
-        """Raise `InvalidRelease` that lists every required file that is missing or empty."""
+        """Raises `InvalidRelease` with all required files that are missing or empty."""
         problems = {}
         for file in (METADATA, self.class_chart, self.addon_chart):
             if file not in self.files:
@@ -92,13 +92,13 @@ class Release:
             raise InvalidRelease(self.name.tag, problems)
 
     def _missing(self, file: str) -> str:
-        """What to say; for the addon chart also which others are there, as metadata.yaml and archive may differ."""
+        """Returns the problem of a missing file; for the addon chart with the charts of other versions."""
         others = [other for other in sorted(self.files) if other.startswith(self.name.addon_chart_prefix)]
-        return f"missing (there is {', '.join(others)})" if file == self.addon_chart and others else "missing"
+        return f"missing (the release has {', '.join(others)})" if file == self.addon_chart and others else "missing"
 
 
 def assemble(name: ReleaseName, files: Mapping[str, Blob], metadata: bytes | None) -> Release:
-    """A validated release from its files and the bytes of its metadata.yaml. Raises `InvalidRelease`."""
+    """Returns the release that the files and the content of metadata.yaml make. Raises `InvalidRelease`."""
     if metadata is None:
         raise InvalidRelease(name.tag, {METADATA: "missing"})
     try:

@@ -1,4 +1,4 @@
-"""`clusteraddon.yaml`: the addons of a release in stages, one ordered list for each lifecycle hook."""
+"""Parses `clusteraddon.yaml`: the stages of a release's addons, one ordered list for each lifecycle hook."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from shared import bounded_yaml
 API_VERSION = "clusteraddonconfig.x-k8s.io/v1alpha1"
 MAX_BYTES = 256 * 1024
 
-FIRST, UPGRADE, UPGRADED = "AfterControlPlaneInitialized", "BeforeClusterUpgrade", "AfterClusterUpgrade"
-HOOKS = (FIRST, UPGRADE, UPGRADED)
+AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE, AFTER_CLUSTER_UPGRADE = (
+    "AfterControlPlaneInitialized",
+    "BeforeClusterUpgrade",
+    "AfterClusterUpgrade",
+)
+HOOKS = (AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE, AFTER_CLUSTER_UPGRADE)
 
 Action = Literal["apply", "delete"]
 TIMEOUT = 600.0
-"""Seconds that a stage may wait for a condition before it counts as stuck, unless it says otherwise."""
+"""Seconds that a stage without a timeout waits for a condition before it counts as stuck."""
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 class StagesError(Exception):
-    """A clusteraddon.yaml that cannot be used; names the release and the path of what is wrong."""
+    """A clusteraddon.yaml is unusable; the message names the release and the path of the field."""
 
 
 @dataclass(frozen=True)
-class Bound:
-    """An object of the workload cluster, known as `key` to an expression."""
+class BoundObject:
+    """An object of the workload cluster that an expression reads as variable `key`."""
 
     key: str
     api_version: str
@@ -43,15 +47,15 @@ class Bound:
 
 @dataclass(frozen=True)
 class Condition:
-    """What has to be true, in CEL, over these objects."""
+    """A CEL expression over objects that has to become true."""
 
     expression: str
-    objects: tuple[Bound, ...] = ()
+    objects: tuple[BoundObject, ...] = ()
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One chart of the addon archive, by the name of its folder, and what is waited for before and after it."""
+    """One chart of the addon archive, `name` being its folder, and the conditions to wait for before and after it."""
 
     name: str
     action: Action = "apply"
@@ -62,31 +66,39 @@ class Stage:
 
 @dataclass(frozen=True)
 class Stages:
-    """The stages by hook. `unknown` are the paths of keys that mean nothing, which a linter complains about."""
+    """The stages by hook. `unknown` are the paths of unknown keys, for the linter."""
 
     hooks: Mapping[str, tuple[Stage, ...]]
     unknown: tuple[str, ...] = ()
 
-    def of(self, hook: str) -> tuple[Stage, ...]:
-        """The stages that bring a cluster to this release at `hook`.
+    def at(self, hook: str) -> tuple[Stage, ...]:
+        """Returns the stages to go through at a hook.
 
-        A file need not list all hooks: an upgrade then takes the list of a first installation, and the other way round.
+        A hook without a list uses that of another: an upgrade that of the installation, and the other way round.
         """
-        order = {FIRST: (FIRST, UPGRADE), UPGRADE: (UPGRADE, FIRST), UPGRADED: (UPGRADED, UPGRADE, FIRST)}
+        order = {
+            AFTER_CONTROL_PLANE_INITIALIZED: (AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE),
+            BEFORE_CLUSTER_UPGRADE: (BEFORE_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED),
+            AFTER_CLUSTER_UPGRADE: (AFTER_CLUSTER_UPGRADE, BEFORE_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED),
+        }
         return next((self.hooks[name] for name in order.get(hook, HOOKS) if self.hooks.get(name)), ())
 
-    def wanted(self, hook: str) -> tuple[Stage, ...]:
-        """What the cluster is to have once `hook` is gone through: the charts that are applied.
+    def desired(self, hook: str) -> tuple[Stage, ...]:
+        """Returns the stages whose charts the cluster has after a hook.
 
-        The list of an upgrade is the complete set; one for after the upgrade only adds to it, or takes away.
+        The list of BeforeClusterUpgrade is complete; that of AfterClusterUpgrade adds charts to it, or deletes some.
         """
-        stages = {stage.name: stage for stage in self.of(UPGRADE if hook == UPGRADED else hook)}
-        stages |= {stage.name: stage for stage in self.hooks.get(UPGRADED, ()) if hook == UPGRADED}
+        stages = {
+            stage.name: stage for stage in self.at(BEFORE_CLUSTER_UPGRADE if hook == AFTER_CLUSTER_UPGRADE else hook)
+        }
+        stages |= {
+            stage.name: stage for stage in self.hooks.get(AFTER_CLUSTER_UPGRADE, ()) if hook == AFTER_CLUSTER_UPGRADE
+        }
         return tuple(stage for stage in stages.values() if stage.action == "apply")
 
 
 def parse(data: bytes, release: str) -> Stages:
-    """Reads the file of `release` (for messages). Raises `StagesError`."""
+    """Parses the file; `release` is for messages. Raises `StagesError`."""
     if len(data) > MAX_BYTES:
         raise StagesError(f"release {release}: clusteraddon.yaml is larger than {MAX_BYTES} bytes")
     try:
@@ -98,7 +110,7 @@ def parse(data: bytes, release: str) -> Stages:
 
 
 class _Reader:
-    """Reads by path, every failure naming the path."""
+    """Reads fields; errors name the path."""
 
     def __init__(self, release: str) -> None:
         self._release = release
@@ -112,10 +124,10 @@ class _Reader:
         lists = self._mapping(root.get("addonStages"), "addonStages", set(HOOKS))
         unknown = [name for name in lists if name not in HOOKS]
         if unknown:
-            raise self._error(f"addonStages.{unknown[0]}", f"no such hook; there are {', '.join(HOOKS)}")
+            raise self._error(f"addonStages.{unknown[0]}", f"no such hook; want one of {', '.join(HOOKS)}")
         hooks = {name: self._list(name, entries) for name, entries in lists.items()}
         if not any(hooks.values()):
-            raise self._error("addonStages", "no stages at all")
+            raise self._error("addonStages", "has no stages")
         return Stages(hooks, tuple(self._unknown))
 
     def _list(self, hook: str, entries: Any) -> tuple[Stage, ...]:
@@ -160,7 +172,7 @@ class _Reader:
             raise self._error(f"{path}.objects", f"key {twice!r} occurs twice")
         return Condition(self._text(entry, "conditions", path).strip(), objects)
 
-    def _object(self, value: Any, path: str) -> Bound:
+    def _object(self, value: Any, path: str) -> BoundObject:
         entry = self._mapping(value, path, {"key", "apiVersion", "kind", "name", "namespace"})
         key, api_version, kind, name = (
             self._text(entry, field, path) for field in ("key", "apiVersion", "kind", "name")
@@ -168,7 +180,7 @@ class _Reader:
         namespace = entry.get("namespace") or ""
         if not isinstance(namespace, str):
             raise self._error(f"{path}.namespace", "want a text")
-        return Bound(key, api_version, kind, name, namespace)
+        return BoundObject(key, api_version, kind, name, namespace)
 
     def _seconds(self, value: Any, path: str) -> float:
         if value in (None, ""):

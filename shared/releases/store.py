@@ -1,13 +1,13 @@
-"""Releases in object storage: complete or invisible, written once, checked on every read.
+"""Stores releases in object storage: visible only when complete, written once, checked on every read.
 
-    blobs/sha256/<digest>   content, shared by the releases that have it in common
-    releases/<tag>.json     the manifest, written last: without it there is no release
-    pins/<tag>.json         its files when it was fetched first: the same tag with others is refused
-    failures/<tag>.json     why the last fetch of a release failed
-    scopes/<scope>/...      releases, pins and failures again, for sources that are not everybody's
+    blobs/sha256/<digest>   content, shared by releases with the same file
+    releases/<tag>.json     the manifest, written last: a release without a manifest does not exist
+    pins/<tag>.json         the files of the first fetch: the same tag with other files is refused
+    failures/<tag>.json     why the last fetch failed
+    scopes/<scope>/...      releases, pins and failures of the sources of ClusterStacks
 
-So a fetch that dies leaves nothing but unreferenced blobs, two fetches of one tag agree on the manifest that
-came first, and whatever is damaged or gone reads as "not there" and heals by fetching again.
+An interrupted fetch leaves only blobs without references. Of two concurrent fetches of one tag the first manifest
+counts for both. A damaged or deleted file makes the release absent, and the next fetch repairs it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _LONGEST = 4000  # characters of a failure's message: objects' conditions quote 
 _SCOPE = re.compile(r"[0-9a-z]{1,64}")
 
 
-class Corrupted(Exception):
-    """A stored file was damaged or gone. The release is withdrawn already: treat it as absent, fetch it again."""
+class CorruptedFile(Exception):
+    """A stored file was damaged or missing. The store has deleted the release's manifest: fetch the release again."""
 
     def __init__(self, tag: str, file: str) -> None:
-        super().__init__(f"release {tag}: stored file {file!r} was damaged or gone; it has to be fetched again")
+        super().__init__(f"release {tag}: stored file {file!r} was damaged or missing; it has to be fetched again")
         self.tag, self.file = tag, file
 
 
 class ReleaseStore:
-    """Stored releases by tag (either spelling). Threads may share it; keep one per process, for its cache.
+    """The stored releases, by tag in either form. Threads may share it; one for each process, for its cache.
 
-    All methods raise `InvalidName` for a tag outside the grammar, and `StorageUnavailable` or `StorageError`.
+    All methods raise `InvalidName` for an invalid tag, and `StorageUnavailable` or `StorageError`.
     """
 
     def __init__(self, objects: ObjectStore, limits: Limits | None = None, cache_bytes: int = CACHE_BYTES) -> None:
@@ -52,26 +52,31 @@ class ReleaseStore:
         self._cache = BlobCache(cache_bytes)
         self._root = ""
 
-    def within(self, scope: str) -> ReleaseStore:
-        """The releases of one scope ("" is the common one): the same blobs, but other manifests and failures."""
+    def in_scope(self, scope: str) -> ReleaseStore:
+        """Returns the store of one scope ("" is the common one): with the same blobs, and its own manifests."""
         if scope and not _SCOPE.fullmatch(scope):
-            raise ValueError(f"no scope: {scope!r}")
+            raise ValueError(f"{scope!r} is not the name of a scope")
         other = copy(self)
         other._root = f"scopes/{scope}/" if scope else ""
         return other
 
     def save(self, tag: str, source: Source) -> Release:
-        """Fetch a release and publish it. If it is there already, complete, that one stays and is returned.
+        """Fetches a release from a source and stores it. A complete stored release stays, and is returned.
 
-        Raises `ReleaseNotFound`, `SourceError`, or `InvalidRelease` when the fetched files make no release, or another
-        one than before (`Retagged`); then, and whatever else the source raises, nothing becomes visible.
+        Nothing becomes visible if it raises.
+
+        Raises:
+            ReleaseNotFound: The source does not have the release.
+            SourceError: The source fails.
+            InvalidRelease: Required files are missing or unusable.
+            Retagged: The files differ from those of the first fetch.
         """
         name = ReleaseName.parse(tag)
         self._objects.ensure_bucket()
         files: dict[str, Blob] = {}
         metadata: bytes | None = None
         for received in ingest(source.fetch(name.tag), self._limits):
-            self._keep(received)
+            self._put_blob(received)
             files[received.name] = Blob(received.digest, len(received.data))
             if received.name == METADATA:
                 metadata = received.data
@@ -79,37 +84,37 @@ class ReleaseStore:
         changed = self._pin(release)
         if not changed:
             return self._publish(release)
-        if first := self.load(name.tag):  # another fetch was faster
+        if first := self.load(name.tag):  # a concurrent fetch was faster
             return first
         raise Retagged(name.tag, changed, self._pin_key(name))
 
-    def load(self, tag: str, *, whole: bool = True) -> Release | None:
-        """The stored release; None when it is not there as a whole, which one `save` repairs.
+    def load(self, tag: str, *, complete: bool = True) -> Release | None:
+        """Returns the stored release; None if it is absent or incomplete, which `save` repairs.
 
-        Without `whole` it is not asked for each file whether it is there: for those who `read` what they need.
+        Without `complete` the presence of the files is not checked: `read` checks those that are needed.
         """
         name = ReleaseName.parse(tag)
         data = self._objects.get(self._manifest_key(name))
         files = manifest.decode(data, name.tag) if data is not None else None
         if files is None or METADATA not in files:
             return None
-        if whole and not all(self._has(blob) for file, blob in files.items() if file != METADATA):
+        if complete and not all(self._has(blob) for file, blob in files.items() if file != METADATA):
             return None
         try:
             return assemble(name, files, self._content(name, METADATA, files[METADATA]))
-        except (Corrupted, InvalidRelease):
+        except (CorruptedFile, InvalidRelease):
             return None
 
     def read(self, release: Release, file: str) -> bytes:
-        """The content of one file. Raises `Corrupted`, or `InvalidRelease` if the release has no such file."""
+        """Returns the content of a file. Raises `CorruptedFile`, or `InvalidRelease` if the release lacks the file."""
         if file not in release.files:
             raise InvalidRelease(release.name.tag, {file: "missing"})
         return self._content(release.name, file, release.files[file])
 
-    def note_failure(self, tag: str, message: str, retry_after: float | None = None) -> None:
-        """Remember why the last fetch failed, for those who wait for the release; an empty message forgets it.
+    def record_failure(self, tag: str, message: str, retry_after: float | None = None) -> None:
+        """Records why a fetch failed, for the objects that wait for the release; an empty message deletes the record.
 
-        `retry_after`: the seconds for which the source wants not to be asked.
+        `retry_after`: the seconds during which the source accepts no requests.
         """
         key = self._failure_key(ReleaseName.parse(tag))
         if message:
@@ -122,13 +127,13 @@ class ReleaseStore:
         elif self._objects.exists(key):
             self._objects.delete(key)
 
-    def failure(self, tag: str) -> tuple[str, datetime] | None:
-        """Why and when the last fetch failed; None if it did not, or none was tried."""
+    def last_failure(self, tag: str) -> tuple[str, datetime] | None:
+        """Returns why and when the last fetch failed; None if it succeeded, or there was none."""
         note = self._failure(tag)
         return (note[0], note[1]) if note else None
 
-    def held(self, tag: str) -> tuple[str, float] | None:
-        """Why the source is not to be asked yet, and for how many seconds; None where it may be."""
+    def backoff(self, tag: str) -> tuple[str, float] | None:
+        """Returns why the source accepts no requests, and for how many seconds more; None if it accepts them."""
         note = self._failure(tag)
         if note is None or note[2] is None:
             return None
@@ -136,7 +141,7 @@ class ReleaseStore:
         return (note[0], left) if left > 0 else None
 
     def delete(self, tag: str) -> None:
-        """Forget a release, and what it was fetched as. Its blobs stay: another release may share them."""
+        """Deletes a release and its pin. Its blobs stay, since other releases may share them."""
         name = ReleaseName.parse(tag)
         self._objects.delete(self._manifest_key(name))
         self._objects.delete(self._pin_key(name))
@@ -161,18 +166,18 @@ class ReleaseStore:
         except (ValueError, KeyError, TypeError):
             return None
 
-    def _keep(self, received: IngestedFile) -> None:
-        # Also where it is there already: that mends a damaged one, and makes an old one too young to be collected.
+    def _put_blob(self, received: IngestedFile) -> None:
+        # An existing blob is written again: to repair a damaged one, and to keep an old one from garbage collection.
         self._objects.put(blob_key(received.digest), received.data, if_absent=False)
 
     def _pin(self, release: Release) -> set[str]:
-        """Notes the files of a release that is fetched first. Returns those that are others now than they were then."""
-        key, files = self._pin_key(release.name), dict(release.used)
+        """Records the files of the first fetch. Returns the files that differ from that record."""
+        key, files = self._pin_key(release.name), dict(release.applied_files)
         data = manifest.encode(release.name.tag, files)
         if self._objects.put(key, data, if_absent=True):
             return set()
         pinned = manifest.decode(self._objects.get(key) or b"", release.name.tag)
-        if pinned is None:  # damaged, or gone meanwhile
+        if pinned is None:  # damaged, or deleted meanwhile
             self._objects.put(key, data, if_absent=False)
             return set()
         return {file for file in {*pinned, *files} if pinned.get(file) != files.get(file)}
@@ -195,10 +200,11 @@ class ReleaseStore:
         if data is None or hashlib.sha256(data).hexdigest() != blob.digest:
             self._objects.delete(blob_key(blob.digest))
             self._objects.delete(self._manifest_key(name))
-            raise Corrupted(name.tag, file)
+            raise CorruptedFile(name.tag, file)
         self._cache.add(blob.digest, data)
         return data
 
 
 def blob_key(digest: str) -> str:
+    """Returns the key of a blob in object storage."""
     return f"{BLOBS}{digest}"

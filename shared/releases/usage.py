@@ -1,4 +1,4 @@
-"""Which Clusters use which release: by the class that they name, in the namespace where that class is."""
+"""Which Clusters use which release: by the name and the namespace of their ClusterClass."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from shared.kube.resources import Key, key_of
 from .naming import ReleaseName
 
 FINALIZER = "clusterstackrelease.clusterstack.x-k8s.io"
-"""Keeps a ClusterStackRelease while it is used, and until what it brought is gone."""
+"""Keeps a ClusterStackRelease while Clusters use it, and until the objects of its class are deleted."""
 
 Users = Mapping[Key, tuple[Key, ...]]
-"""ClusterStackRelease -> the Clusters whose class comes from it."""
+"""The Clusters that use each ClusterStackRelease."""
 
 
 def release_of(cluster: Mapping[str, Any]) -> Key | None:
-    """The ClusterStackRelease behind a Cluster's class; None for a class that names no cluster stack."""
+    """Returns the ClusterStackRelease of a Cluster's class; None if the class is not of a cluster stack."""
     name = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
     return Key(cluster_api.class_namespace(cluster), name.tag) if name else None
 
 
-def users(clusters: Iterable[Mapping[str, Any]]) -> Users:
+def users_by_release(clusters: Iterable[Mapping[str, Any]]) -> Users:
+    """Returns the Clusters by the ClusterStackRelease that they use."""
     found: dict[Key, tuple[Key, ...]] = {}
     for cluster in clusters:
         release = release_of(cluster)

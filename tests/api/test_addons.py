@@ -16,7 +16,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import Event, change_event, own_event
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
-from shared.releases.origin import of_stack
+from shared.releases.source_resolution import source_of_stack
 from shared.runtime import Answer
 from tests.support.releases import STACK, archive, config_map, write_release
 from tests.support.until import until
@@ -129,7 +129,7 @@ def test_deliveries_at_once_do_it_once(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a"), world.map("b")])
     cluster = world.cluster(name)
     world.secret()
-    world.clients.releases.save(name, of_stack(world.clients, {}).source)
+    world.clients.releases.save(name, source_of_stack(world.clients, {}).source)
     world.call("addon_create", change_event(cluster, "add", source="/test"))
     event = change_event(world.addon(), "add", source="/test")
     with ThreadPoolExecutor(8) as pool:

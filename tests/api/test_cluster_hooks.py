@@ -32,7 +32,7 @@ from shared.clients import Clients
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.resources import split_api_version
-from shared.releases.stages import FIRST, UPGRADE, UPGRADED
+from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
 from tests.support.accounts import as_account
 from tests.support.releases import write_release
 from tests.support.world import ADDON, World
@@ -190,9 +190,9 @@ def test_a_renewed_certificate_needs_no_restart(server: HooksServer) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        pytest.param(PATHS[UPGRADE], b"{", 400, "not valid JSON", id="not JSON"),
-        pytest.param(PATHS[UPGRADE], b"{}", 400, "cluster.metadata.name", id="no Cluster"),
-        pytest.param(PATHS[UPGRADE], b" " * (5 << 20), 400, "larger than", id="too large"),
+        pytest.param(PATHS[BEFORE_CLUSTER_UPGRADE], b"{", 400, "not valid JSON", id="not JSON"),
+        pytest.param(PATHS[BEFORE_CLUSTER_UPGRADE], b"{}", 400, "cluster.metadata.name", id="no Cluster"),
+        pytest.param(PATHS[BEFORE_CLUSTER_UPGRADE], b" " * (5 << 20), 400, "larger than", id="too large"),
         pytest.param("/hooks.runtime.cluster.x-k8s.io/v1alpha1/nope/nope", b"{}", 404, "no hook", id="unknown hook"),
     ],
 )
@@ -229,15 +229,15 @@ def test_the_first_hook_wakes_the_addons_and_never_waits(server: HooksServer, wo
     world.cluster("test-stack-1-36-v1")
     world.settle()  # an addon, without a kubeconfig
     about = asked_for(world, "test-stack-1-36-v1")
-    assert "retryAfterSeconds" not in server.call(FIRST, about)
-    assert world.addon()["spec"]["hook"] == FIRST
+    assert "retryAfterSeconds" not in server.call(AFTER_CONTROL_PLANE_INITIALIZED, about)
+    assert world.addon()["spec"]["hook"] == AFTER_CONTROL_PLANE_INITIALIZED
     version = world.addon()["metadata"]["resourceVersion"]
-    server.call(FIRST, about)
+    server.call(AFTER_CONTROL_PLANE_INITIALIZED, about)
     assert world.addon()["metadata"]["resourceVersion"] == version
     world.secret()
     assert world.settle().status == 204
     assert world.addon()["spec"]["hook"] == ""
-    server.call(FIRST, about)
+    server.call(AFTER_CONTROL_PLANE_INITIALIZED, about)
     assert world.addon()["spec"]["hook"] == "", "what is applied is left alone"
 
 
@@ -245,15 +245,15 @@ def test_an_upgrade_waits_for_its_addons(server: HooksServer, world: World) -> N
     applied(world, "v1")
     write_release(world.releases, "v2", [world.map("a", "v2")])
     about = asked_for(world, "test-stack-1-36-v2")
-    told = server.call(UPGRADE, about)
+    told = server.call(BEFORE_CLUSTER_UPGRADE, about)
     assert told["retryAfterSeconds"] == 10
     assert "test-stack-1-36-v2" in told["message"]
     assert str(awaited(world)).endswith(" BeforeClusterUpgrade test-stack-1-36-v2/v1.36.3")
     assert world.settle().status == 204
-    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
+    assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
     assert awaited(world) is None
     version = world.addon()["metadata"]["resourceVersion"]
-    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
+    assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
     assert world.addon()["metadata"]["resourceVersion"] == version
 
 
@@ -264,38 +264,40 @@ def test_both_shapes_of_a_cluster(server: HooksServer, world: World) -> None:
         "apiVersion": "cluster.x-k8s.io/v1beta1",
         "spec": {"topology": {"class": "test-stack-1-36-v1", "version": "v1.36.3"}},
     }
-    assert [server.call(UPGRADE, one)["retryAfterSeconds"] for one in (about, older)] == [0, 0]
+    assert [server.call(BEFORE_CLUSTER_UPGRADE, one)["retryAfterSeconds"] for one in (about, older)] == [0, 0]
     asked_for(world, "test-stack-1-36-v2")
-    assert server.call(UPGRADE, older)["retryAfterSeconds"] == 10, "what counts is what the API server has"
+    assert server.call(BEFORE_CLUSTER_UPGRADE, older)["retryAfterSeconds"] == 10, (
+        "what counts is what the API server has"
+    )
 
 
 def test_a_killed_process_loses_nothing(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
-    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 10
+    assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 10
     begun = awaited(world)
     server.kill()
     server.start()
-    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 10
+    assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 10
     assert awaited(world) == begun
     backdate(world, minutes=61)
     server.kill()
     server.start()
-    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
+    assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
 
 
 def test_calls_doubled_and_at_once(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: server.call(UPGRADE, about)["retryAfterSeconds"], range(16)))
+        told = list(pool.map(lambda _: server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"], range(16)))
     assert told == [10] * 16
     version = world.addon()["metadata"]["resourceVersion"]
-    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 10
+    assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 10
     assert world.addon()["metadata"]["resourceVersion"] == version
     backdate(world, minutes=61)
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: server.call(UPGRADE, about)["retryAfterSeconds"], range(16)))
+        told = list(pool.map(lambda _: server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"], range(16)))
     assert told == [0] * 16
     [warning] = warnings(world, "BeforeClusterUpgradeOverdue")
     assert warning["type"] == "Warning"
@@ -306,24 +308,26 @@ def test_a_faulty_stack_is_left_for_a_fixed_one(server: HooksServer, world: Worl
     applied(world, "v1")
     write_release(world.releases, "v2", templates={"broken.yaml": '{{ fail "this stack is broken" }}'})
     faulty = asked_for(world, "test-stack-1-36-v2")
-    server.call(UPGRADE, faulty)
+    server.call(BEFORE_CLUSTER_UPGRADE, faulty)
     world.settle()
-    told = server.call(UPGRADE, faulty)
+    told = server.call(BEFORE_CLUSTER_UPGRADE, faulty)
     assert told["retryAfterSeconds"] == 10
     assert "this stack is broken" in told["message"]
     backdate(world, minutes=61)
     write_release(world.releases, "v3", [world.map("a", "v3")])
     fixed = asked_for(world, "test-stack-1-36-v3")
-    assert server.call(UPGRADE, fixed)["retryAfterSeconds"] == 10, "the time of the faulty stack does not count"
+    assert server.call(BEFORE_CLUSTER_UPGRADE, fixed)["retryAfterSeconds"] == 10, (
+        "the time of the faulty stack does not count"
+    )
     assert world.settle().status == 204
-    assert server.call(UPGRADE, fixed)["retryAfterSeconds"] == 0
+    assert server.call(BEFORE_CLUSTER_UPGRADE, fixed)["retryAfterSeconds"] == 0
 
 
 def test_after_an_upgrade_the_addons_are_looked_at_again(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v1")
-    assert server.call(UPGRADED, about)["retryAfterSeconds"] == 0
-    assert world.addon()["spec"]["hook"] == UPGRADED
+    assert server.call(AFTER_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
+    assert world.addon()["spec"]["hook"] == AFTER_CLUSTER_UPGRADE
     assert world.settle().status == 204
     assert world.addon()["spec"]["hook"] == ""
 
@@ -338,8 +342,8 @@ def test_a_cluster_without_addon_is_not_held_up(server: HooksServer, namespace: 
 def test_a_cluster_of_a_foreign_class_is_not_held_up(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "quick-start")
-    assert server.call(UPGRADE, about)["retryAfterSeconds"] == 0
-    server.call(UPGRADED, about)
+    assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
+    server.call(AFTER_CLUSTER_UPGRADE, about)
     assert world.addon()["spec"]["hook"] == ""
 
 
@@ -384,10 +388,10 @@ def test_a_forged_call_neither_starts_the_clock_of_a_deletion_nor_ends_its_clean
     unwanted = {**about["metadata"], "annotations": {"capi-functions.dev/cleanup": "false"}}
     for hook, body in (
         (BEFORE_DELETE, about | {"metadata": unwanted}),
-        (FIRST, about),
-        (UPGRADE, about),
-        (UPGRADED, live),
-        (UPGRADED, about),
+        (AFTER_CONTROL_PLANE_INITIALIZED, about),
+        (BEFORE_CLUSTER_UPGRADE, about),
+        (AFTER_CLUSTER_UPGRADE, live),
+        (AFTER_CLUSTER_UPGRADE, about),
     ):
         call(world.clients, *request(hook, body))
         assert (world.addon()["spec"]["hook"], awaited(world)) == (BEFORE_DELETE, begun)
@@ -397,7 +401,9 @@ def test_a_forged_call_does_not_start_the_clock_of_an_upgrade_to_come(world: Wor
     applied(world, "v1")
     live = asked_for(world, "test-stack-1-36-v1")
     topology = {"classRef": {"name": "test-stack-1-36-v2"}, "version": "v1.37.0"}
-    assert call(world.clients, *request(UPGRADE, live | {"spec": {"topology": topology}})).outcome == "go"
+    assert (
+        call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, live | {"spec": {"topology": topology}})).outcome == "go"
+    )
     assert awaited(world) is None
 
 
@@ -419,16 +425,16 @@ def test_two_reads_and_one_write_at_most(world: World, hook: str) -> None:
         assert call(world.clients, *request(hook, about)).code == 200
         costs.append(world.client.requests - before)
     # The first hook finds addons that are applied; the others ask for something, once.
-    assert costs == ([2, 2] if hook == FIRST else [3, 2])
+    assert costs == ([2, 2] if hook == AFTER_CONTROL_PLANE_INITIALIZED else [3, 2])
 
 
 def test_an_overdue_answer_costs_two_reads_and_one_write(world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
-    call(world.clients, *request(UPGRADE, about))
+    call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, about))
     backdate(world, minutes=61)
     before = world.client.requests
-    assert call(world.clients, *request(UPGRADE, about)).outcome == "overdue"
+    assert call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, about)).outcome == "overdue"
     assert world.client.requests - before == 3
 
 
@@ -438,11 +444,11 @@ def test_with_the_rights_of_the_generated_role(world: World, management: Client,
     limited = as_account(
         management, kubeconfig, "hooks/cluster-hooks.yaml", ("clusterstack.x-k8s.io", "clusteraddons", "patch")
     )
-    assert call(limited, *request(UPGRADE, about)).outcome == "block"
+    assert call(limited, *request(BEFORE_CLUSTER_UPGRADE, about)).outcome == "block"
     backdate(world, minutes=61)
-    assert call(limited, *request(UPGRADE, about)).outcome == "overdue"
+    assert call(limited, *request(BEFORE_CLUSTER_UPGRADE, about)).outcome == "overdue"
     assert len(warnings(world, "BeforeClusterUpgradeOverdue")) == 1
-    assert call(limited, *request(UPGRADED, about)).outcome == "go"
+    assert call(limited, *request(AFTER_CLUSTER_UPGRADE, about)).outcome == "go"
     assert call(limited, *request(BEFORE_DELETE, deleted(world))).outcome == "block"
 
 
@@ -454,7 +460,7 @@ def test_an_api_server_that_is_away_is_a_failure_that_says_so(tmp_path: Path, ku
     (tmp_path / "away").write_text("\n".join(away))
     client = connect.from_kubeconfig(str(tmp_path / "away"))
     metadata: dict[str, Any] = {"name": "demo", "namespace": "default"}
-    called = call(Clients(client), *request(UPGRADE, {"metadata": metadata}))
+    called = call(Clients(client), *request(BEFORE_CLUSTER_UPGRADE, {"metadata": metadata}))
     assert (called.code, called.response["status"]) == (503, "Failure")
     assert "https://127.0.0.1:1" in called.message
 
@@ -462,7 +468,7 @@ def test_an_api_server_that_is_away_is_a_failure_that_says_so(tmp_path: Path, ku
 def test_limits_that_make_no_sense_are_a_failure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_UPGRADE_SECONDS", "an hour")
     about = asked_for(world, "test-stack-1-36-v1")
-    called = call(world.clients, *request(UPGRADE, about))
+    called = call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, about))
     assert (called.code, called.response["status"]) == (500, "Failure")
 
 
@@ -470,9 +476,9 @@ def test_the_deadline_is_a_setting(world: World, monkeypatch: pytest.MonkeyPatch
     applied(world, "v1")
     monkeypatch.setenv("HOOK_UPGRADE_SECONDS", "60")
     about = asked_for(world, "test-stack-1-36-v2")
-    assert call(world.clients, *request(UPGRADE, about)).outcome == "block"
+    assert call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, about)).outcome == "block"
     backdate(world, seconds=61)
-    assert call(world.clients, *request(UPGRADE, about)).outcome == "overdue"
+    assert call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, about)).outcome == "overdue"
     since = HookWait.load(world.addon())
     assert since is not None
     assert since.since <= datetime.now(UTC)

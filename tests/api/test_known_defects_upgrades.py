@@ -10,12 +10,12 @@ from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from shared.api.resources import CLUSTER
 from shared.kube import Key, Object, Resource, dig
-from shared.releases.stages import UPGRADE
+from shared.releases.stages import BEFORE_CLUSTER_UPGRADE
 from tests.support.releases import write_release, write_stages
 from tests.support.world import World
 
 SCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
-[PATH] = [handler.path for handler in HANDLERS if handler.hook == UPGRADE]
+[PATH] = [handler.path for handler in HANDLERS if handler.hook == BEFORE_CLUSTER_UPGRADE]
 STAGES = """
   AfterControlPlaneInitialized: &stages
     - {name: cni}

@@ -26,7 +26,7 @@ from shared.event import PING, Event, own_event
 from shared.kube import Client, Key, Object, Resource, Unavailable
 from shared.kube.credentials import Credentials
 from shared.releases.naming import ReleaseName
-from shared.releases.origin import of_release, of_stack, scope_of
+from shared.releases.source_resolution import resolve_source, scope_of, source_of_stack
 from shared.releases.store import ReleaseStore
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore
@@ -106,17 +106,17 @@ def _wanted(namespace: str, tag: str = V1) -> Event:
 
 
 def test_without_a_stack_of_its_own_from_the_environment(clients: Clients, namespace: str, stack: Any) -> None:
-    assert of_release(clients, namespace, NAME).scope == ""
+    assert resolve_source(clients, namespace, NAME).scope == ""
     stack()
     stack("https://host/other", name="other", kubernetesVersion="1.35")
-    assert of_release(clients, namespace, NAME).scope == ""
-    assert list(of_release(clients, namespace, NAME).source.list()) == []
+    assert resolve_source(clients, namespace, NAME).scope == ""
+    assert list(resolve_source(clients, namespace, NAME).source.list()) == []
 
 
 def test_scope_is_of_the_namespace_the_urls_and_the_secret(clients: Clients, namespace: str, stack: Any) -> None:
     own = stack("https://host/x")
-    scope = of_release(clients, namespace, NAME).scope
-    assert scope == scope_of(own) == of_stack(clients, own).scope != ""
+    scope = resolve_source(clients, namespace, NAME).scope
+    assert scope == scope_of(own) == source_of_stack(clients, own).scope != ""
     scopes = {scope}
     for urls, secret in (
         (["https://host/y"], ""),
@@ -131,9 +131,9 @@ def test_scope_is_of_the_namespace_the_urls_and_the_secret(clients: Clients, nam
 
 def test_a_stack_that_was_there_before_the_asker_counts_at_once(clients: Clients, namespace: str, stack: Any) -> None:
     other = stack("https://host/other", name="other", kubernetesVersion="1.35")
-    assert of_release(clients, namespace, NAME, since=other["metadata"]["resourceVersion"]).scope == ""
+    assert resolve_source(clients, namespace, NAME, since=other["metadata"]["resourceVersion"]).scope == ""
     own = stack("https://host/x")
-    assert of_release(clients, namespace, NAME, since=own["metadata"]["resourceVersion"]).scope == scope_of(own)
+    assert resolve_source(clients, namespace, NAME, since=own["metadata"]["resourceVersion"]).scope == scope_of(own)
 
 
 def test_of_several_stacks_that_of_the_channel_then_the_oldest(
@@ -143,12 +143,12 @@ def test_of_several_stacks_that_of_the_channel_then_the_oldest(
     first = stack("https://host/first", name="z")
     threading.Event().wait(1.1)  # of whole seconds is the age of an object
     stack("https://host/second", name="b")
-    assert of_release(clients, namespace, NAME).scope == scope_of(first)
+    assert resolve_source(clients, namespace, NAME).scope == scope_of(first)
     other = ReleaseName.parse(f"{STACK}-v0-sha.abc")
-    assert of_release(clients, namespace, other).scope == scope_of(custom)
+    assert resolve_source(clients, namespace, other).scope == scope_of(custom)
     for name in ("z", "b"):
         management.delete(CLUSTER_STACK, Key(namespace, name))
-    assert of_release(clients, namespace, NAME).scope == scope_of(custom)  # it may be in its spec.versions
+    assert resolve_source(clients, namespace, NAME).scope == scope_of(custom)  # it may be in its spec.versions
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_of_several_stacks_that_of_the_channel_then_the_oldest(
 def test_a_secret_that_does_not_do(
     management: Client, clients: Clients, namespace: str, stack: Any, secret: dict[str, str] | None, message: str
 ) -> None:
-    origin = of_stack(clients, stack("https://host/x", secret="access"))
+    origin = source_of_stack(clients, stack("https://host/x", secret="access"))
     if secret is not None:
         _secret(management, namespace, **secret)
     for ask in (origin.source.list, lambda: list(origin.source.fetch(V1))):
@@ -184,7 +184,7 @@ def test_a_stacks_own_source(
     assert answer.reply is not None
     assert (answer.reply.type, answer.reply.name) == ("dev.capi-functions.release.fetched", "addon")
     assert {asked.authorization for asked in site.asked} == {"Bearer t0ken"}
-    assert store.within(scope_of(own)).load(V1) is not None
+    assert store.in_scope(scope_of(own)).load(V1) is not None
     assert store.load(V1) is None  # nobody else gets it
 
 
@@ -207,7 +207,7 @@ def test_folders_are_not_a_users_to_name(
     for url in (str(tmp_path / "operators"), f"file://{tmp_path}/operators"):
         own = stack(url)
         assert "operator's environment only" in fetch(clients, _wanted(namespace)).message
-        failure = store.within(scope_of(own)).failure(V1)
+        failure = store.in_scope(scope_of(own)).last_failure(V1)
         assert failure is not None
         assert "operator's environment only" in failure[0]
 
@@ -219,10 +219,10 @@ def test_a_failure_is_told_to_who_shares_the_source(
     _secret(management, namespace, token="t0ken")
     answer = fetch(clients, _wanted(namespace))
     assert (answer.status, answer.message) == (200, f"no release '{V1}' in {site.url}/nowhere")
-    failure = store.within(scope_of(own)).failure(V1)
+    failure = store.in_scope(scope_of(own)).last_failure(V1)
     assert failure is not None
     assert failure[0] == answer.message
-    assert store.failure(V1) is None
+    assert store.last_failure(V1) is None
 
 
 def test_namespace_of_the_one_who_asks(clients: Clients, namespace: str, stack: Any, site: Site) -> None:
@@ -370,7 +370,7 @@ def test_with_the_rights_of_the_generated_roles(
     fetcher, pruner = (as_account(management, kubeconfig, name) for name in ("release_assets", "release_prune"))
     try:
         until(lambda: fetch(fetcher, _wanted(namespace)).status == 200)  # the authorizer learns of new roles in moments
-        assert store.within(scope_of(own)).load(V1) is not None
+        assert store.in_scope(scope_of(own)).load(V1) is not None
         until(lambda: prune(pruner, _timer()).status == 204)
     finally:
         fetcher.management.close()
@@ -411,10 +411,10 @@ def test_what_objects_name_stays(
         assert (answer.status, answer.message.partition(" and ")[0]) == (204, "1 releases")
         there = [number for number in range(901, 906) if store.load(f"{STACK}-v{number}")]
         assert there == [901, 902, 903, 904]
-        assert store.within(scope_of(own)).load(V1) is not None
+        assert store.in_scope(scope_of(own)).load(V1) is not None
         management.delete(CLUSTER_STACK, Key(namespace, "stack"))
         prune(clients, _timer())
-        assert store.within(scope_of(own)).load(V1) is None
+        assert store.in_scope(scope_of(own)).load(V1) is None
         assert store.load(V1) is None
         assert fetch(clients, _wanted("elsewhere", V1)).message == f"{V1} fetched"  # whatever went comes again
     finally:
@@ -483,5 +483,5 @@ def test_releases_of_own_sources_are_open_to_whom_the_stack_lets(
     clients: Clients, sources: list[str], allowed: list[str] | None, asker: str, open_: bool
 ) -> None:
     spec = {"sources": [{"url": url} for url in sources], "allowedNamespaces": allowed}
-    origin = of_stack(clients, {"metadata": {"namespace": "own", "name": "stack"}, "spec": spec})
-    assert origin.is_open_to(asker) is open_
+    origin = source_of_stack(clients, {"metadata": {"namespace": "own", "name": "stack"}, "spec": spec})
+    assert origin.allows(asker) is open_

@@ -13,7 +13,7 @@ from shared.api.conditions import rfc3339
 from shared.applier.connection import ConnectionFailed
 from shared.applier.outcome import RolloutOutcome
 from shared.effects import Patch
-from shared.releases.stages import FIRST, Bound, Condition, Stage, Stages
+from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, BoundObject, Condition, Stage, Stages
 from shared.runtime import Decision
 from tests.support.addon_cases import (
     NOW,
@@ -28,13 +28,13 @@ from tests.support.addon_cases import (
 )
 from tests.support.releases import config_map
 
-BOUND = Bound("a", "v1", "ConfigMap", "a", "default")
+BOUND = BoundObject("a", "v1", "ConfigMap", "a", "default")
 EXISTS = Condition("a.data.k == '1'", (BOUND,))
 
 
 def staged(stage: Stage, phase: str = "", *, since: float = 0, **more: Any) -> ReleaseContext:
     """A release with this stage alone, which is in `phase` since so many seconds."""
-    content = assets(Stages({FIRST: (stage,)}), **{stage.name: [config_map("a")]})
+    content = assets(Stages({AFTER_CONTROL_PLANE_INITIALIZED: (stage,)}), **{stage.name: [config_map("a")]})
     found = a_release(content=content)
     began = rfc3339(NOW - timedelta(seconds=since))
     recorded = [{"name": stage.name, "action": stage.action, "phase": phase, "since": began}] if phase else []

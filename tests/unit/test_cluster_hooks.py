@@ -12,7 +12,7 @@ from functions.cluster_hooks import protocol
 from functions.cluster_hooks.decide import decide
 from shared.api.hooks import BEFORE_DELETE, CLEANED_UP, CLEANUP_ANNOTATION, WAIT_ANNOTATION, HookWait, Limits
 from shared.kube import Object
-from shared.releases.stages import FIRST, UPGRADE, UPGRADED
+from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 LIMITS = Limits(timedelta(hours=1), timedelta(minutes=10))
@@ -56,13 +56,15 @@ def waiting(hook: str, target: str, **since: float) -> str:
 
 
 UPGRADE_V2 = f"{V2}/v1.36.3"
-BEGUN = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(UPGRADE, UPGRADE_V2)}}}
+BEGUN = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2)}}}
 FORGOTTEN = {"metadata": {"annotations": {WAIT_ANNOTATION: None}}}
 ASKED = {"spec": {"hook": BEFORE_DELETE}}
 BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_DELETE, "u")}}}
 
 
-@pytest.mark.parametrize("hook", [FIRST, UPGRADE, UPGRADED, BEFORE_DELETE])
+@pytest.mark.parametrize(
+    "hook", [AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE, AFTER_CLUSTER_UPGRADE, BEFORE_DELETE]
+)
 @pytest.mark.parametrize("found", [None, addon()], ids=["none", "of another Cluster"])
 def test_without_addon_nothing_waits(hook: str, found: Object | None) -> None:
     decision = decide(hook, cluster(uid="another"), found, NOW, LIMITS)
@@ -72,13 +74,13 @@ def test_without_addon_nothing_waits(hook: str, found: Object | None) -> None:
 @pytest.mark.parametrize(
     ("found", "patch"),
     [
-        pytest.param(addon(""), {"spec": {"hook": FIRST}}, id="never applied"),
-        pytest.param(addon("", hook=FIRST), None, id="asked for already"),
+        pytest.param(addon(""), {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}}, id="never applied"),
+        pytest.param(addon("", hook=AFTER_CONTROL_PLANE_INITIALIZED), None, id="asked for already"),
         pytest.param(addon(V1), None, id="applied"),
     ],
 )
 def test_after_control_plane_initialized(found: Object, patch: Object | None) -> None:
-    decision = decide(FIRST, cluster(V1), found, NOW, LIMITS)
+    decision = decide(AFTER_CONTROL_PLANE_INITIALIZED, cluster(V1), found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == ("go", patch)
 
 
@@ -92,39 +94,65 @@ def test_after_control_plane_initialized(found: Object, patch: Object | None) ->
         pytest.param(cluster(), addon(""), "block", BEGUN, id="nothing was ever applied"),
         pytest.param(cluster(), addon(V2, ready=False), "block", BEGUN, id="applied, not ready"),
         pytest.param(
-            cluster(), addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, minutes=59)), "block", None, id="begun before"
-        ),
-        pytest.param(
-            cluster(), addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, minutes=60)), "overdue", None, id="too long"
-        ),
-        pytest.param(
-            cluster(), addon(V2, awaited=waiting(UPGRADE, UPGRADE_V2, days=3)), "go", FORGOTTEN, id="done at last"
+            cluster(),
+            addon(V1, awaited=waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2, minutes=59)),
+            "block",
+            None,
+            id="begun before",
         ),
         pytest.param(
             cluster(),
-            addon(V1, awaited=waiting(UPGRADE, f"{V1}/v1.36.3", days=3)),
+            addon(V1, awaited=waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2, minutes=60)),
+            "overdue",
+            None,
+            id="too long",
+        ),
+        pytest.param(
+            cluster(),
+            addon(V2, awaited=waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2, days=3)),
+            "go",
+            FORGOTTEN,
+            id="done at last",
+        ),
+        pytest.param(
+            cluster(),
+            addon(V1, awaited=waiting(BEFORE_CLUSTER_UPGRADE, f"{V1}/v1.36.3", days=3)),
             "block",
             BEGUN,
             id="a faulty stack left for another",
         ),
         pytest.param(
-            cluster(), addon(V1, awaited=waiting(UPGRADE, f"{V2}/v1.36.2", days=3)), "block", BEGUN, id="other version"
+            cluster(),
+            addon(V1, awaited=waiting(BEFORE_CLUSTER_UPGRADE, f"{V2}/v1.36.2", days=3)),
+            "block",
+            BEGUN,
+            id="other version",
         ),
         pytest.param(
             cluster(), addon(V1, awaited=waiting(BEFORE_DELETE, "u", days=3)), "block", BEGUN, id="another hook's wait"
         ),
         pytest.param(
-            cluster(), addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, days=-999)), "block", BEGUN, id="from the future"
+            cluster(),
+            addon(V1, awaited=waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2, days=-999)),
+            "block",
+            BEGUN,
+            id="from the future",
         ),
         pytest.param(cluster(), addon(V1, awaited="yesterday it was"), "block", BEGUN, id="scribbled on"),
         pytest.param(cluster(), addon(V1, awaited="x"), "block", BEGUN, id="scribbled on, one word"),
         pytest.param(cluster("quick-start"), addon(""), "go", None, id="a class that names no stack"),
         pytest.param(cluster(None), addon(""), "go", None, id="no class"),
-        pytest.param(cluster(), addon(V1, hook=FIRST), "block", BEGUN, id="a hook of an earlier stack still set"),
+        pytest.param(
+            cluster(),
+            addon(V1, hook=AFTER_CONTROL_PLANE_INITIALIZED),
+            "block",
+            BEGUN,
+            id="a hook of an earlier stack still set",
+        ),
     ],
 )
 def test_before_cluster_upgrade(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
-    decision = decide(UPGRADE, about, found, NOW, LIMITS)
+    decision = decide(BEFORE_CLUSTER_UPGRADE, about, found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == (outcome, patch)
     assert bool(decision.event_suffix) == (outcome == "overdue")
 
@@ -138,36 +166,38 @@ def test_before_cluster_upgrade(about: Object, found: Object, outcome: str, patc
     ids=["what is said", "nothing said yet"],
 )
 def test_what_is_waited_for_is_told(found: Object, message: str) -> None:
-    assert decide(UPGRADE, cluster(), found, NOW, LIMITS).message == message
+    assert decide(BEFORE_CLUSTER_UPGRADE, cluster(), found, NOW, LIMITS).message == message
 
 
 def test_a_wait_ends_whatever_the_request_says() -> None:
     """Spaces in a version must not make each call look like the first."""
     about = cluster(version="v1 36\n3 %20")
-    begun = decide(UPGRADE, about, addon(V1), NOW, LIMITS).patch
+    begun = decide(BEFORE_CLUSTER_UPGRADE, about, addon(V1), NOW, LIMITS).patch
     assert begun is not None
-    later = decide(UPGRADE, about, addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION]), NOW, LIMITS)
+    later = decide(
+        BEFORE_CLUSTER_UPGRADE, about, addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION]), NOW, LIMITS
+    )
     assert later.patch is None
     found = addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION])
-    assert decide(UPGRADE, about, found, NOW + timedelta(hours=1), LIMITS).outcome == "overdue"
+    assert decide(BEFORE_CLUSTER_UPGRADE, about, found, NOW + timedelta(hours=1), LIMITS).outcome == "overdue"
 
 
 @pytest.mark.parametrize(
     ("about", "found", "patch"),
     [
-        pytest.param(cluster(V1), addon(V1), {"spec": {"hook": UPGRADED}}, id="asked for"),
-        pytest.param(cluster(V1), addon(V1, hook=UPGRADED), None, id="asked for already"),
+        pytest.param(cluster(V1), addon(V1), {"spec": {"hook": AFTER_CLUSTER_UPGRADE}}, id="asked for"),
+        pytest.param(cluster(V1), addon(V1, hook=AFTER_CLUSTER_UPGRADE), None, id="asked for already"),
         pytest.param(
             cluster(V2),
-            addon(V1, awaited=waiting(UPGRADE, UPGRADE_V2, hours=2)),
-            {"spec": {"hook": UPGRADED}},
+            addon(V1, awaited=waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2, hours=2)),
+            {"spec": {"hook": AFTER_CLUSTER_UPGRADE}},
             id="a wait that is recorded stays",
         ),
         pytest.param(cluster("quick-start"), addon(""), None, id="a class that names no stack"),
     ],
 )
 def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | None) -> None:
-    decision = decide(UPGRADED, about, found, NOW, LIMITS)
+    decision = decide(AFTER_CLUSTER_UPGRADE, about, found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == ("go", patch)
 
 
@@ -183,11 +213,15 @@ def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | Non
             id="begun before",
         ),
         pytest.param(
-            going(), addon(hook=UPGRADED, awaited=waiting(BEFORE_DELETE, "u", minutes=9)), "block", ASKED, id="unset"
+            going(),
+            addon(hook=AFTER_CLUSTER_UPGRADE, awaited=waiting(BEFORE_DELETE, "u", minutes=9)),
+            "block",
+            ASKED,
+            id="unset",
         ),
         pytest.param(
             going(),
-            addon(hook=UPGRADED, awaited=waiting(UPGRADE, UPGRADE_V2, days=1)),
+            addon(hook=AFTER_CLUSTER_UPGRADE, awaited=waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2, days=1)),
             "block",
             ASKED | BEGUN_DELETE,
             id="in the middle of an upgrade",
@@ -226,14 +260,21 @@ def test_what_a_deletion_waits_for_is_told() -> None:
     ("hook", "about", "outcome"),
     [
         pytest.param(BEFORE_DELETE, cluster(), "block", id="a deletion that nobody asked for"),
-        pytest.param(UPGRADE, going(), "go", id="an upgrade of what is being deleted"),
-        pytest.param(UPGRADED, going(), "go", id="after an upgrade of what is being deleted"),
-        pytest.param(FIRST, going(), "go", id="the first addons of what is being deleted"),
-        pytest.param(UPGRADE, {**cluster(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused"),
+        pytest.param(BEFORE_CLUSTER_UPGRADE, going(), "go", id="an upgrade of what is being deleted"),
+        pytest.param(AFTER_CLUSTER_UPGRADE, going(), "go", id="after an upgrade of what is being deleted"),
+        pytest.param(AFTER_CONTROL_PLANE_INITIALIZED, going(), "go", id="the first addons of what is being deleted"),
+        pytest.param(
+            BEFORE_CLUSTER_UPGRADE, {**cluster(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused"
+        ),
         pytest.param(
             BEFORE_DELETE, {**going(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused deletion"
         ),
-        pytest.param(UPGRADED, {**cluster(), "spec": {**cluster()["spec"], "paused": True}}, "go", id="paused, after"),
+        pytest.param(
+            AFTER_CLUSTER_UPGRADE,
+            {**cluster(), "spec": {**cluster()["spec"], "paused": True}},
+            "go",
+            id="paused, after",
+        ),
         pytest.param(BEFORE_DELETE, None, "go", id="no such Cluster"),
     ],
 )
@@ -265,9 +306,9 @@ def test_limits_come_from_the_environment(value: str, limit: Any, monkeypatch: p
     ("path", "hook"),
     [
         (f"{PREFIX}/discovery", "Discovery"),
-        (f"{PREFIX}/aftercontrolplaneinitialized/after-control-plane-initialized", FIRST),
-        (f"{PREFIX}/beforeclusterupgrade/before-cluster-upgrade", UPGRADE),
-        (f"{PREFIX}/afterclusterupgrade/after-cluster-upgrade", UPGRADED),
+        (f"{PREFIX}/aftercontrolplaneinitialized/after-control-plane-initialized", AFTER_CONTROL_PLANE_INITIALIZED),
+        (f"{PREFIX}/beforeclusterupgrade/before-cluster-upgrade", BEFORE_CLUSTER_UPGRADE),
+        (f"{PREFIX}/afterclusterupgrade/after-cluster-upgrade", AFTER_CLUSTER_UPGRADE),
         (f"{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_DELETE),
         (f"/below/a/prefix{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_DELETE),
     ],
@@ -314,7 +355,7 @@ def test_unknown_paths(path: str) -> None:
 )
 def test_bad_requests(body: bytes, words: str) -> None:
     with pytest.raises(protocol.BadRequest, match=words.replace(".", r"\.")):
-        protocol.cluster_of(UPGRADE, body)
+        protocol.cluster_of(BEFORE_CLUSTER_UPGRADE, body)
 
 
 def test_a_request() -> None:
@@ -326,15 +367,17 @@ def test_a_request() -> None:
         "fromKubernetesVersion": "v1.35.0",
         "toKubernetesVersion": "v1.36.3",
     }
-    assert protocol.cluster_of(UPGRADE, json.dumps(body).encode()) == cluster()
+    assert protocol.cluster_of(BEFORE_CLUSTER_UPGRADE, json.dumps(body).encode()) == cluster()
 
 
 def test_responses() -> None:
     api = {"apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1"}
     blocked = {"kind": "BeforeClusterUpgradeResponse", "status": "Success", "message": "m", "retryAfterSeconds": 10}
-    assert protocol.success(UPGRADE, "m", 10) == api | blocked
+    assert protocol.success(BEFORE_CLUSTER_UPGRADE, "m", 10) == api | blocked
     plain = {"kind": "AfterControlPlaneInitializedResponse", "status": "Success", "message": "m"}
-    assert protocol.success(FIRST, "m") == api | plain, "this hook's response knows no retryAfterSeconds"
+    assert protocol.success(AFTER_CONTROL_PLANE_INITIALIZED, "m") == api | plain, (
+        "this hook's response knows no retryAfterSeconds"
+    )
     failed = {"kind": "BeforeClusterDeleteResponse", "status": "Failure", "message": "m"}
     assert protocol.failure(BEFORE_DELETE, "m") == api | failed
     assert protocol.failure("", "m") == {"status": "Failure", "message": "m"}
@@ -346,7 +389,12 @@ def test_discovery() -> None:
     names = [handler["name"] for handler in found["handlers"]]
     assert len(set(names)) == len(names)
     told = {handler["requestHook"]["hook"]: handler["failurePolicy"] for handler in found["handlers"]}
-    assert told == {FIRST: "Ignore", UPGRADE: "Fail", UPGRADED: "Ignore", BEFORE_DELETE: "Fail"}
+    assert told == {
+        AFTER_CONTROL_PLANE_INITIALIZED: "Ignore",
+        BEFORE_CLUSTER_UPGRADE: "Fail",
+        AFTER_CLUSTER_UPGRADE: "Ignore",
+        BEFORE_DELETE: "Fail",
+    }
     for handler in found["handlers"]:
         hook = handler["requestHook"]
         assert protocol.hook_at(f"/{hook['apiVersion']}/{hook['hook'].lower()}/{handler['name']}") == hook["hook"]

@@ -21,7 +21,7 @@ from shared.clients import LookupResult
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event
 from shared.kube import Conflict, Key, Object
-from shared.releases.usage import release_of, users
+from shared.releases.usage import release_of, users_by_release
 from shared.runtime import Decision
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -128,7 +128,7 @@ def test_users() -> None:
         return {"metadata": {"namespace": "ns", "name": name}, "spec": {"topology": {"class": class_name}}}
 
     clusters = [cluster("a", F + "v1"), cluster("b", "other"), cluster("c", F + "v1"), cluster("d", F + "v2")]
-    assert users(clusters) == {
+    assert users_by_release(clusters) == {
         Key("ns", F + "v1"): (Key("ns", "a"), Key("ns", "c")),
         Key("ns", F + "v2"): (Key("ns", "d"),),
     }

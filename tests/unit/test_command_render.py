@@ -95,7 +95,7 @@ def no_chart(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [(no_config, "clusteraddon.yaml: addonStages: no stages at all"), (no_chart, "there is no chart 'net' in it")],
+    [(no_config, "clusteraddon.yaml: addonStages: has no stages"), (no_chart, "there is no chart 'net' in it")],
 )
 def test_stages_that_cannot_be_used(tmp_path: Path, damage: Any, words: str) -> None:
     tag = staged(tmp_path)

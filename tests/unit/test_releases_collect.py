@@ -1,4 +1,4 @@
-"""`shared.releases.collect`: what is needed, as a table; what is deleted, on a real object store."""
+"""`shared.releases.garbage_collection`: what is needed, as a table; what is deleted, on a real object store."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from shared.download import File
 from shared.kube import Object
-from shared.releases.collect import Collected, Needed, collect, needed
-from shared.releases.origin import scope_of
-from shared.releases.store import Corrupted, ReleaseStore
+from shared.releases.garbage_collection import Collected, References, collect_garbage, references
+from shared.releases.source_resolution import scope_of
+from shared.releases.store import CorruptedFile, ReleaseStore
 from shared.storage import ObjectStore
 
 V1, V2 = "docker-ferrol-1-27-v1", "docker-ferrol-1-27-v2"
@@ -55,12 +55,12 @@ def _stack(**spec: Any) -> Object:
     ],
 )  # fmt: skip
 def test_needed(obj: Object, tags: set[str]) -> None:
-    assert needed([obj]) == Needed(frozenset(tags))
+    assert references([obj]) == References(frozenset(tags))
 
 
 def test_scopes_of_the_stacks_that_there_are() -> None:
     own = _stack(sources=[{"url": "https://host/x"}])
-    assert needed([own, _stack()]).scopes == {"", scope_of(own)}
+    assert references([own, _stack()]).scopes == {"", scope_of(own)}
 
 
 @dataclass
@@ -93,7 +93,7 @@ def _after(hours: float) -> datetime:
 
 
 def _is_whole(objects: ObjectStore, tag: str, scope: str = "") -> bool:
-    store = ReleaseStore(objects).within(scope)
+    store = ReleaseStore(objects).in_scope(scope)
     release = store.load(tag)
     return release is not None and all(store.read(release, name) is not None for name in release.files)
 
@@ -106,27 +106,27 @@ def test_what_nobody_needs_goes(object_store: ObjectStore) -> None:
     store = ReleaseStore(object_store)
     for tag in (V1, V2):
         store.save(tag, Files())
-        store.note_failure(tag, "old")
-    store.within(SCOPE).save(V1, Files({"more": b"only here"}))
+        store.record_failure(tag, "old")
+    store.in_scope(SCOPE).save(V1, Files({"more": b"only here"}))
     object_store.put("releases/somebody-elses.txt", b"x", if_absent=False)
     object_store.put("other/x", b"x", if_absent=False)
-    told = collect(object_store, Needed(frozenset({V1})), _after(1))
+    told = collect_garbage(object_store, References(frozenset({V1})), _after(1))
     assert told == Collected(releases=2, blobs=3)  # v2's class chart and metadata, and what only the scope had
     assert _is_whole(object_store, V1)
     assert store.load(V2) is None
-    assert store.within(SCOPE).load(V1) is None
+    assert store.in_scope(SCOPE).load(V1) is None
     assert [key for key in object_store.list() if not key.startswith("blobs/")] == [
         *(f"failures/{V1}.json", "other/x", f"pins/{V1}.json", f"pins/{V2}.json"),
         *(f"releases/{V1}.json", "releases/somebody-elses.txt"),
     ]
-    assert collect(object_store, Needed(frozenset({V1})), _after(1)) == Collected()
+    assert collect_garbage(object_store, References(frozenset({V1})), _after(1)) == Collected()
 
 
 def test_scopes_of_sources_that_there_are_stay(object_store: ObjectStore) -> None:
-    ReleaseStore(object_store).within(SCOPE).save(V1, Files())
-    assert collect(object_store, Needed(frozenset({V1}), frozenset({"", SCOPE})), _after(1)) == Collected()
+    ReleaseStore(object_store).in_scope(SCOPE).save(V1, Files())
+    assert collect_garbage(object_store, References(frozenset({V1}), frozenset({"", SCOPE})), _after(1)) == Collected()
     assert _is_whole(object_store, V1, SCOPE)
-    assert collect(object_store, Needed(frozenset({V1})), _after(1)) == Collected(1, 3)
+    assert collect_garbage(object_store, References(frozenset({V1})), _after(1)) == Collected(1, 3)
     assert object_store.list() == ()
 
 
@@ -134,7 +134,7 @@ def test_what_is_young_stays(object_store: ObjectStore) -> None:
     ReleaseStore(object_store).save(V1, Files())
     object_store.put(_blob(b"of a fetch under way"), b"of a fetch under way", if_absent=False)
     before = object_store.list()
-    assert collect(object_store, Needed(), _after(-1)) == Collected()
+    assert collect_garbage(object_store, References(), _after(-1)) == Collected()
     assert object_store.list() == before
 
 
@@ -142,12 +142,12 @@ def test_blobs_of_a_manifest_that_is_not_understood_stay(object_store: ObjectSto
     digest = hashlib.sha256(b"x").hexdigest()
     object_store.put(f"blobs/sha256/{digest}", b"x", if_absent=False)
     object_store.put(f"releases/{V1}.json", f'{{"format": 99, "blobs": ["{digest}"]}}'.encode(), if_absent=False)
-    assert collect(object_store, Needed(frozenset({V1})), _after(1)) == Collected()
+    assert collect_garbage(object_store, References(frozenset({V1})), _after(1)) == Collected()
 
 
 def test_an_empty_store(object_store: ObjectStore) -> None:
-    assert collect(object_store, Needed(), _after(1)) == Collected()
-    assert collect(ObjectStore("no-such-bucket", object_store.endpoint), Needed(), _after(1)) == Collected()
+    assert collect_garbage(object_store, References(), _after(1)) == Collected()
+    assert collect_garbage(ObjectStore("no-such-bucket", object_store.endpoint), References(), _after(1)) == Collected()
 
 
 def test_a_fetch_makes_an_old_blob_young_again(object_store: ObjectStore) -> None:
@@ -160,7 +160,7 @@ def test_a_fetch_makes_an_old_blob_young_again(object_store: ObjectStore) -> Non
     again = object_store.modified(_blob(b"addon"))
     assert again is not None
     assert again > written
-    collect(object_store, Needed(), written + timedelta(seconds=1))
+    collect_garbage(object_store, References(), written + timedelta(seconds=1))
     assert _is_whole(object_store, V1)
 
 
@@ -170,7 +170,7 @@ def test_collected_in_the_middle_of_a_fetch(object_store: ObjectStore) -> None:
     fetch = threading.Thread(target=lambda: ReleaseStore(object_store).save(V1, Files(after_first=barrier)))
     fetch.start()
     barrier.wait(10)
-    assert collect(object_store, Needed(), _after(1)) == Collected(0, 1)
+    assert collect_garbage(object_store, References(), _after(1)) == Collected(0, 1)
     barrier.wait(10)
     fetch.join(10)
     store = ReleaseStore(object_store)
@@ -185,7 +185,7 @@ def test_fetches_and_collections_at_once(object_store: ObjectStore) -> None:
 
     def collecting() -> None:
         while not ended.is_set():
-            collect(object_store, Needed(), _after(1))
+            collect_garbage(object_store, References(), _after(1))
 
     def reading() -> None:
         while not ended.is_set():
@@ -194,7 +194,7 @@ def test_fetches_and_collections_at_once(object_store: ObjectStore) -> None:
                 release = store.load(V1)
                 if release is not None and store.read(release, CLASS) != b"v1":
                     wrong.append("another content")
-            except Corrupted:
+            except CorruptedFile:
                 continue
             except Exception as error:
                 wrong.append(repr(error))

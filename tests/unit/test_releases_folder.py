@@ -49,7 +49,7 @@ def test_list_is_sorted_and_spans_both_places(tmp_path: Path) -> None:
 def test_a_folder_that_is_missing_is_not_an_empty_one(tmp_path: Path, act: Callable[[FolderSource], object]) -> None:
     (tmp_path / "file").touch()
     for root in (tmp_path / "nope", tmp_path / "file"):
-        with pytest.raises(SourceError, match=f"{root}: there is no such folder") as caught:
+        with pytest.raises(SourceError, match=f"{root}: the folder does not exist") as caught:
             act(FolderSource(root))
         assert not isinstance(caught.value, ReleaseNotFound)
 

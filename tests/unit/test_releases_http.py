@@ -64,9 +64,9 @@ def test_sums_are_checked_and_name_further_files(site: Site) -> None:
     [
         ({ADDON: b"other"}, FILES, "does not match its digest", True),
         ({"metadata.yaml": METADATA + b"\n"}, FILES, "'metadata.yaml' does not match its digest", True),
-        ({"hashes.json": b"{}"}, FILES, r"'hashes.json' is there but not in SHA256SUMS", False),
-        ({}, FILES | {"gone.tgz": b""}, "'gone.tgz' is in SHA256SUMS but not there", True),
-        ({}, FILES | {"../x": b""}, "'../x' is in SHA256SUMS but not there", True),
+        ({"hashes.json": b"{}"}, FILES, r"'hashes.json' exists but is not in SHA256SUMS", False),
+        ({}, FILES | {"gone.tgz": b""}, "'gone.tgz' is in SHA256SUMS but does not exist", True),
+        ({}, FILES | {"../x": b""}, "'../x' is in SHA256SUMS but does not exist", True),
     ],
 )
 def test_sums_that_do_not_fit(
@@ -80,7 +80,7 @@ def test_sums_that_do_not_fit(
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"<html>", sums(FILES) + b"junk\n", sums(FILES) + sums(FILES), b"\xff"])
 def test_sums_that_are_none(site: Site, text: bytes) -> None:
-    with pytest.raises(SourceError, match="is not what sha256sum writes"):
+    with pytest.raises(SourceError, match="is not the output of sha256sum"):
         received(_serve(site, FILES | {"SHA256SUMS": text}))
 
 

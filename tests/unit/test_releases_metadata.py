@@ -111,7 +111,7 @@ def test_names_of_files() -> None:
         (["metadata.yaml", ADDON, "x" + CLASS], {CLASS: "missing"}),
         (
             ["metadata.yaml", CLASS, "docker-ferrol-1-27-cluster-addon-v3.tgz"],
-            {ADDON: "missing (there is docker-ferrol-1-27-cluster-addon-v3.tgz)"},
+            {ADDON: "missing (the release has docker-ferrol-1-27-cluster-addon-v3.tgz)"},
         ),
     ],
 )

@@ -10,9 +10,9 @@ import pytest
 
 from shared.download import File, ReleaseNotFound, SourceError
 from shared.releases.sources import Listing
+from shared.releases.sources.chain import SourceChain
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource
-from shared.releases.sources.several import Several
 from tests.support.site import Site, files
 
 DOWN = HttpSource("http://127.0.0.1:1")
@@ -26,14 +26,14 @@ def folders(tmp_path: Path) -> tuple[FolderSource, FolderSource]:
     return FolderSource(tmp_path / "1"), FolderSource(tmp_path / "2")
 
 
-def _text(source: Several, tag: str) -> str:
+def _text(source: SourceChain, tag: str) -> str:
     texts = [b"".join(file.chunks).decode() for file in source.fetch(tag)]
     assert len(texts) == 1
     return texts[0]
 
 
 def test_the_first_that_has_it(folders: tuple[FolderSource, FolderSource]) -> None:
-    several = Several(folders)
+    several = SourceChain(folders)
     assert [_text(several, tag) for tag in ("both", "one", "two")] == ["first", "first", "second"]
     assert several.list() == Listing(["both", "one", "two"])
     with pytest.raises(ReleaseNotFound, match=r"no release 'none' in any source: .*/1; .*/2"):
@@ -42,7 +42,7 @@ def test_the_first_that_has_it(folders: tuple[FolderSource, FolderSource]) -> No
 
 def test_one_that_is_down_is_not_passed_over(folders: tuple[FolderSource, FolderSource]) -> None:
     first, second = folders
-    several = Several((first, HttpSource("http://127.0.0.1:1"), second))
+    several = SourceChain((first, HttpSource("http://127.0.0.1:1"), second))
     tag = "docker-ferrol-1-27-v1"
     for folder in folders:
         (folder.root / tag).mkdir()
@@ -56,14 +56,14 @@ def test_one_that_is_down_is_not_passed_over(folders: tuple[FolderSource, Folder
 
 
 def test_one_that_is_down_does_not_hide_what_others_have(folders: tuple[FolderSource, FolderSource]) -> None:
-    listed = Several((DOWN, *folders)).list()
+    listed = SourceChain((DOWN, *folders)).list()
     assert list(listed) == ["both", "one", "two"]
     assert isinstance(listed, Listing)
     assert "127.0.0.1:1" in listed.problem
-    nested = Several((Several((DOWN, folders[0])), folders[1])).list()
+    nested = SourceChain((SourceChain((DOWN, folders[0])), folders[1])).list()
     assert (list(nested), nested) == (["both", "one", "two"], listed)
     with Site(files({})) as site, pytest.raises(SourceError, match="does not answer"):
-        Several((DOWN, HttpSource(site.url))).list()
+        SourceChain((DOWN, HttpSource(site.url))).list()
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Broken:
 
 
 def test_a_release_never_comes_from_two_sources(folders: tuple[FolderSource, FolderSource]) -> None:
-    files = Several((Broken(), *folders)).fetch("both")
+    files = SourceChain((Broken(), *folders)).fetch("both")
     assert b"".join(next(files).chunks) == b"broken"
     with pytest.raises(ReleaseNotFound, match="half-way"):
         next(files)

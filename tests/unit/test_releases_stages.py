@@ -1,6 +1,15 @@
 import pytest
 
-from shared.releases.stages import FIRST, UPGRADE, UPGRADED, Bound, Condition, Stage, StagesError, parse
+from shared.releases.stages import (
+    AFTER_CLUSTER_UPGRADE,
+    AFTER_CONTROL_PLANE_INITIALIZED,
+    BEFORE_CLUSTER_UPGRADE,
+    BoundObject,
+    Condition,
+    Stage,
+    StagesError,
+    parse,
+)
 
 FILE = b"""
 apiVersion: clusteraddonconfig.x-k8s.io/v1alpha1
@@ -24,20 +33,20 @@ addonStages:
 
 def test_stages() -> None:
     stages = parse(FILE, "r")
-    cni = Bound("cni", "apps/v1", "DaemonSet", "cilium", "kube-system")
+    cni = BoundObject("cni", "apps/v1", "DaemonSet", "cilium", "kube-system")
     after = Condition("cni.status.numberReady == cni.status.desiredNumberScheduled", (cni,))
     assert stages.hooks == {
-        FIRST: (Stage("cni", "apply", after=after), Stage("old", "delete", timeout=5400.0)),
-        UPGRADE: (Stage("cni"),),
+        AFTER_CONTROL_PLANE_INITIALIZED: (Stage("cni", "apply", after=after), Stage("old", "delete", timeout=5400.0)),
+        BEFORE_CLUSTER_UPGRADE: (Stage("cni"),),
     }
     assert stages.unknown == ()
-    assert stages.of(UPGRADE) == (Stage("cni"),)
-    assert stages.of(UPGRADED) == (Stage("cni"),)
+    assert stages.at(BEFORE_CLUSTER_UPGRADE) == (Stage("cni"),)
+    assert stages.at(AFTER_CLUSTER_UPGRADE) == (Stage("cni"),)
 
 
 def test_a_list_that_is_absent_is_the_other_one() -> None:
     stages = parse(b"addonStages: {BeforeClusterUpgrade: [{name: a}]}", "r")
-    assert stages.of(FIRST) == (Stage("a"),)
+    assert stages.at(AFTER_CONTROL_PLANE_INITIALIZED) == (Stage("a"),)
 
 
 def test_unknown_keys_are_told_and_harmless() -> None:
@@ -51,7 +60,7 @@ def test_unknown_keys_are_told_and_harmless() -> None:
         ("", "want a mapping"),
         ("a: [", "not YAML"),
         ("apiVersion: v9\naddonStages: {}", "apiVersion: want"),
-        ("addonStages: {}", "no stages at all"),
+        ("addonStages: {}", "has no stages"),
         ("addonStages: {SomeHook: []}", "addonStages.SomeHook: no such hook"),
         ("addonStages: {BeforeClusterUpgrade: {}}", "want a list"),
         ("addonStages: {BeforeClusterUpgrade: [x]}", r"BeforeClusterUpgrade\[0\]: want a mapping"),

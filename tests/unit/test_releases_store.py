@@ -20,7 +20,7 @@ from shared.releases.cache import BlobCache
 from shared.releases.naming import InvalidName
 from shared.releases.release import Blob, InvalidRelease, Retagged
 from shared.releases.sources.folder import FolderSource
-from shared.releases.store import Corrupted, ReleaseStore
+from shared.releases.store import CorruptedFile, ReleaseStore
 from shared.storage import ObjectStore, StorageError, StorageUnavailable
 
 pytest_plugins = ["tests.support.object_store"]
@@ -220,7 +220,7 @@ def test_corrupted_blob(object_store: ObjectStore, file: str) -> None:
     writer, reader = ReleaseStore(object_store), ReleaseStore(object_store)
     release = writer.save(TAG, Files())
     object_store.put(_blob(file), b"bit rot", if_absent=False)
-    with pytest.raises(Corrupted, match=f"release {TAG}: .*{file}"):
+    with pytest.raises(CorruptedFile, match=f"release {TAG}: .*{file}"):
         reader.read(release, file)
     assert object_store.list("releases/") == ()
     assert reader.load(TAG) is None
@@ -241,7 +241,7 @@ def test_missing_blob(object_store: ObjectStore, file: str) -> None:
     object_store.delete(_blob(file))
     reader = ReleaseStore(object_store)
     assert reader.load(TAG) is None
-    with pytest.raises(Corrupted):
+    with pytest.raises(CorruptedFile):
         reader.read(release, file)
 
 
@@ -249,12 +249,12 @@ def test_a_file_that_is_not_asked_for_may_be_gone(object_store: ObjectStore) -> 
     ReleaseStore(object_store).save(TAG, Files())
     object_store.delete(_blob(CLASS))
     reader = ReleaseStore(object_store)
-    found = reader.load(TAG, whole=False)
+    found = reader.load(TAG, complete=False)
     assert found is not None
     assert reader.read(found, ADDON) == FILES[ADDON]
-    with pytest.raises(Corrupted):
+    with pytest.raises(CorruptedFile):
         reader.read(found, CLASS)
-    assert reader.load(TAG, whole=False) is None
+    assert reader.load(TAG, complete=False) is None
     ReleaseStore(object_store).save(TAG, Files())
     assert _is_whole(reader)
 
@@ -277,11 +277,11 @@ def test_file_that_is_not_in_the_release(store: ReleaseStore) -> None:
 
 
 def test_scopes_share_nothing_but_blobs(store: ReleaseStore, object_store: ObjectStore) -> None:
-    other = store.within("abc")
+    other = store.in_scope("abc")
     other.save(TAG, Files(FILES | {ADDON: b"another"}))
-    other.note_failure(TAG, "x")
-    assert (store.load(TAG), store.failure(TAG)) == (None, None)
-    assert store.within("abd").load(TAG) is None
+    other.record_failure(TAG, "x")
+    assert (store.load(TAG), store.last_failure(TAG)) == (None, None)
+    assert store.in_scope("abd").load(TAG) is None
     store.save(TAG, Files())
     assert _is_whole(store)
     mine = other.load(TAG)
@@ -289,33 +289,33 @@ def test_scopes_share_nothing_but_blobs(store: ReleaseStore, object_store: Objec
     assert other.read(mine, ADDON) == b"another"
     assert len(object_store.list("blobs/")) == len(FILES) + 1
     other.delete(TAG)
-    assert other.within("").load(TAG) == store.load(TAG) != other.load(TAG) is None
+    assert other.in_scope("").load(TAG) == store.load(TAG) != other.load(TAG) is None
     for scope in ("../x", "a/b", "A", "a" * 65):
-        with pytest.raises(ValueError, match="no scope"):
-            store.within(scope)
+        with pytest.raises(ValueError, match="is not the name of a scope"):
+            store.in_scope(scope)
 
 
 def test_failures_are_remembered_and_forgotten(store: ReleaseStore, object_store: ObjectStore) -> None:
-    assert (store.failure(TAG), store.held(TAG)) == (None, None)
-    store.note_failure(TAG, "x" * 100_000)
-    failure = store.failure(TAG)
+    assert (store.last_failure(TAG), store.backoff(TAG)) == (None, None)
+    store.record_failure(TAG, "x" * 100_000)
+    failure = store.last_failure(TAG)
     assert failure is not None
     assert failure[0] == "x" * 4000
-    assert store.held(TAG) is None
-    store.note_failure(TAG, "limited", 30.0)
-    held = store.held(TAG)
+    assert store.backoff(TAG) is None
+    store.record_failure(TAG, "limited", 30.0)
+    held = store.backoff(TAG)
     assert held is not None
     assert held[0] == "limited"
     assert 0 < held[1] <= 30
-    store.note_failure(TAG, "limited", 0.0)
-    assert store.held(TAG) is None
-    assert store.failure(TAG) is not None
-    store.note_failure(TAG, "")
-    store.note_failure(TAG, "")
-    assert (store.failure(TAG), store.held(TAG)) == (None, None)
+    store.record_failure(TAG, "limited", 0.0)
+    assert store.backoff(TAG) is None
+    assert store.last_failure(TAG) is not None
+    store.record_failure(TAG, "")
+    store.record_failure(TAG, "")
+    assert (store.last_failure(TAG), store.backoff(TAG)) == (None, None)
     for data in (b"", b"[]", b"{}", b'{"message": "x", "at": 7}', b'{"message": "x", "at": "now"}'):
         object_store.put(f"failures/{TAG}.json", data, if_absent=False)
-        assert (store.failure(TAG), store.held(TAG)) == (None, None)
+        assert (store.last_failure(TAG), store.backoff(TAG)) == (None, None)
 
 
 def test_delete(store: ReleaseStore) -> None:

@@ -11,11 +11,11 @@ from shared.download import SourceError
 from shared.download.access import Access, from_secret
 from shared.download.github import GitHubReleases
 from shared.releases.sources import Source
+from shared.releases.sources.chain import SourceChain
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource
 from shared.releases.sources.oci import OciSource
 from shared.releases.sources.s3 import S3Source
-from shared.releases.sources.several import Several
 from shared.releases.sources.urls import from_env, from_url
 
 GITHUB = "https://api.github.com"
@@ -84,7 +84,7 @@ USER = {"OCI_USERNAME": "u", "OCI_PASSWORD": "p"}
 ENVIRONMENTS: list[tuple[dict[str, str], Source]] = [
     (
         {"RELEASE_SOURCE": " /a\n\tgithub://github.com/o/r  oci://h/r ", "GIT_ACCESS_TOKEN": "t", **USER},
-        Several(
+        SourceChain(
             (
                 FolderSource(Path("/a")),
                 GitHubReleases(GITHUB, "o", "r", Access(token="t")),
@@ -97,7 +97,7 @@ ENVIRONMENTS: list[tuple[dict[str, str], Source]] = [
             "RELEASE_SOURCE": "oci://a/x oci://b/x oci://A/y github://a/o/r https://a/x",
             "OCI_ACCESS_TOKEN": "t",
         },
-        Several(
+        SourceChain(
             (
                 OciSource("a", "x", _oci_token("t")),
                 OciSource("b", "x"),

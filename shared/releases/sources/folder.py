@@ -21,10 +21,10 @@ _FILE_URL = re.compile(r"file:(?://(?:localhost)?)?(/[^/].*)")
 
 @dataclass(frozen=True, slots=True)
 class FolderSource:
-    """Releases in `<root>/<tag>/` or `<root>/cluster-stacks/<tag>/`.
+    """The releases in `<root>/<tag>/` or `<root>/cluster-stacks/<tag>/`.
 
-    Regular files only; folders inside a release are passed over. Links may point within their release, as in
-    mounted ConfigMaps; anything that leaves it is refused.
+    Folders inside a release are left out. Links may point within their release, as in mounted ConfigMaps; links that
+    lead out of it, and files that are not regular, are refused.
     """
 
     root: Path
@@ -48,9 +48,9 @@ class FolderSource:
             return sorted({path.name for paths in folders for path in paths if self._offers(path)})
 
     def _check(self) -> None:
-        """A folder that is missing is not one without releases: what is forgotten to be mounted would look so."""
+        """Raises `SourceError` if the folder is missing: a missing mount must not look like an empty folder."""
         if not self.root.is_dir():
-            raise SourceError(f"release source {self.root}: there is no such folder", transient=True)
+            raise SourceError(f"release source {self.root}: the folder does not exist", transient=True)
 
     def _parents(self) -> tuple[Path, Path]:
         return self.root, self.root / "cluster-stacks"
@@ -76,7 +76,7 @@ def _os_errors(what: str) -> Iterator[None]:
 
 
 def _inside(path: Path, folder: Path) -> Path:
-    """What `path` points to, if that is in `folder` (itself without links)."""
+    """Returns the target of `path`, which must be in `folder` (a resolved path)."""
     try:
         target = path.resolve(strict=True)
     except RuntimeError as error:
@@ -87,7 +87,7 @@ def _inside(path: Path, folder: Path) -> Path:
 
 
 def _open_regular(target: Path) -> BinaryIO:
-    """Open a file, if it is one, without following links any more and without ever waiting for a pipe."""
+    """Opens a regular file, without following links and without waiting for a pipe."""
     if not target.is_file():
         raise SourceError(f"{target} is not a regular file", transient=False)
     return open(os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")

@@ -1,8 +1,8 @@
-"""Releases on any web server, below `<folder>/<tag>/`.
+"""Releases on any web server: `https://<host>/<folder>`, with the files below `<folder>/<tag>/`.
 
-A server need not be able to list a folder. So the files are those that a release of that name has, those that it may
-have (404 is absence), and those in `SHA256SUMS`, as sha256sum writes it. Where there is one, each file must be in it.
-`<folder>/index.json` says what releases there are: {"releases": ["<tag>", ...]}.
+Web servers may have no listings of folders. So the source requests the files that a release must have, those that it
+may have (404: it does not), and those in `SHA256SUMS`, the output of sha256sum. If that exists, it must have every
+file. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ABSENT = {404, 410}
 
 @dataclass(frozen=True, slots=True)
 class HttpSource:
-    """`root` is the URL of the folder, without a slash at the end."""
+    """The releases below one folder; `root` is its URL, without a trailing slash."""
 
     root: str
     access: Access = field(default_factory=Access)
@@ -56,7 +56,7 @@ class HttpSource:
                 if reply is not None:
                     yield File(file, reply.chunks(), _length(reply), self._digest(sums, file))
                 elif file in sums:
-                    raise SourceError(f"{self.root}/{tag}: {file!r} is in {SUMS} but not there", transient=True)
+                    raise SourceError(f"{self.root}/{tag}: {file!r} is in {SUMS} but does not exist", transient=True)
 
     def list(self) -> Sequence[str]:
         """See `Source.list`."""
@@ -75,7 +75,7 @@ class HttpSource:
         return sorted(set(releases))
 
     def _sums(self, session: HttpSession, tag: str) -> Mapping[str, str]:
-        """File -> sha256; empty where there is no such file. An unreadable one is an error."""
+        """Returns the sha256 of each file in SHA256SUMS; empty if there is no such file."""
         reply = self._find(session, tag, SUMS)
         if reply is None:
             return {}
@@ -83,12 +83,12 @@ class HttpSource:
         found = [_SUM.fullmatch(line) for line in lines]
         sums = {match[2]: match[1].lower() for match in found if match}
         if not sums or None in found or len(sums) < len(lines):
-            raise SourceError(f"{self.root}/{tag}/{SUMS} is not what sha256sum writes", transient=False)
+            raise SourceError(f"{self.root}/{tag}/{SUMS} is not the output of sha256sum", transient=False)
         return {file: digest for file, digest in sums.items() if file != SUMS}
 
     def _digest(self, sums: Mapping[str, str], file: str) -> str | None:
         if sums and file not in sums:
-            raise SourceError(f"{self.root}: {file!r} is there but not in {SUMS}", transient=False)
+            raise SourceError(f"{self.root}: {file!r} exists but is not in {SUMS}", transient=False)
         return sums.get(file)
 
     def _find(self, session: HttpSession, tag: str, file: str) -> HttpResponse | None:
@@ -110,7 +110,7 @@ class HttpSource:
 
 
 def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[str]:
-    """What to ask for beside metadata.yaml. Raises `SourceError` if that is no such file."""
+    """Returns the files to request beside metadata.yaml. Raises `SourceError` if that is unusable."""
     try:
         version = parse(metadata, name.tag).cluster_addon
     except MetadataError as error:
@@ -128,8 +128,8 @@ def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[
 
 
 def _length(reply: HttpResponse) -> int | None:
-    said = reply.headers.get("Content-Length", "")
-    return int(said) if said.isdecimal() and "Content-Encoding" not in reply.headers else None
+    length = reply.headers.get("Content-Length", "")
+    return int(length) if length.isdecimal() and "Content-Encoding" not in reply.headers else None
 
 
 def _open(url: SourceUrl, access: Access) -> HttpSource:

@@ -1,4 +1,4 @@
-"""Releases as OCI artifacts: one repository, a tag for each release, a layer for each file."""
+"""Releases as OCI artifacts, `oci://<registry>/<repository>`: a tag for each release, a layer for each file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARTIFACT_TYPE = _PREFIX + "cluster-stacks.v1"
 
 @dataclass(frozen=True, slots=True)
 class OciSource:
-    """`host` may have a port; `plain` is HTTP without TLS, by choice."""
+    """The releases in one repository. `host` may have a port; `plain` is HTTP without TLS."""
 
     host: str
     repository: str
@@ -25,7 +25,7 @@ class OciSource:
     plain: bool = False
 
     def fetch(self, tag: str) -> Iterator[File]:
-        """See `Source.fetch`. Whatever the media types: a file is what its title says."""
+        """See `Source.fetch`. Files have the names of the layers' titles; media types are ignored."""
         from shared.download.registry import NotInRegistry, Registry
 
         with Registry(self.host, self.repository, self.access, self.plain) as registry:
@@ -45,7 +45,7 @@ class OciSource:
 
 
 def media_type(file: str) -> str:
-    """What a release's file is pushed as."""
+    """Returns the media type of a release's file, as csctl pushes it."""
     if file == "metadata.yaml":
         kind = "metadata.layer.v1+yaml"
     elif file == "clusteraddon.yaml":

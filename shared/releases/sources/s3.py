@@ -1,6 +1,7 @@
-"""Releases in an S3 bucket, as `<prefix>/<tag>/<file>`.
+"""Releases in an S3 bucket, `s3://<bucket>/<prefix>`: files are `<prefix>/<tag>/<file>`.
 
-Plain requests, signed by botocore: so the limits of `web` hold here, too, where the endpoint may be a user's.
+Requests are sent by `shared.download.web` and only signed by botocore: the endpoint may be a user's, so limits must
+hold.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _ENDPOINTS = ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 @dataclass(frozen=True, slots=True)
 class S3Source:
-    """`prefix` has no slash at either end.
+    """The releases in one bucket. `prefix` has no slash at either end.
 
-    With `ambient`, what `access` lacks comes from the surroundings: the usual AWS variables, files and roles. Without
-    it, a request that has no keys is sent unsigned: a user's bucket must not be read with the operator's rights.
+    With `ambient`, credentials and endpoint that `access` does not have come from AWS variables, files and roles.
+    Without it, requests without keys are sent unsigned: a user's bucket must not be read with the operator's rights.
     """
 
     bucket: str
@@ -41,7 +42,7 @@ class S3Source:
     ambient: bool = False
 
     def fetch(self, tag: str) -> Iterator[File]:
-        """See `Source.fetch`. What lies deeper than the release's folder is passed over."""
+        """See `Source.fetch`. Objects in subfolders of the release's folder are left out."""
         if not tag or "/" in tag:
             raise ReleaseNotFound(tag, str(self))
         with self._session() as session:
@@ -85,10 +86,11 @@ class S3Source:
         reply = session.request("GET", url, self._signature(url))
         if 300 <= reply.status < 400:
             reply.close()
-            raise SourceError(f"bucket {self.bucket!r} is elsewhere: name its region, or its endpoint", transient=False)
+            problem = f"bucket {self.bucket!r} is in another region or at another endpoint: set region or endpoint"
+            raise SourceError(problem, transient=False)
         if reply.status == 404:
             reply.close()
-            raise SourceError(f"{self}: there is no such bucket, or a file has vanished", transient=True)
+            raise SourceError(f"{self}: the bucket does not exist, or a file was deleted meanwhile", transient=True)
         if reply.status != 200:
             raise reply.error("the keys are not accepted" if self._keys() else "keys are needed")
         return reply
@@ -105,7 +107,7 @@ class S3Source:
         return dict(request.headers.items())
 
     def _keys(self) -> Any:
-        """Credentials as botocore has them; None for an unsigned request."""
+        """Returns credentials of botocore; None for an unsigned request."""
         if self.access.access_key:
             from botocore.credentials import Credentials
 

@@ -64,9 +64,9 @@ def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
         sources.append(from_url(url, access))
     if len(sources) == 1:
         return sources[0]
-    from .several import Several
+    from .chain import SourceChain
 
-    return Several(tuple(sources))
+    return SourceChain(tuple(sources))
 
 
 def _types() -> dict[str, SourceType]:

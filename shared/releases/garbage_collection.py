@@ -1,7 +1,7 @@
-"""Clears object storage of what nobody needs any more: releases that no object names, blobs that no release has.
+"""Deletes unused releases from object storage: releases that no object refers to, and blobs that no release has.
 
-Only of what is older than a limit, so that what is just being fetched stays. A release that comes to be named in the
-moment in which it goes is found missing, like any other, and fetched again.
+Only entries that were last written before a limit are deleted, so a fetch in progress keeps its files. If an object
+begins to refer to a release while it is deleted, the release is missing like any other, and is fetched again.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from shared.kube import Object, dig, key_of
 from shared.storage import ObjectStore, StoredObject
 
 from .naming import InvalidName, ReleaseName, Version
-from .origin import ENVIRONMENT, scope_of
+from .source_resolution import COMMON_SCOPE, scope_of
 from .store import BLOBS
 
-NAMING = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
-"""The kinds that name releases."""
+REFERRING_KINDS = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
+"""The kinds whose objects refer to releases."""
 
 _RECORD = re.compile(r"(?:scopes/([0-9a-z]+)/)?(releases|failures|pins)/([^/]+)\.json")
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Needed:
-    """The releases that objects name, by tag, and the scopes of the sources that there are."""
+class References:
+    """The tags of the releases that objects refer to, and the scopes of the sources that exist."""
 
     tags: frozenset[str] = frozenset()
-    scopes: frozenset[str] = frozenset({ENVIRONMENT})
+    scopes: frozenset[str] = frozenset({COMMON_SCOPE})
 
 
 @dataclass(frozen=True)
 class Collected:
-    """How many were deleted."""
+    """How many releases and blobs were deleted."""
 
     releases: int = 0
     blobs: int = 0
 
 
-def needed(objects: Iterable[Object]) -> Needed:
-    """What ClusterStacks, ClusterStackReleases, Clusters and ClusterAddons name. Pure."""
+def references(objects: Iterable[Object]) -> References:
+    """Returns what these ClusterStacks, ClusterStackReleases, Clusters and ClusterAddons refer to."""
     listed = list(objects)
     scopes = {scope_of(obj) for obj in listed if obj["kind"] == CLUSTER_STACK.kind}
     tags = {tag for obj in listed for tag in _tags(obj)}
-    return Needed(frozenset(tags), frozenset({ENVIRONMENT} | scopes))
+    return References(frozenset(tags), frozenset({COMMON_SCOPE} | scopes))
 
 
-def collect(objects: ObjectStore, needed: Needed, before: datetime) -> Collected:
-    """Deletes what is not needed and was last written earlier than `before`. Raises as `ObjectStore` does."""
-    # First of all: a manifest that appears after this names blobs that are younger, or written again.
+def collect_garbage(objects: ObjectStore, references: References, before: datetime) -> Collected:
+    """Deletes what has no references and was last written before `before`. Raises as `ObjectStore` does."""
+    # Blobs are listed first: a manifest that is written after this list has blobs that are newer, or written again.
     blobs = objects.list_objects(BLOBS)
     records = [
         entry for prefix in ("releases/", "pins/", "failures/", "scopes/") for entry in objects.list_objects(prefix)
     ]
-    superfluous = {entry for entry in records if _is_superfluous(entry.key, needed)}
-    gone = {entry for entry in superfluous if _delete_old(objects, entry, before)}
+    garbage = {entry for entry in records if _is_garbage(entry.key, references)}
+    gone = {entry for entry in garbage if _delete_old(objects, entry, before)}
     manifests = [entry for entry in records if entry not in gone and "releases/" in entry.key]
     in_use = {f"{BLOBS}{digest}" for entry in manifests for digest in _digests(objects.get(entry.key))}
     unused = [entry for entry in blobs if entry.key not in in_use]
@@ -69,26 +69,26 @@ def collect(objects: ObjectStore, needed: Needed, before: datetime) -> Collected
     )
 
 
-def _is_superfluous(key: str, needed: Needed) -> bool:
-    """Not so for what is none of ours."""
+def _is_garbage(key: str, references: References) -> bool:
+    """Returns whether a record has no references. Keys of others than ReleaseStore are never garbage."""
     match = _RECORD.fullmatch(key)
     if match is None:
         return False
-    if (match[1] or ENVIRONMENT) not in needed.scopes:
+    if (match[1] or COMMON_SCOPE) not in references.scopes:
         return True
-    # A tag means the same for as long as its source is there, also to who asks for it later.
-    return match[2] != "pins" and match[3] not in needed.tags
+    # Pins stay as long as their source: a tag means the same content for its whole life.
+    return match[2] != "pins" and match[3] not in references.tags
 
 
 def _digests(manifest: bytes | None) -> Iterator[str]:
-    """Whatever may be one, also in a manifest of another format: too many do no harm."""
+    """Returns all texts that may be digests: the manifest may have another format, and too many do no harm."""
     return (digest.decode() for digest in _DIGEST.findall(manifest or b""))
 
 
 def _delete_old(objects: ObjectStore, entry: StoredObject, before: datetime) -> bool:
     if entry.modified >= before:
         return False
-    modified = objects.modified(entry.key)  # it may have been written again since it was listed
+    modified = objects.modified(entry.key)  # it may have been written again after the list
     if modified is None or modified >= before:
         return False
     objects.delete(entry.key)
@@ -111,7 +111,7 @@ def _tags(obj: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _listed(stack: Mapping[str, Any]) -> Iterator[str]:
-    """The releases in a ClusterStack's `spec.versions`; what it subscribes to has a ClusterStackRelease."""
+    """Returns the releases of `spec.versions`; releases of the subscription have a ClusterStackRelease each."""
     spec = stack.get("spec") or {}
     for version in spec.get("versions") or ():
         try:

@@ -1,8 +1,8 @@
-"""Where the releases of a stack come from: its ClusterStack's own sources, else those of the environment.
+"""Resolves the source of a release: that of the ClusterStack in the namespace, else that of the settings.
 
-Whoever writes a ClusterStack decides what its sources hand out. So their releases are kept in a scope of their own,
-where they replace nobody else's; and since a source may answer only to certain credentials, which are those of a
-namespace, the scope is one of the namespace.
+The author of a ClusterStack decides what its sources contain. So releases of such sources are stored in a scope of
+their own, and cannot replace the releases of others. The scope belongs to a namespace, as do the credentials of the
+source.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ from shared.kube.list_cache import ListCache
 
 from .naming import STABLE, ReleaseName
 from .sources import Source
-from .sources.several import Several
+from .sources.chain import SourceChain
 from .sources.urls import from_env, from_url
 
-ENVIRONMENT = ""
-"""The scope of the environment's sources."""
+COMMON_SCOPE = ""
+"""The scope of releases from the sources that the settings name."""
 
-EVERYBODY = "*"
+ANY_NAMESPACE = "*"
 """In `spec.allowedNamespaces`: any namespace."""
 
 _STACKS = ListCache()
 
 
 class Clients(Protocol):
-    """As much of `shared.clients.Clients` as is used here."""
+    """The part of `shared.clients.Clients` that this module needs."""
 
     @property
-    def management(self) -> Client: ...
+    def management(self) -> Client:
+        """The client of the management cluster."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """`scope` is where the releases are kept (see `ReleaseStore.within`).
+class ScopedSource:
+    """A source, and the scope of storage for its releases (see `ReleaseStore.in_scope`).
 
-    `source` is set up when it is asked: only then its Secret is read, and only then it can turn out to be unusable.
-    `namespace` is where the ClusterStack is, if it has sources of its own; `allowed` are the other namespaces whose
-    Clusters it lets have its releases.
+    `source` reads its Secret with its first request, and only then fails if the Secret or the URL is unusable.
+    `namespace` is that of the ClusterStack, if it has sources of its own; `allowed` are the other namespaces whose
+    Clusters may have its releases.
     """
 
     scope: str
@@ -56,14 +58,16 @@ class Origin:
     namespace: str = ""
     allowed: frozenset[str] = frozenset()
 
-    def is_open_to(self, namespace: str) -> bool:
-        """Whether Clusters in this namespace may have its releases; those of the environment's sources all may."""
-        return self.scope == ENVIRONMENT or namespace == self.namespace or bool(self.allowed & {namespace, EVERYBODY})
+    def allows(self, namespace: str) -> bool:
+        """Returns whether Clusters in this namespace may have the releases; those in the common scope are for all."""
+        return (
+            self.scope == COMMON_SCOPE or namespace == self.namespace or bool(self.allowed & {namespace, ANY_NAMESPACE})
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class NotShared:
-    """A release of another namespace's own sources, which are not open to the one that asks."""
+class ReleaseNotShared:
+    """Release `tag` is from a source of `namespace`, which does not allow Clusters of namespace `asker` to have it."""
 
     tag: str
     namespace: str
@@ -71,56 +75,66 @@ class NotShared:
 
     @property
     def message(self) -> str:
+        """The message for conditions, with the way out."""
         return (
             f"release {self.tag} is private to namespace {self.namespace}: list {self.asker} in spec.allowedNamespaces "
             "of the ClusterStack there, or use a class of another namespace"
         )
 
 
-def of_release(clients: Clients, namespace: str, name: ReleaseName, *, since: str = "") -> Origin:
-    """Whence a release comes that is asked for in a namespace. One list of ClusterStacks; raises `ApiError`.
+def resolve_source(clients: Clients, namespace: str, name: ReleaseName, *, since: str = "") -> ScopedSource:
+    """Resolves the source of a release requested in a namespace; with one list of ClusterStacks at most.
 
-    In no namespace ("") it comes from the environment's sources. `since` is the resourceVersion of who asks: where a
-    ClusterStack changed after it, what it said a moment ago may still count, which saves the list.
+    Args:
+        clients: The client of the management cluster.
+        namespace: The namespace of the ClusterClass; without one ("") the source is that of the settings.
+        name: The release.
+        since: The resourceVersion of the requesting object. A list of ClusterStacks from memory is used if it is at
+            least as new.
+
+    Raises:
+        ApiError: The ClusterStacks cannot be listed.
     """
     if not namespace:
-        return of_stack(clients, {})
+        return source_of_stack(clients, {})
     try:
         listed = _STACKS.list(clients.management, CLUSTER_STACK, namespace, since=since)
     except NotServed:
         if find_definition(clients.management, CLUSTER_STACK) is not None:
-            raise  # there may be one with sources of its own
+            raise  # a ClusterStack with sources of its own may exist
         listed = ()
     stacks = [stack for stack in listed if _is_of(stack, name)]
-    # Of several, the one that was there first: a later one takes over no releases. But each has its own channel.
+    # The oldest ClusterStack of the release's channel: a newer one must not take over the releases of an older one.
     stacks.sort(
         key=lambda stack: (_other_channel(stack, name), dig(stack, "metadata.creationTimestamp", ""), key_of(stack))
     )
-    return of_stack(clients, stacks[0] if stacks else {})
+    return source_of_stack(clients, stacks[0] if stacks else {})
 
 
-def of_stack(clients: Clients, stack: Mapping[str, Any]) -> Origin:
-    """Whence a ClusterStack's releases come. Reads nothing, raises nothing."""
+def source_of_stack(clients: Clients, stack: Mapping[str, Any]) -> ScopedSource:
+    """Returns the source of a ClusterStack's releases; reads nothing and raises nothing."""
     places, namespace = _places(stack), key_of(stack).namespace
     if not places:
-        return Origin(ENVIRONMENT, _Deferred(from_env))
-    sources = tuple(_Deferred(partial(_connect, clients, namespace, place)) for place in places)
+        return ScopedSource(COMMON_SCOPE, _LazySource(from_env))
+    sources = tuple(_LazySource(partial(_connect, clients, namespace, place)) for place in places)
     allowed = dig(stack, "spec.allowedNamespaces")
     names = frozenset(name for name in allowed if isinstance(name, str)) if isinstance(allowed, list) else frozenset()
-    return Origin(scope_of(stack), sources[0] if len(sources) == 1 else Several(sources), namespace, names)
+    return ScopedSource(scope_of(stack), sources[0] if len(sources) == 1 else SourceChain(sources), namespace, names)
 
 
 def scope_of(stack: Mapping[str, Any]) -> str:
-    """The scope of a ClusterStack's releases: of its namespace, the URLs and the names of the Secrets."""
+    """Returns the scope of a ClusterStack's releases: a hash of its namespace, source URLs and Secret names."""
     places = _places(stack)
     if not places:
-        return ENVIRONMENT
+        return COMMON_SCOPE
     identity = json.dumps([key_of(stack).namespace, *places])
     return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
-class _Deferred:
+class _LazySource:
+    """Makes the source with each request."""
+
     connect: Callable[[], Source]
 
     def fetch(self, tag: str) -> Iterator[File]:
@@ -131,7 +145,7 @@ class _Deferred:
 
 
 def _places(stack: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """URL and name of the Secret, or "", of each source."""
+    """Returns URL and Secret name, or "", of each of a ClusterStack's sources."""
     listed = dig(stack, "spec.sources")
     entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
     return [(str(entry.get("url") or ""), str(dig(entry, "secretRef.name", ""))) for entry in entries]
@@ -153,8 +167,8 @@ def _access(clients: Clients, key: Key) -> Access:
 
 
 def _is_of(stack: Mapping[str, Any], name: ReleaseName) -> bool:
-    told = [dig(stack, f"spec.{field}") for field in ("provider", "name", "kubernetesVersion")]
-    return told == [name.provider, name.name, name.kubernetes]
+    found = [dig(stack, f"spec.{field}") for field in ("provider", "name", "kubernetesVersion")]
+    return found == [name.provider, name.name, name.kubernetes]
 
 
 def _other_channel(stack: Mapping[str, Any], name: ReleaseName) -> bool:

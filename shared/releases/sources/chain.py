@@ -1,4 +1,4 @@
-"""Several sources as one."""
+"""A chain of sources, used as one source."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .port import Listing, Source
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
-    """Asked in order; the first that has a release is where it comes from."""
+class SourceChain:
+    """Sources in order: a release comes from the first that has it."""
 
     sources: tuple[Source, ...]
 
     def fetch(self, tag: str) -> Iterator[File]:
         """See `Source.fetch`.
 
-        Only a source that says it has no such release passes the question on. One that is down does not: what a later
-        one has under this tag may be another release, and would stay in storage.
+        The next source is asked only if the one before answers that it does not have the release. If a source fails,
+        the chain fails: a later source may have another release under this tag, which would stay in storage.
         """
         absences = []
         for source in self.sources:
@@ -37,7 +37,7 @@ class Several:
         raise ReleaseNotFound(tag, "any source: " + "; ".join(absences))
 
     def list(self) -> Sequence[str]:
-        """See `Source.list`. One that fails does not hide what the others have, unless all fail."""
+        """See `Source.list`. Sources that fail are left out, unless all fail."""
         names: set[str] = set()
         problems: list[SourceError] = []
         for source in self.sources:
@@ -50,6 +50,6 @@ class Several:
             if isinstance(listed, Listing) and listed.problem:
                 problems.append(SourceError(listed.problem, transient=True))
         if problems and len(problems) == len(self.sources) and not names:
-            # The one that can be asked again first decides when.
+            # The source that accepts requests first decides when.
             raise min(problems, key=lambda problem: problem.retry_after or 0.0)
         return Listing(sorted(names), "; ".join(map(str, problems)))
