@@ -13,7 +13,7 @@ from typing import Literal
 
 from infra.local import helm
 from infra.local_control_plane.binaries import BinaryNotFound, locate
-from infra.local_control_plane.once import cache_directory
+from infra.local_control_plane.cache import cache_directory
 from shared.charts import HelmMissing
 
 

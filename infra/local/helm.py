@@ -16,8 +16,8 @@ import threading
 from pathlib import Path
 
 from infra.local_control_plane.binaries import BinaryNotFound, locate
-from infra.local_control_plane.modules import that_builds
-from infra.local_control_plane.once import Progress, partial
+from infra.local_control_plane.cache import Progress, partial
+from infra.local_control_plane.modules import module_of
 from shared.charts import HelmMissing
 
 _PR_SET_PDEATHSIG = 1
@@ -49,7 +49,7 @@ def present() -> Path | None:
 
 def _fits(program: str) -> bool:
     """Whether it is of the pinned major version: another one renders otherwise, and has other options."""
-    major = that_builds("helm").version.partition(".")[0]
+    major = module_of("helm").version.partition(".")[0]
     try:
         done = subprocess.run(
             [program, "version", "--template", "{{.Version}}"], capture_output=True, text=True, timeout=10, check=False

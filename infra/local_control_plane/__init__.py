@@ -1,9 +1,9 @@
-"""kube-apiserver + etcd as plain local processes, any number of them side by side.
+"""Runs kube-apiserver and etcd as local processes, any number of pairs side by side.
 
-An *instance* is a directory: its certificates, data, logs, kubeconfig and state file. A small detached
-keeper process per instance owns its servers, so no instance depends on the process that started it. Nothing
-here knows what the API servers are used for. Certificates are in `certificates` and the lookup of the
-executables in `binaries`, imported separately because `cryptography` is too slow to load for a mere `status`.
+An *instance* is a directory with certificates, data, logs, kubeconfig and a state file. A small detached supervisor
+process per instance owns its servers, so that no instance depends on the process that started it. The package knows
+nothing of Cluster API. `binaries` finds the executables; it is imported separately, as is everything that needs
+`cryptography`, which is too slow to load for a call of `status`.
 """
 
 from infra.local_control_plane.instance import (

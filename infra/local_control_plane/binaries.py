@@ -1,9 +1,8 @@
-"""Executables that no Python package brings: found, downloaded, or built from the modules in infra/binaries.
+"""Finds, downloads or builds the executables that no Python package contains, such as etcd and kube-apiserver.
 
-In this order: the directory $KUBEBUILDER_ASSETS; our cache; for some the official archive of a pinned version and
-digest; `go build` with the versions pinned in infra/binaries/<set>/go.mod.
-What was built or unpacked is in the cache and is found there from then on. `python -m` gets all that tests need, or
-those that are named; `--into` copies them to a folder.
+The order: the directory $KUBEBUILDER_ASSETS; the cache; for some the official archive of a pinned version and digest;
+`go build` with the versions pinned in infra/binaries/<module>/go.mod. Downloads and builds go to the cache.
+`python -m infra.local_control_plane.binaries` gets all executables that tests need, or the named ones.
 """
 
 import argparse
@@ -23,33 +22,42 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.local_control_plane.modules import MODULES, Module, that_builds
-from infra.local_control_plane.once import REPORT_EVERY, Progress, alone, cache_directory, partial
+from infra.local_control_plane.cache import REPORT_INTERVAL, Progress, cache_directory, locked, partial
+from infra.local_control_plane.modules import MODULES, Module, module_of
 
-_CONNECT = 4.0  # seconds; the host may be out of reach, and there is another way
-_LARGEST = 400 * 1024 * 1024  # bytes of one executable, or of an archive
+_CONNECT = 4.0  # seconds; where the host cannot be reached, the executable is built
+_LARGEST = 400 * 1024 * 1024  # bytes of one executable or of an archive
 
 
 class BinaryNotFound(Exception):
-    """An executable is nowhere to be had; the message lists what was tried, and what to do."""
+    """An executable is missing; the message lists what was tried, and what to do."""
 
 
 class _Unavailable(Exception):
-    """One way to get an executable does not work."""
+    """One way to get an executable failed; the next is tried."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A released tar.gz that holds `names`; `digests` by platform such as "linux-amd64", each `algorithm:hex`."""
+    """A released tar.gz archive with executables.
+
+    Attributes:
+        directory: Its name in the cache.
+        version: The pinned version.
+        url: With the placeholders {version} and {platform}.
+        names: The executables in it.
+        digests: `algorithm:hex` by platform, such as "linux-amd64".
+    """
 
     directory: str
     version: str
-    url: str  # with {version} and {platform}
+    url: str
     names: tuple[str, ...]
     digests: Mapping[str, str]
 
     @property
     def cache(self) -> Path:
+        """The directory that the executables are unpacked to."""
         return cache_directory() / "binaries" / self.directory / self.version
 
 
@@ -82,11 +90,17 @@ ARCHIVES: Sequence[Archive] = (ENVTEST, HELM)
 def locate(
     names: Sequence[str], *, progress: Progress, get: bool = True, archives: Sequence[Archive] | None = None
 ) -> dict[str, Path]:
-    """The paths of the executables `names`, downloaded or built first if need be, which may take minutes.
+    """Returns the paths of executables by name, after downloading or building them if necessary, which takes minutes.
 
-    `progress` gets a line whenever there is something to tell. Only what is there already is found unless `get`;
-    with an empty list of `archives` all comes from source. Raises BinaryNotFound naming all that is missing, and
-    ValueError for a name that is not ours.
+    Args:
+        names: The executables, such as "etcd".
+        progress: Called with each line of progress.
+        get: Whether to download or build missing executables.
+        archives: The archives to download from; an empty list has everything built from source.
+
+    Raises:
+        BinaryNotFound: Executables are missing; the message names all of them, and what helps.
+        ValueError: A name is not that of a known executable.
     """
     archives = ARCHIVES if archives is None else archives
     found: dict[str, Path] = {}
@@ -107,8 +121,8 @@ def locate(
 
 
 def explain(name: str) -> str:
-    """What a user can do to get the executable `name`. Raises ValueError if it is not one of ours."""
-    module = that_builds(name)
+    """Returns what a user can do to get the executable `name`. Raises ValueError if the name is not known."""
+    module = module_of(name)
     go = re.search(r"^go (\d+\.\d+)", (module.path / "go.mod").read_text(), re.M)
     ways = [
         f"set KUBEBUILDER_ASSETS to a directory that holds an executable file {name}",
@@ -124,7 +138,7 @@ def _archive_of(name: str, archives: Sequence[Archive]) -> Archive | None:
 
 
 def _ways(name: str, progress: Progress, get: bool, archives: Sequence[Archive]) -> Iterator[Callable[[], Path]]:
-    module = that_builds(name)
+    module = module_of(name)
     archived = _archive_of(name, archives)
     yield lambda: _from_assets(name)
     yield lambda: _from_cache(name, [module.cache, *([archived.cache] if archived else [])])
@@ -162,14 +176,14 @@ def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
     url = archive.url.format(version=archive.version, platform=system)
     try:
         archive.cache.mkdir(parents=True, exist_ok=True)
-        with alone(archive.cache / ".lock", f"downloads {url}", progress):
+        with locked(archive.cache / ".lock", f"downloads {url}", progress):
             if not _executable(target):
                 progress(f"downloading {url}")
                 with partial(archive.cache / "archive.tar.gz") as download:
                     _download(url, download, archive.digests[system])
                     _unpack(download, archive.names, archive.cache)
     except (OSError, EOFError, http.client.HTTPException, tarfile.TarError, _Unavailable) as error:
-        progress(f"{url} is of no use: {error}")
+        progress(f"{url} cannot be used: {error}")
         raise _Unavailable(f"{url}: {error}") from error
     if not _executable(target):
         raise _Unavailable(f"{url} does not hold {name}")
@@ -191,7 +205,7 @@ def _download(url: str, target: Path, wanted: str) -> None:
 
 
 def _unpack(archive: Path, names: Sequence[str], directory: Path) -> None:
-    """Only regular files are taken, by their base name: what else the archive holds has no effect."""
+    """Unpacks the regular files with these base names, and ignores everything else in the archive."""
     with tarfile.open(archive, "r:gz") as members:
         for member in members:
             name = Path(member.name).name
@@ -213,7 +227,7 @@ def _from_source(name: str, module: Module, progress: Progress) -> Path:
         raise _Unavailable("cannot be built: there is no `go` in PATH")
     try:
         module.cache.mkdir(parents=True, exist_ok=True)
-        with alone(module.cache / f".{name}.lock", f"builds {name}", progress):
+        with locked(module.cache / f".{name}.lock", f"builds {name}", progress):
             if not _executable(target):
                 with partial(target) as part:
                     _build(name, module, part, progress)
@@ -224,7 +238,7 @@ def _from_source(name: str, module: Module, progress: Progress) -> Path:
 
 
 def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
-    """Interrupted, it goes on where it was: go keeps every package that it has compiled."""
+    """Builds an executable. After an interruption the next build continues: go caches every compiled package."""
     command = ["go", "build", "-v", "-trimpath", f"-ldflags={module.linker_flags}", "-o", str(output)]
     environment = {**os.environ, "GOWORK": "off"}
     started = time.monotonic()
@@ -245,10 +259,10 @@ def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
         reader.start()
         try:
             while True:
-                reader.join(REPORT_EVERY)
+                reader.join(REPORT_INTERVAL)
                 if not reader.is_alive():
                     break
-                # go names each package when it begins to compile it.
+                # go prints each package when it begins to compile it.
                 compiled = sum(not line.startswith("go: ") for line in lines)
                 now = f", now {lines[-1].removeprefix('go: ')}" if lines else ""
                 progress(f"building {name}: {time.monotonic() - started:.0f} s, {compiled} packages compiled{now}")
@@ -262,7 +276,7 @@ def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
 
 
 def _install(part: Path, target: Path) -> None:
-    """Make the file executable and give it its name, only after its content is on the disk."""
+    """Makes the file executable and renames it to `target`, after its content is on disk."""
     part.chmod(0o755)
     with part.open("rb") as file:
         os.fsync(file.fileno())
@@ -274,13 +288,13 @@ def _executable(path: Path) -> bool:
 
 
 def main() -> None:
-    """Gets what is named, or all that tests need, so that nobody who needs it later has to wait or to wonder."""
+    """Gets the named executables, or all that tests need, with progress, so that later runs find them in the cache."""
     parser = argparse.ArgumentParser(prog="python -m infra.local_control_plane.binaries", description=main.__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--into", type=Path, metavar="FOLDER", help="copy them there")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="copy the executables to this folder")
     given = parser.parse_args()
     names = given.names or [name for module in MODULES for name in module.packages]
-    # The archive has no controllers of its own, and those of the source are not to be newer than their API server.
+    # The envtest archive has no controllers, and controllers must not be newer than their API server.
     archives = None if given.names else [archive for archive in ARCHIVES if archive is not ENVTEST]
     try:
         found = locate(names, progress=lambda line: print(line, flush=True), archives=archives)

@@ -1,7 +1,7 @@
-"""The controllers that can run beside an API server: Kubernetes' own, a scheduler, and kwok in place of kubelets.
+"""Controllers that can run beside an API server: kube-controller-manager, kube-scheduler, and kwok instead of kubelets.
 
-With them Deployments become Available, Jobs complete, owned objects are collected and namespaces end. No
-container runs: a pod is Ready as soon as it has a node.
+With them Deployments become Available, Jobs complete, and garbage collection and namespace deletion work. No container
+runs: kwok reports a pod as Ready as soon as the pod has a node.
 """
 
 from pathlib import Path
@@ -10,10 +10,10 @@ from infra.local_control_plane.layout import Layout
 
 NAMES = ("kube-controller-manager", "kube-scheduler", "kwok")
 USERS = {"kube-controller-manager": "system:kube-controller-manager", "kube-scheduler": "system:kube-scheduler"}
-"""Those that are not the admin; Kubernetes has roles for these users."""
+"""User names of the controllers that do not run as admin; Kubernetes has built-in roles for these users."""
 
 READY = "/api/v1/namespaces/default/serviceaccounts/default"
-"""What the controllers have made when they work."""
+"""The object that exists once the controllers work."""
 
 STAGES = Path(__file__).with_name("kwok.yaml")
 NODES = ("node-1", "node-2")
@@ -29,7 +29,7 @@ _LOOPS = (
     "serviceaccount",
     "statefulset",
 )
-# One user on one machine: the servers are as patient as it gets.
+# One user on one machine needs no rate limits.
 _COMMON = (
     "--leader-elect=false",
     "--secure-port=0",
@@ -40,7 +40,7 @@ _COMMON = (
 
 
 def command(name: str, binary: Path, layout: Layout) -> list[str]:
-    """The command line of the controller `name`; none listens anywhere."""
+    """Returns the command line of the controller `name`. No controller listens on a port."""
     kubeconfig = layout.kubeconfig_of(name if name in USERS else "admin")
     start = [str(binary), f"--kubeconfig={kubeconfig}"]
     if name == "kwok":
@@ -51,7 +51,7 @@ def command(name: str, binary: Path, layout: Layout) -> list[str]:
         *start,
         *_COMMON,
         f"--controllers={','.join(f'{loop}-controller' for loop in _LOOPS)}",
-        # Every loop has the rights of its own role, no more: as in a cluster.
+        # Each loop has only the rights of its own role, as in a real cluster.
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={layout.key('service-account')}",
         f"--root-ca-file={layout.certificate('ca')}",
@@ -59,7 +59,7 @@ def command(name: str, binary: Path, layout: Layout) -> list[str]:
 
 
 def nodes() -> list[dict[str, object]]:
-    """Nodes for kwok to take care of."""
+    """Returns the Node objects that kwok manages."""
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return [
         {

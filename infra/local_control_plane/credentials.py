@@ -1,4 +1,4 @@
-"""The certificates and the kubeconfigs in an instance's directory: made once, kept over restarts."""
+"""Creates the certificates and kubeconfigs in an instance's directory once; restarts keep them."""
 
 import base64
 from collections.abc import Mapping
@@ -15,15 +15,20 @@ _NAMES = ("ca", "apiserver", "admin", "service-account")
 
 
 def prepare(layout: Layout, users: Mapping[str, str]) -> None:
-    """Make what is missing: CA, serving certificate, admin's client certificate, service account keys.
+    """Creates the missing files: CA, serving certificate, admin's client certificate, service account keys.
 
-    `users` get client certificates too: what Kubernetes calls them, by what their files are called. Raises
-    OSError, and ValueError if there is a CA that cannot be used.
+    Args:
+        layout: The paths of the instance.
+        users: User names in Kubernetes by the name of their files; each gets a client certificate.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        ValueError: The CA of the instance is not usable.
     """
     missing = [name for name in (*_NAMES, *users) if not layout.certificate(name).exists()]
     if not missing:
         return
-    from shared import certificates  # slow to import, and needed on the first start only
+    from shared import certificates  # slow to import, and only the first start needs it
 
     if "ca" in missing:
         save_authority(layout, certificates.Authority.generate(f"{layout.root.name[:50]}-ca"))
@@ -47,18 +52,19 @@ def prepare(layout: Layout, users: Mapping[str, str]) -> None:
 
 
 def load_authority(layout: Layout) -> "Authority":
-    """Raises OSError if the instance has no CA yet, ValueError if it is not usable."""
+    """Returns the CA of the instance. Raises OSError if there is none yet, ValueError if it is not usable."""
     from shared.certificates import Authority
 
     return Authority.load(layout.certificate("ca").read_bytes(), layout.key("ca").read_bytes())
 
 
 def save_authority(layout: Layout, authority: "Authority") -> None:
+    """Writes `authority` as the CA of the instance. Raises OSError."""
     _save(layout, "ca", authority)
 
 
 def write_kubeconfig(layout: Layout, url: str, owner: str = "admin") -> None:
-    """Write the kubeconfig of `owner` for the server at `url`, all inline, unless it is there already."""
+    """Writes the kubeconfig of `owner` for the server at `url`, with inline certificates, unless it exists already."""
     target = layout.kubeconfig_of(owner)
     if target.exists() and f"server: {url}\n" in target.read_text():
         return
@@ -86,6 +92,6 @@ def write_kubeconfig(layout: Layout, url: str, owner: str = "admin") -> None:
 
 
 def _save(layout: Layout, name: str, pair: "KeyPair | Authority") -> None:
-    # The certificate last: its presence says that the pair is complete.
+    # The certificate last: if it exists, the pair is complete.
     files.write(layout.key(name), pair.key_pem)
     files.write(layout.certificate(name), pair.cert_pem)

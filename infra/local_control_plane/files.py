@@ -1,11 +1,11 @@
-"""Files that are either the old or the new version, never half of one, and never readable by others."""
+"""Writes files atomically and readable by the user alone, and reads the end of logs."""
 
 import os
 from pathlib import Path
 
 
 def write(path: Path, data: bytes | str) -> None:
-    """Replace `path` by `data` atomically, readable by the user alone. Raises OSError."""
+    """Replaces the content of `path` atomically, with mode 0600. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -18,9 +18,9 @@ def write(path: Path, data: bytes | str) -> None:
 
 
 def tail(path: Path, lines: int = 25, most: int = 16_384) -> str:
-    """The last `lines` lines of a log (of at most its last `most` bytes), "" if there is none.
+    """Returns the last `lines` lines of a log within its last `most` bytes; "" if there is no such file.
 
-    25 lines, because etcd writes 20 lines of usage after the error.
+    The default is 25 lines, because etcd writes 20 lines of usage after an error.
     """
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Start, look at, stop and remove instances. Every function may be called from any process at any time."""
+"""Starts, inspects, stops and removes instances. Every function may be called from any process at any time."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from infra.local_control_plane import controllers as loops
+from infra.local_control_plane import controllers as controller_programs
 from infra.local_control_plane import credentials, files
 from infra.local_control_plane.layout import LOCKED, Layout
 from infra.local_control_plane.processes import Process
@@ -23,7 +23,7 @@ from infra.local_control_plane.state import State
 if TYPE_CHECKING:
     from shared.certificates import Authority
 
-_SLACK = 20.0  # seconds for whatever is not the servers' start: lookups, the end of a former run
+_MARGIN = 20.0  # seconds beside the servers' start: finding executables, the end of a former run
 _PROJECT = Path(__file__).parents[2]
 
 
@@ -33,11 +33,13 @@ class ControlPlaneError(Exception):
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of an instance.
+    """The status of an instance.
 
-    `phase` is "absent" (nothing there), "starting", "ready", "failed" (see `error`) or "stopped". `url`,
-    `host` and `port` say where it listens or listened last ("" and 0: never did). `pid` is the keeper's, None
-    if it does not run.
+    Attributes:
+        phase: "absent" if there is no instance in the directory.
+        url: Where the API server listens, or listened last; "" if it never did. `host` and `port` are its parts.
+        error: Why the phase is "failed".
+        pid: The supervisor's, None if it does not run.
     """
 
     phase: Literal["absent", "starting", "ready", "failed", "stopped"]
@@ -59,68 +61,73 @@ def start(
     binaries: Mapping[str, Path] | None = None,
     controllers: bool = False,
 ) -> Status:
-    """Run the instance in `directory`, created if absent; nothing happens if it runs already.
+    """Starts the instance in `directory`, which is created if absent. Does nothing if the instance runs already.
 
-    `ca` becomes the authority of a new instance (default: a new one). The instance ends when process `owner`
-    does (None: when `stop` is called). `timeout` is in seconds from the start of the servers until they are
-    ready; with `wait` false the answer comes at once, mostly with phase "starting". `binaries` maps "etcd",
-    "kube-apiserver" and so on to executables (default: `binaries.locate`). `controllers` runs what makes pods
-    Ready and collects garbage beside them (see controllers.py), also the next time only if it is asked for.
+    Args:
+        directory: The instance's directory.
+        ca: The CA of a new instance (default: a generated one).
+        owner: Pid of the process whose end ends the instance (None: it runs until `stop`).
+        progress: Called with each line of progress.
+        timeout: Seconds from the start of the servers until they must be ready.
+        wait: Whether to wait until the instance is ready. If not, the returned phase is mostly "starting".
+        binaries: Executables by name, such as "etcd" (default: `binaries.locate`).
+        controllers: Whether to run the controllers of controllers.py too. Not remembered for the next start.
 
-    Raises ControlPlaneError, with the end of the log, if the instance does not get ready or has another CA,
-    and `binaries.BinaryNotFound`.
+    Raises:
+        ControlPlaneError: The instance did not become ready (the message ends with its log), or has another CA.
+        BinaryNotFound: An executable is missing, see `binaries.locate`.
     """
     layout = _layout(directory)
     say = progress or _silent
     if ca is not None:
         _place_authority(layout, ca)
     if status(directory).phase not in ("starting", "ready"):
-        wanted = ["etcd", "kube-apiserver", *(loops.NAMES if controllers else ())]
+        wanted = ["etcd", "kube-apiserver", *(controller_programs.NAMES if controllers else ())]
         if binaries is None:
             from infra.local_control_plane.binaries import locate
 
-            # Controllers must not be newer than their API server, and the archive has none of its own.
+            # The archive has no controllers, and controllers must not be newer than their API server.
             binaries = locate(wanted, progress=say, archives=() if controllers else None)
         say(f"starting the control plane in {layout.root}")
-        _spawn_keeper(layout, {name: binaries[name] for name in wanted}, owner, timeout)
+        _spawn_supervisor(layout, {name: binaries[name] for name in wanted}, owner, timeout)
     if not wait:
         return status(directory)
-    deadline = time.monotonic() + timeout + _SLACK
+    deadline = time.monotonic() + timeout + _MARGIN
     while (now := status(directory)).phase == "starting" and time.monotonic() < deadline:
         time.sleep(0.02)
     if now.phase != "ready":
-        reason = now.error or f"it is {now.phase}; {_end_of(layout.log('keeper'))}"
-        raise ControlPlaneError(f"the control plane in {layout.root} did not get ready: {reason}")
+        reason = now.error or f"it is {now.phase}; {_end_of(layout.log('supervisor'))}"
+        raise ControlPlaneError(f"the control plane in {layout.root} did not become ready: {reason}")
     return now
 
 
 def status(directory: Path) -> Status:
-    """What the instance is doing. Never blocks; what an ended keeper left behind does not read as running."""
+    """Returns the status of the instance, without blocking. An instance whose supervisor has ended is stopped."""
     state = State.read(_layout(directory).state)
     if state is None:
         return Status("absent")
-    running = state.keeper is not None and state.keeper.alive()
+    running = state.supervisor is not None and state.supervisor.alive()
     phase = state.phase if running or state.phase == "failed" else "stopped"
     host = urlsplit(state.url).hostname or ""
-    pid = state.keeper.pid if state.keeper and running else None
+    pid = state.supervisor.pid if state.supervisor and running else None
     return Status(phase, state.url, host, state.port, state.error, pid)
 
 
 def stop(directory: Path, timeout: float = 20.0) -> None:
-    """End the instance and wait until none of its processes is left; nothing happens if none is.
+    """Ends the instance and waits for the end of all its processes. Does nothing if none runs.
 
-    After `timeout` seconds they are killed. Raises ControlPlaneError if even that does not help.
+    After `timeout` seconds the processes are killed. Raises ControlPlaneError if they do not end even then.
     """
     layout = _layout(directory)
     for number, patience in ((signal.SIGTERM, timeout), (signal.SIGKILL, 5.0)):
         deadline = time.monotonic() + patience
-        told: set[Process] = set()
+        signalled: set[Process] = set()
         while alive := _alive(layout):
-            # The keeper ends its servers, in order; they hear from us only when it is dead, or too slow.
+            # The supervisor ends its servers, in order. They are signalled directly if it is dead or too slow.
             targets = alive if number == signal.SIGKILL else alive[:1]
-            for process in set(targets) - told:
+            for process in set(targets) - signalled:
                 process.signal(number)
-                told.add(process)
+                signalled.add(process)
             if time.monotonic() > deadline:
                 break
             time.sleep(0.02)
@@ -130,9 +137,9 @@ def stop(directory: Path, timeout: float = 20.0) -> None:
 
 
 def remove(directory: Path) -> None:
-    """Stop the instance and delete its directory; nothing happens if there is no such directory.
+    """Stops the instance and deletes its directory. Does nothing if there is no such directory.
 
-    Raises ControlPlaneError, and deletes nothing, if the directory is not one of an instance.
+    Raises ControlPlaneError, and deletes nothing, if the directory is not that of an instance.
     """
     layout = _layout(directory)
     if not layout.root.exists():
@@ -140,17 +147,17 @@ def remove(directory: Path) -> None:
     if not (layout.state.is_file() and layout.lock.is_file()):
         raise ControlPlaneError(f"{layout.root} is not the directory of a control plane")
     stop(directory)
-    # Somebody else may be removing it at the same time.
+    # Another process may be removing it at the same time.
     with contextlib.suppress(FileNotFoundError), layout.lock.open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ControlPlaneError(f"{layout.root} is being started or removed by somebody else") from None
+            raise ControlPlaneError(f"{layout.root} is being started or removed by another process") from None
         shutil.rmtree(layout.root)
 
 
 def authority(directory: Path) -> "Authority":
-    """The CA of the instance. Raises ControlPlaneError if it has none (yet)."""
+    """Returns the CA of the instance. Raises ControlPlaneError if there is none yet."""
     layout = _layout(directory)
     try:
         return credentials.load_authority(layout)
@@ -159,7 +166,10 @@ def authority(directory: Path) -> "Authority":
 
 
 def kubeconfig(directory: Path) -> Path:
-    """Where the admin's kubeconfig is once the instance is ready (mode 0600; context: the folder's name)."""
+    """Returns the path of the admin's kubeconfig, which exists once the instance is ready.
+
+    Its context has the name of the directory.
+    """
     return _layout(directory).kubeconfig
 
 
@@ -187,27 +197,27 @@ def _alive(layout: Layout) -> list[Process]:
 def _place_authority(layout: Layout, ca: "Authority") -> None:
     with contextlib.suppress(FileNotFoundError):
         if layout.certificate("ca").read_bytes().strip() != ca.cert_pem.strip():
-            raise ControlPlaneError(f"the control plane in {layout.root} has another CA already")
+            raise ControlPlaneError(f"the control plane in {layout.root} already has another CA")
         return
     layout.create()
     credentials.save_authority(layout, ca)
 
 
-def _spawn_keeper(layout: Layout, binaries: Mapping[str, Path], owner: int | None, timeout: float) -> None:
-    """Returns when a keeper, ours or another, has the instance. Raises ControlPlaneError if none gets it."""
+def _spawn_supervisor(layout: Layout, binaries: Mapping[str, Path], owner: int | None, timeout: float) -> None:
+    """Returns once a supervisor, of this call or of another process, runs. Raises ControlPlaneError if none starts."""
     layout.create()
     arguments = [f"--{name}={path.absolute()}" for name, path in binaries.items()]
     arguments.append(f"--timeout={timeout}")
     if owner is not None:
         process = Process.of(owner)
         if process is None:
-            raise ControlPlaneError(f"{layout.root} is not started: its owner, process {owner}, has ended")
+            raise ControlPlaneError(f"{layout.root} is not started: the process {owner}, its owner, has ended")
         arguments.append(f"--owner={process.pid}:{process.started}")
     path = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "infra.local_control_plane.keeper", str(layout.root), *arguments]
-    deadline = time.monotonic() + _SLACK
+    command = [sys.executable, "-m", "infra.local_control_plane.supervisor", str(layout.root), *arguments]
+    deadline = time.monotonic() + _MARGIN
     while True:
-        with open(layout.log("keeper"), "ab", opener=_private) as log:
+        with open(layout.log("supervisor"), "ab", opener=_private) as log:
             code = subprocess.run(
                 command,
                 env={**os.environ, "PYTHONPATH": path},
@@ -219,9 +229,9 @@ def _spawn_keeper(layout: Layout, binaries: Mapping[str, Path], owner: int | Non
             ).returncode
         if code == 0 or (code == LOCKED and status(layout.root).phase in ("starting", "ready")):
             return
-        # Another keeper is on its way out, and holds the lock until it is.
+        # A supervisor that is ending holds the lock until its end.
         if code != LOCKED or time.monotonic() > deadline:
             raise ControlPlaneError(
-                f"no keeper for {layout.root} (exit status {code}); {_end_of(layout.log('keeper'))}"
+                f"no supervisor for {layout.root} (exit status {code}); {_end_of(layout.log('supervisor'))}"
             )
         time.sleep(0.1)

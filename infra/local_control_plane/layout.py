@@ -1,9 +1,10 @@
-"""Where an instance keeps what, so that the keeper and its callers agree without talking."""
+"""The paths in an instance's directory, shared by the supervisor and its callers."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-LOCKED = 75  # exit status of a keeper that finds the lock taken (EX_TEMPFAIL)
+LOCKED = 75
+"""Exit status of a supervisor whose instance has one already (EX_TEMPFAIL)."""
 
 
 @dataclass(frozen=True)
@@ -14,18 +15,21 @@ class Layout:
 
     @property
     def state(self) -> Path:
+        """The state file, see `state.State`."""
         return self.root / "state.json"
 
     @property
     def lock(self) -> Path:
-        """Locked (flock) by the keeper for as long as it lives."""
+        """The file that the supervisor holds a lock (flock) on until it ends."""
         return self.root / "lock"
 
     @property
     def kubeconfig(self) -> Path:
+        """The admin's kubeconfig."""
         return self.kubeconfig_of("admin")
 
     def kubeconfig_of(self, user: str) -> Path:
+        """Returns the path of a user's kubeconfig."""
         return self.root / f"{user}.kubeconfig"
 
     @property
@@ -40,19 +44,23 @@ class Layout:
 
     @property
     def pki(self) -> Path:
+        """The directory of certificates and keys."""
         return self.root / "pki"
 
     def certificate(self, name: str) -> Path:
+        """Returns the path of a certificate (PEM)."""
         return self.pki / f"{name}.crt"
 
     def key(self, name: str) -> Path:
+        """Returns the path of a private key (PEM)."""
         return self.pki / f"{name}.key"
 
     def log(self, name: str) -> Path:
+        """Returns the path of the log of a server or of the supervisor."""
         return self.root / "logs" / f"{name}.log"
 
     def create(self) -> None:
-        """Make all directories, private to the user. Raises OSError."""
+        """Creates all directories with mode 0700. Raises OSError."""
         for directory in (self.root, self.data, self.run, self.pki, self.log("any").parent):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)

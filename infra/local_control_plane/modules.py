@@ -1,4 +1,4 @@
-"""The Go modules in infra/binaries: which version of which executable, and the source that travels with it."""
+"""The Go modules in infra/binaries, which pin the versions of executables and of the sources that tests need."""
 
 import hashlib
 import json
@@ -8,21 +8,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.local_control_plane.once import Progress, cache_directory
+from infra.local_control_plane.cache import Progress, cache_directory
 
 FOLDER = Path(__file__).parents[1] / "binaries"
 
 
 class SourceNotFound(Exception):
-    """The source of a module is not to be had; the message has what `go` says."""
+    """The source of a module cannot be downloaded; the message contains the output of `go`."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A directory of `FOLDER`: `module` gives the version, `packages` has the executables by name.
+    """A directory of `FOLDER` with a go.mod.
 
-    `stamp` is the package with the variables gitVersion, gitMajor and gitMinor, `variable` the one with the version, if
-    executables need them.
+    Attributes:
+        directory: Its name.
+        module: The Go module whose pinned version is the version of the executables.
+        packages: Import paths of the executables' main packages by name.
+        stamp: The package with the variables gitVersion, gitMajor and gitMinor, if the executables have them.
+        variable: The variable that holds the version, if the executables have one.
     """
 
     directory: str
@@ -33,15 +37,16 @@ class Module:
 
     @property
     def path(self) -> Path:
+        """The directory."""
         return FOLDER / self.directory
 
     @property
     def version(self) -> str:
-        """As pinned in go.mod, such as "v1.36.3"."""
+        """The version of `module` in go.mod, such as "v1.36.3"."""
         return self.pinned(self.module)
 
     def pinned(self, module: str) -> str:
-        """The version of `module` in go.mod. Raises ValueError if it has none."""
+        """Returns the version of `module` in go.mod. Raises ValueError if go.mod does not require it."""
         found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", (self.path / "go.mod").read_text(), re.M)
         if not found:
             raise ValueError(f"{self.path / 'go.mod'} does not require {module}")
@@ -49,15 +54,16 @@ class Module:
 
     @property
     def cache(self) -> Path:
-        """Where the built executables are; another go.mod means another directory."""
+        """The directory of the built executables; a changed go.mod has another one."""
         digest = hashlib.sha256((self.path / "go.mod").read_bytes()).hexdigest()[:12]
         return cache_directory() / "binaries" / self.directory / f"{self.version}-{digest}"
 
     @property
     def linker_flags(self) -> str:
+        """The value of `-ldflags`."""
         flags = ["-s", "-w"]
         if self.stamp:
-            # Without these the API server says that it is v0.0.0, and clients refuse it.
+            # Without these the API server reports v0.0.0, which clients refuse.
             major, minor = self.version.removeprefix("v").split(".")[:2]
             for name, value in (("gitVersion", self.version), ("gitMajor", major), ("gitMinor", minor)):
                 flags += ["-X", f"{self.stamp}.{name}={value}"]
@@ -66,7 +72,10 @@ class Module:
         return " ".join(flags)
 
     def source(self, module: str, progress: Progress) -> Path:
-        """The read-only folder with the source of `module` as pinned, downloaded if need be. Raises SourceNotFound."""
+        """Returns the read-only folder with the source of `module` in its pinned version, downloaded if necessary.
+
+        Raises SourceNotFound.
+        """
         wanted = f"{module}@{self.pinned(module)}"
         progress(f"looking for the source of {wanted}")
         try:
@@ -112,7 +121,7 @@ MODULES = (
         "helm",
         "helm.sh/helm/v4",
         {"helm": "helm.sh/helm/v4/cmd/helm"},
-        variable="helm.sh/helm/v4/internal/version.version",  # charts ask for it
+        variable="helm.sh/helm/v4/internal/version.version",  # charts read it
     ),
     Module(
         "capi-1.14", _CLUSTER_API, {"clusterctl": f"{_CLUSTER_API}/cmd/clusterctl"}, stamp=f"{_CLUSTER_API}/version"
@@ -121,8 +130,8 @@ MODULES = (
 )
 
 
-def that_builds(name: str) -> Module:
-    """The module with the executable `name`. Raises ValueError if there is none."""
+def module_of(name: str) -> Module:
+    """Returns the module that builds the executable `name`. Raises ValueError if there is none."""
     for module in MODULES:
         if name in module.packages:
             return module

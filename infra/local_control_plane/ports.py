@@ -1,9 +1,8 @@
-"""A TCP port that stays ours between choosing it and the server's listening on it, and after.
+"""Reserves a TCP port for a server, from the choice of the port until the server's end.
 
-The usual way, bind port 0, close, tell the server, lets another process take the port in between. Here the
-socket stays open, bound but never listening, for as long as the server lives; the server shares the port
-through SO_REUSEPORT (kube-apiserver: --permit-port-sharing). A bound socket that does not listen receives
-nothing.
+The usual way (bind port 0, close, start the server with that port) lets another process take the port in between. Here
+the socket stays open, bound but never listening, until the server's end; the server shares the port through
+SO_REUSEPORT (kube-apiserver: --permit-port-sharing). A bound socket that does not listen receives no connections.
 """
 
 import contextlib
@@ -11,10 +10,10 @@ import socket
 
 
 def hold(preferred: int = 0, host: str = "127.0.0.1") -> socket.socket:
-    """A socket that holds `preferred` if it is free and any free port otherwise, until it is closed.
+    """Returns a socket that reserves the port `preferred`, or any free port if that is taken, until it is closed.
 
-    The port is in ``getsockname()[1]``. Only sockets of the same user with SO_REUSEPORT can bind it too, and
-    no other `hold` can. Raises OSError when no port is free.
+    The port is in `getsockname()[1]`. Only sockets of the same user with SO_REUSEPORT can bind it too; a second
+    `hold` cannot. Raises OSError if no port is free.
     """
     with contextlib.suppress(OSError, OverflowError):
         return _bind(host, preferred)
@@ -24,10 +23,10 @@ def hold(preferred: int = 0, host: str = "127.0.0.1") -> socket.socket:
 def _bind(host: str, port: int) -> socket.socket:
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        # SO_REUSEADDR: connections of the run before may linger in TIME_WAIT on a preferred port.
+        # SO_REUSEADDR: connections of the former run may be in TIME_WAIT on a preferred port.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((host, port))
-        # Sharing is allowed only after binding, or a second holder of the same port would succeed as well.
+        # Sharing is allowed only after binding: otherwise a second `hold` of the same port would succeed.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Is the API server ready? Asked as its admin over one kept connection, so that asking often costs little."""
+"""Checks whether the API server is ready, as its admin and over one connection, so that frequent checks are cheap."""
 
 import http.client
 import json
@@ -11,32 +11,33 @@ READY = ("/readyz", "/api/v1/namespaces/default")
 
 
 class Probe:
-    """A connection to the API server of `layout` at 127.0.0.1:`port`. Raises OSError for bad certificates."""
+    """A connection to the API server of `layout` at 127.0.0.1:`port`. Raises OSError for unusable certificates."""
 
     def __init__(self, layout: Layout, port: int) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(layout.certificate("ca"))
         context.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
         self._connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=2, context=context)
-        self._fine: set[str] = set()
+        self._served: set[str] = set()
 
-    def trouble(self, *paths: str) -> str:
-        """Why one of `paths` is not served, "" if all are. A path that was fine once is not asked again."""
+    def problem(self, *paths: str) -> str:
+        """Returns why one of `paths` is not served, "" if all are. Requests no path again that was served once."""
         for path in paths:
-            if path not in self._fine:
-                if trouble := self._ask("GET", path, (200,)):
-                    return trouble
-                self._fine.add(path)
+            if path not in self._served:
+                if problem := self._request("GET", path, (200,)):
+                    return problem
+                self._served.add(path)
         return ""
 
     def create(self, path: str, content: object) -> str:
-        """Why `content` is not among the objects at `path`, "" if it is, be it since before."""
-        return self._ask("POST", path, (201, 409), json.dumps(content))
+        """Creates the object `content` at `path`. Returns why that failed, "" if the object exists now."""
+        return self._request("POST", path, (201, 409), json.dumps(content))
 
     def close(self) -> None:
+        """Closes the connection."""
         self._connection.close()
 
-    def _ask(self, method: str, path: str, expected: tuple[int, ...], body: str | None = None) -> str:
+    def _request(self, method: str, path: str, expected: tuple[int, ...], body: str | None = None) -> str:
         try:
             self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
             response = self._connection.getresponse()
@@ -46,6 +47,6 @@ class Probe:
             return str(error)
         if response.status in expected:
             return ""
-        # The failed checks are marked [-]; other answers are quoted from their beginning.
+        # Failed checks are marked [-]; of other answers the beginning is quoted.
         failed = [line for line in answer.decode(errors="replace").splitlines() if "[-]" in line]
         return f"{path}: " + (", ".join(failed) or f"{response.status} {answer[:200]!r}")

@@ -1,4 +1,4 @@
-"""Processes named by pid *and* start time, because a pid alone may be someone else's by now (Linux)."""
+"""Identifies processes by pid *and* start time, since the kernel reuses pids (Linux), and spawns servers."""
 
 import ctypes
 import os
@@ -13,16 +13,16 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Process:
-    """A process: `pid`, and `started` in clock ticks since boot (field 22 of /proc/PID/stat)."""
+    """A process: its pid, and its start in clock ticks since boot (field 22 of /proc/PID/stat)."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> "Process | None":
-        """The process that has `pid` now; None if there is none or only a zombie is left of it."""
+        """Returns the process that has `pid` now, None if there is none or it is a zombie."""
         try:
-            # The name in parentheses may itself hold spaces and parentheses.
+            # The name in parentheses may contain spaces and parentheses.
             fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             return None
@@ -31,13 +31,14 @@ class Process:
         return None if ended else cls(pid, int(fields[19]))
 
     def alive(self) -> bool:
+        """Returns whether this very process still runs."""
         return Process.of(self.pid) == self
 
     def signal(self, number: signal.Signals) -> None:
-        """Send `number`; nothing happens if the process has ended."""
+        """Sends the signal `number`. Does nothing if the process has ended."""
         descriptor = watch(self.pid)
         try:
-            # Looked at after the pidfd was opened: from here on it cannot become another process.
+            # Checked after the pidfd was opened: from now on the descriptor cannot refer to another process.
             if not self.alive():
                 return
             if descriptor is None:
@@ -52,7 +53,7 @@ class Process:
 
 
 def watch(pid: int) -> int | None:
-    """A descriptor that polls readable once `pid` has ended; None where the kernel has no such thing."""
+    """Returns a descriptor that becomes readable at the end of `pid`, None where the kernel has no pidfd."""
     try:
         return os.pidfd_open(pid)
     except OSError:
@@ -62,13 +63,13 @@ def watch(pid: int) -> int | None:
 def spawn(
     arguments: Sequence[str], *, directory: Path, log: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Run a server in a process group of its own that the kernel kills when the caller ends, however it ends.
+    """Runs a server in its own process group. The kernel kills the server at the end of the caller.
 
-    Call it from the main thread: the kernel takes the end of the spawning *thread* for the end of the parent.
-    The log of the run before is kept as `<log>.previous`. Raises OSError.
+    Call it from the main thread: the kernel takes the end of the spawning *thread* for the end of the parent. The log
+    of the former run is kept as `<log>.previous`. Raises OSError.
     """
     parent = os.getpid()
-    prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up before the fork, where little is safe to do
+    prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up before the fork: after it, little is safe to call
 
     def die_with_parent() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The command lines of etcd and the API server: fast, small, loopback only, and the same on every start."""
+"""The command lines of etcd and kube-apiserver: fast to start, small, on loopback only."""
 
 from pathlib import Path
 
@@ -10,16 +10,19 @@ ETCD_SOCKET = "client:0"
 _ETCD_URL = f"unix://{ETCD_SOCKET}"
 _PEER_URL = "unix://peer:0"
 
-# Loopback: no proxy leads from a Service to pods here, and what the server asks of webhooks must not leave the machine.
+# Loopback: there is no kube-proxy, and the API server's requests to webhooks must not leave the machine.
 SERVICE_RANGE = "127.96.0.0/16"
 SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 SERVICE_ADDRESSES = ("127.0.0.1", "::1", "127.96.0.1")
-# Not the URL of the server, so that tokens survive a change of port.
+# Not the URL of the server: tokens stay valid when the port changes.
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
 def etcd(binary: Path, layout: Layout) -> list[str]:
-    """A single member, on a unix socket only. A crash of the machine may lose data, one of etcd does not."""
+    """Returns the command line of a single-member etcd on a unix socket.
+
+    A crash of the machine can lose data, a crash of etcd cannot.
+    """
     return [
         str(binary),
         f"--data-dir={layout.data}",
@@ -29,7 +32,7 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
         f"--initial-advertise-peer-urls={_PEER_URL}",
         f"--initial-cluster=default={_PEER_URL}",
         "--unsafe-no-fsync=true",
-        # The only member need not wait a second for the votes of others: this is 0.5 s of every start.
+        # A single member need not wait a second for votes: this saves 0.5 s at each start.
         "--heartbeat-interval=50",
         "--election-timeout=250",
         "--log-level=warn",
@@ -37,11 +40,16 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
 
 
 def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = False) -> list[str]:
-    """An API server on 127.0.0.1:`port` that shares the port with the socket that holds it (see ports.py).
+    """Returns the command line of an API server on 127.0.0.1:`port`, which the socket of ports.py reserves.
 
-    With `controllers`, admission counts on the controllers that controllers.py has.
+    Args:
+        binary: The executable.
+        layout: The paths of the instance.
+        port: The port to listen on.
+        controllers: Whether controllers run beside it, see controllers.py.
     """
-    # Nobody else would create the default service accounts that the one asks for, or take away the taint of the other.
+    # Without controllers there are no default service accounts, which one plugin requires; with kwok nothing removes
+    # the taint that the other sets.
     unwanted = "TaintNodesByCondition" if controllers else "ServiceAccount"
     return [
         str(binary),
@@ -49,9 +57,9 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         "--permit-port-sharing=true",
-        # Without it the start fails on a machine that has no default route.
+        # Without it the start fails on a machine without a default route.
         "--advertise-address=127.0.0.1",
-        # Endpoints of a loopback address are invalid, the API server would try for ever to write them.
+        # Endpoints with a loopback address are invalid: the API server would retry for ever to write them.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={layout.certificate('apiserver')}",
         f"--tls-private-key-file={layout.key('apiserver')}",
@@ -63,11 +71,11 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         "--authorization-mode=RBAC",
         f"--disable-admission-plugins={unwanted}",
         "--allow-privileged=true",
-        # One user on one machine: nobody to be fair to, and no limit worth having.
+        # One user on one machine needs neither fairness nor limits.
         "--enable-priority-and-fairness=false",
         "--max-requests-inflight=0",
         "--max-mutating-requests-inflight=0",
         "--profiling=false",
-        # Ends the watches when it is told to stop; without it, it waits a minute for the clients to do so.
+        # Ends the watches at SIGTERM; without it, the server waits a minute for its clients to end them.
         "--shutdown-watch-termination-grace-period=1s",
     ]

@@ -1,4 +1,4 @@
-"""The state file: all that a caller learns about an instance, readable at any moment, asking nobody."""
+"""The state file: everything that callers know about an instance, readable at any moment."""
 
 import dataclasses
 import json
@@ -14,36 +14,42 @@ Phase = Literal["starting", "ready", "failed", "stopped"]
 
 @dataclass
 class State:
-    """What the keeper last wrote. `url` is "" until a port is chosen, `error` "" unless `phase` is failed.
+    """The content of the state file, as the supervisor wrote it last.
 
-    `servers` has the processes by the names of their executables, in the order in which they were started.
+    Attributes:
+        phase: The phase of the instance.
+        url: Of the API server; "" until a port is chosen.
+        error: Why `phase` is "failed", else "".
+        supervisor: Its process.
+        servers: Processes by name of the executable, in the order of their start.
     """
 
     phase: Phase
     url: str = ""
     error: str = ""
-    keeper: Process | None = None
+    supervisor: Process | None = None
     servers: dict[str, Process] = field(default_factory=dict)
 
     @property
     def processes(self) -> list[Process]:
-        """The recorded processes, which may have ended since, in the order in which they should end."""
-        return [*([self.keeper] if self.keeper else []), *reversed(self.servers.values())]
+        """The recorded processes in the order in which to end them. Some may have ended already."""
+        return [*([self.supervisor] if self.supervisor else []), *reversed(self.servers.values())]
 
     @property
     def port(self) -> int:
-        """The port in `url`, 0 if there is none."""
+        """The port in `url`, 0 if `url` is empty."""
         return int(self.url.rpartition(":")[2] or 0)
 
     def write(self, path: Path) -> None:
+        """Writes the state file atomically. Raises OSError."""
         files.write(path, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> "State | None":
-        """None if there is no such file; a file that is not ours reads as failed, with the reason."""
+        """Returns the state in the file, None without a file. An unreadable file reads as failed, with the reason."""
         try:
             content = json.loads(path.read_bytes())
-            content["keeper"] = Process(**content["keeper"]) if content["keeper"] else None
+            content["supervisor"] = Process(**content["supervisor"]) if content["supervisor"] else None
             content["servers"] = {name: Process(**process) for name, process in content["servers"].items()}
             return cls(**content)
         except (FileNotFoundError, NotADirectoryError):

@@ -49,8 +49,8 @@ def servers() -> dict[str, Path]:
 def directory(tmp_path: Path) -> Iterator[Path]:
     """Where instances may be put; whatever the test did, no process of theirs is left after it."""
     yield tmp_path
-    # The keepers first, they would report the death of their servers.
-    for pid, command in sorted(processes_of(tmp_path).items(), key=lambda item: "keeper" not in item[1]):
+    # The supervisors first, they would report the death of their servers.
+    for pid, command in sorted(processes_of(tmp_path).items(), key=lambda item: "supervisor" not in item[1]):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -87,7 +87,7 @@ def state(directory: Path) -> State:
 
 
 def member(state: State, name: str) -> Process:
-    found = state.keeper if name == "keeper" else state.servers[name]
+    found = state.supervisor if name == "supervisor" else state.servers[name]
     assert found
     return found
 
@@ -129,7 +129,7 @@ class Client:
 
 
 def test_ready(directory: Path, run: Callable[..., Status]) -> None:
-    """All that an instance is good for; a second start and a second keeper change nothing."""
+    """All that an instance is good for; a second start and a second supervisor change nothing."""
     told: list[str] = []
     instance = directory / "a"
     first = run(instance, progress=told.append)
@@ -242,7 +242,9 @@ def test_starter_ends_first(directory: Path, servers: dict[str, Path]) -> None:
     stop(directory / "a")
 
 
-@pytest.mark.parametrize(("victim", "phase"), [("keeper", "stopped"), ("etcd", "failed"), ("kube-apiserver", "failed")])
+@pytest.mark.parametrize(
+    ("victim", "phase"), [("supervisor", "stopped"), ("etcd", "failed"), ("kube-apiserver", "failed")]
+)
 def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Status]) -> None:
     """Nothing is left whichever process is killed, and the instance can be started again."""
     instance = directory / "a"
@@ -254,12 +256,12 @@ def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Statu
     assert not processes_of(directory)
     after = status(instance)
     assert (after.phase, after.pid) == (phase, None)
-    if victim != "keeper":
+    if victim != "supervisor":
         assert "SIGKILL" in after.error
         assert str(instance / "logs" / f"{victim}.log") in after.error
     assert run(instance).url == first.url
     # And without waiting for the remains, which is what a supervisor would do.
-    if victim == "keeper":
+    if victim == "supervisor":
         os.kill(member(state(instance), victim).pid, signal.SIGKILL)
         until(lambda: status(instance).phase == "stopped")
         assert run(instance).url == first.url
@@ -287,19 +289,19 @@ def test_stop_order(directory: Path, run: Callable[..., Status]) -> None:
         stopping.join(60)
         assert not stopping.is_alive()
     assert not processes_of(directory)
-    said = (instance / "logs" / "keeper.log").read_text()
+    said = (instance / "logs" / "supervisor.log").read_text()
     assert "ignores SIGTERM" not in said, "the API server waited for the watch until it was killed"
-    assert said.index("told to stop") < said.index("kube-apiserver has ended") < said.index("etcd has ended")
+    assert said.index("stopped by a signal") < said.index("kube-apiserver has ended") < said.index("etcd has ended")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_keeper_gets_a_signal_while_starting(
+def test_supervisor_gets_a_signal_while_starting(
     number: signal.Signals, directory: Path, run: Callable[..., Status]
 ) -> None:
     run(directory / "a", wait=False)
-    keeper = state(directory / "a").keeper
-    assert keeper
-    keeper.signal(number)
+    supervisor = state(directory / "a").supervisor
+    assert supervisor
+    supervisor.signal(number)
     until(lambda: not processes_of(directory))
     assert status(directory / "a").phase == "stopped"
 
@@ -315,7 +317,7 @@ def script(path: Path, text: str) -> Path:
     [
         ("kube-apiserver", 'exec {real} "$@" --no-such-flag', "unknown flag: --no-such-flag"),
         ("etcd", 'exec {real} "$@" --no-such-flag', "no-such-flag"),
-        ("etcd", "exit 3", "ended by itself with status 3"),
+        ("etcd", "exit 3", "exited with status 3"),
         ("kube-apiserver", "exec sleep 600", "was not ready within "),
         ("kube-apiserver", "sleep 600", "was not ready within "),
     ],
@@ -348,7 +350,7 @@ def test_binary_that_cannot_run(directory: Path, servers: dict[str, Path], run: 
 
 
 def test_starts_at_the_same_time(directory: Path, run: Callable[..., Status]) -> None:
-    """All get the same instance, also when it was just told to stop."""
+    """All get the same instance, also when it is just being stopped."""
     results: list[Status] = []
     run(directory / "a", wait=False)
     stopping = threading.Thread(target=stop, args=(directory / "a",))
@@ -396,7 +398,7 @@ def test_controllers(directory: Path, run: Callable[..., Status]) -> None:
 
     stop(instance)
     assert not processes_of(directory)
-    said = (instance / "logs" / "keeper.log").read_text()
+    said = (instance / "logs" / "supervisor.log").read_text()
     order = [*reversed(controllers.NAMES), "kube-apiserver", "etcd"]
     assert [said.index(f"{name} has ended") for name in order] == sorted(
         said.index(f"{name} has ended") for name in order
@@ -411,7 +413,7 @@ def test_controllers(directory: Path, run: Callable[..., Status]) -> None:
     assert (code, [node["metadata"]["name"] for node in nodes["items"]]) == (200, list(controllers.NODES))
 
 
-@pytest.mark.parametrize("victim", ["keeper", "kube-controller-manager", "kwok"])
+@pytest.mark.parametrize("victim", ["supervisor", "kube-controller-manager", "kwok"])
 def test_kill_with_controllers(victim: str, directory: Path, run: Callable[..., Status]) -> None:
     """An instance never goes on without one of its controllers."""
     instance = directory / "a"
@@ -419,14 +421,14 @@ def test_kill_with_controllers(victim: str, directory: Path, run: Callable[..., 
     os.kill(member(state(instance), victim).pid, signal.SIGKILL)
     until(lambda: not processes_of(directory))
     after = status(instance)
-    assert after.phase == ("stopped" if victim == "keeper" else "failed")
-    assert victim == "keeper" or str(instance / "logs" / f"{victim}.log") in after.error
+    assert after.phase == ("stopped" if victim == "supervisor" else "failed")
+    assert victim == "supervisor" or str(instance / "logs" / f"{victim}.log") in after.error
 
 
 @pytest.mark.parametrize(
     ("broken", "text", "reason"),
     [
-        ("kwok", "exit 3", "kwok ended by itself with status 3"),
+        ("kwok", "exit 3", "kwok exited with status 3"),
         ("kube-controller-manager", "exec sleep 600", "kube-controller-manager was not ready within 30 s"),
     ],
 )

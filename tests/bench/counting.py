@@ -59,8 +59,8 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds of kube-apiserver and etcd so far."""
-        keeper = local_control_plane.status(self.directory).pid
-        return cpu_seconds(keeper) if keeper else 0.0
+        supervisor = local_control_plane.status(self.directory).pid
+        return cpu_seconds(supervisor) if supervisor else 0.0
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.local_control_plane.once import cache_directory
+from infra.local_control_plane.cache import cache_directory
 
 ROOT = Path(__file__).parents[2]
 

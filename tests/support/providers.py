@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infra.local_control_plane.binaries import locate
+from infra.local_control_plane.cache import locked, partial
 from infra.local_control_plane.modules import MODULES, Module
-from infra.local_control_plane.once import alone, partial
 
 CURRENT, PREVIOUS = "v1.14.0", "v1.13.4"
 DOWNLOADS = Path("kubernetes-sigs/cluster-api/releases/download")
@@ -83,7 +83,7 @@ def components(version: str) -> Path:
     module = _module(version)
     target = module.cache / f"components-{_digest()}"
     module.cache.mkdir(parents=True, exist_ok=True)
-    with alone(module.cache / ".components.lock", f"renders the components of Cluster API {version}", print):
+    with locked(module.cache / ".components.lock", f"renders the components of Cluster API {version}", print):
         if not target.is_dir():
             with partial(target) as part:
                 _render(module, part / DOWNLOADS / version)

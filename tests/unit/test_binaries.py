@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.local_control_plane import binaries, modules, once
+from infra.local_control_plane import binaries, modules
 from infra.local_control_plane.binaries import Archive, BinaryNotFound, locate
+from infra.local_control_plane.cache import cache_directory
 from tests.support.until import logged, until
 
 SCRIPT = b"#!/bin/sh\necho archived\n"
@@ -222,7 +223,7 @@ def test_unreachable_host(lines: Lines, go: Path) -> None:
     """It is told, and the next way is taken."""
     archive = Archive("envtest", "v9", "http://127.0.0.1:1/{version}", ("etcd",), binaries.ENVTEST.digests)
     assert locate(["etcd"], progress=lines, archives=[archive])["etcd"].exists()
-    assert "http://127.0.0.1:1/v9 is of no use" in lines.text
+    assert "http://127.0.0.1:1/v9 cannot be used" in lines.text
     assert "built etcd" in lines.text
 
 
@@ -296,7 +297,7 @@ def test_build_reports(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The build goes on until its first report is there."""
     report, may_end = "1 packages compiled, now example.com/package", tmp_path / "may-end"
     monkeypatch.setenv("FAKE_GO_WAITS_FOR", str(may_end))
-    monkeypatch.setattr(binaries, "REPORT_EVERY", 0.05)
+    monkeypatch.setattr(binaries, "REPORT_INTERVAL", 0.05)
     lines: list[str] = []
 
     def progress(line: str) -> None:
@@ -316,7 +317,7 @@ def test_failed_build(go: Path, cache: Path, lines: Lines, monkeypatch: pytest.M
 
 
 def test_remains_of_a_killed_build(go: Path, lines: Lines) -> None:
-    module = modules.that_builds("helm")
+    module = modules.module_of("helm")
     module.cache.mkdir(parents=True)
     (module.cache / ".helm.partial").write_text("half")
     assert locate(["helm"], progress=lines) == {"helm": module.cache / "helm"}
@@ -341,7 +342,7 @@ def test_pinned_archives_are_for_both_architectures_and_of_the_line_that_is_buil
     for digest in archive.digests.values():
         algorithm, _, value = digest.partition(":")
         assert len(value) == 2 * hashlib.new(algorithm).digest_size
-    built = modules.that_builds(archive.names[-1]).version
+    built = modules.module_of(archive.names[-1]).version
     assert archive.version.split(".")[:2] == built.split(".")[:2]
 
 
@@ -388,11 +389,11 @@ def test_modules_are_consistent(module: modules.Module) -> None:
 
 
 def test_programs_know_their_version() -> None:
-    flags = modules.that_builds("kube-apiserver").linker_flags
+    flags = modules.module_of("kube-apiserver").linker_flags
     assert "version.gitVersion=v1.36.3 " in flags
     assert flags.endswith("version.gitMinor=36")
-    assert modules.that_builds("helm").linker_flags == "-s -w -X helm.sh/helm/v4/internal/version.version=v4.2.4"
-    assert modules.that_builds("kwok").linker_flags == "-s -w"
+    assert modules.module_of("helm").linker_flags == "-s -w -X helm.sh/helm/v4/internal/version.version=v4.2.4"
+    assert modules.module_of("kwok").linker_flags == "-s -w"
 
 
 @pytest.mark.parametrize(
@@ -408,12 +409,12 @@ def test_cache_directory(environment: dict[str, str], expected: str, monkeypatch
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert once.cache_directory() == Path(expected)
+    assert cache_directory() == Path(expected)
 
 
 def test_source_of_a_module(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors only: tests of the providers' manifests get the real thing."""
-    module = modules.that_builds("clusterctl")
+    module = modules.module_of("clusterctl")
     with pytest.raises(ValueError, match=r"capi-1.14/go.mod does not require example.com/other"):
         module.source("example.com/other", lines)
     executable(go.parent / "go", b'#!/bin/sh\necho \'{"Error": "no such host"}\'\nexit 1\n')

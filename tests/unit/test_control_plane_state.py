@@ -45,14 +45,27 @@ def test_state_survives_the_file(state: State, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "state.json"]
 
 
-def test_the_keeper_ends_first_and_what_others_need_last() -> None:
+def test_the_supervisor_ends_first_and_what_others_need_last() -> None:
     servers = {"etcd": Process(3, 4), "kube-apiserver": Process(5, 6), "kwok": Process(7, 8)}
-    assert [process.pid for process in State("ready", keeper=Process(1, 2), servers=servers).processes] == [1, 7, 5, 3]
+    assert [process.pid for process in State("ready", supervisor=Process(1, 2), servers=servers).processes] == [
+        1,
+        7,
+        5,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "null", "{}", '{"keeper": null, "servers": null}', '{"phase": "ready", "keeper": 1}', '{"more": 1}'],
+    [
+        "",
+        "[]",
+        "null",
+        "{}",
+        '{"supervisor": null, "servers": null}',
+        '{"phase": "ready", "supervisor": 1}',
+        '{"more": 1}',
+    ],
 )
 def test_foreign_state(content: str, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(content)
@@ -64,7 +77,7 @@ def test_foreign_state(content: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "keeper", "seen", "pid"),
+    ("phase", "supervisor", "seen", "pid"),
     [
         ("ready", me(), "ready", os.getpid()),
         ("starting", me(), "starting", os.getpid()),
@@ -84,8 +97,8 @@ def test_foreign_state(content: str, tmp_path: Path) -> None:
         "ready, unknown",
     ],
 )
-def test_status(phase: Phase, keeper: Process | None, seen: str, pid: int | None, tmp_path: Path) -> None:
-    State(phase, URL, keeper=keeper).write(tmp_path / "state.json")
+def test_status(phase: Phase, supervisor: Process | None, seen: str, pid: int | None, tmp_path: Path) -> None:
+    State(phase, URL, supervisor=supervisor).write(tmp_path / "state.json")
     status = local_control_plane.status(tmp_path)
     assert (status.phase, status.pid, status.host, status.port) == (seen, pid, "127.0.0.1", 1234)
 
@@ -108,15 +121,15 @@ def test_remove_spares_other_folders(tmp_path: Path) -> None:
 
 
 def test_stop_spares_whoever_has_the_pid_now(tmp_path: Path) -> None:
-    State("ready", keeper=stranger(), servers={"etcd": stranger()}).write(tmp_path / "state.json")
+    State("ready", supervisor=stranger(), servers={"etcd": stranger()}).write(tmp_path / "state.json")
     local_control_plane.stop(tmp_path)
 
 
-def test_stop_kills_what_the_keeper_left(tmp_path: Path) -> None:
+def test_stop_kills_what_the_supervisor_left(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "600"]) as left:
         process = Process.of(left.pid)
         assert process
-        State("ready", keeper=stranger(), servers={"etcd": process}).write(tmp_path / "state.json")
+        State("ready", supervisor=stranger(), servers={"etcd": process}).write(tmp_path / "state.json")
         local_control_plane.stop(tmp_path)
         assert left.wait(60) == -signal.SIGTERM
 
@@ -125,7 +138,7 @@ def test_stop_escalates(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", "trap '' TERM; echo; read _"], stdin=-1, stdout=-1) as stubborn:
         assert stubborn.stdout
         stubborn.stdout.readline()
-        State("ready", keeper=Process.of(stubborn.pid)).write(tmp_path / "state.json")
+        State("ready", supervisor=Process.of(stubborn.pid)).write(tmp_path / "state.json")
         local_control_plane.stop(tmp_path, timeout=0.2)
         assert stubborn.wait(60) == -signal.SIGKILL
 
@@ -201,12 +214,12 @@ def test_preferred_port_that_cannot_be(preferred: int) -> None:
         assert 0 < held.getsockname()[1] < 1 << 16
 
 
-def test_second_keeper_refuses(tmp_path: Path) -> None:
+def test_second_supervisor_refuses(tmp_path: Path) -> None:
     Layout(tmp_path).create()
     command = [
         sys.executable,
         "-m",
-        "infra.local_control_plane.keeper",
+        "infra.local_control_plane.supervisor",
         str(tmp_path),
         "--etcd=e",
         "--kube-apiserver=k",
@@ -219,6 +232,8 @@ def test_second_keeper_refuses(tmp_path: Path) -> None:
     assert local_control_plane.status(tmp_path).phase == "absent"
 
 
-def test_keeper_and_status_import_nothing_slow() -> None:
-    code = "import sys, infra.local_control_plane.keeper; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
+def test_supervisor_and_status_import_nothing_slow() -> None:
+    code = (
+        "import sys, infra.local_control_plane.supervisor; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

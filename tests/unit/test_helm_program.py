@@ -96,7 +96,7 @@ def test_a_helm_in_the_path_counts_if_it_is_of_the_same_major_version(
 ) -> None:
     in_path = program(path / "helm", f"echo {version}")
     assert helm.present() == (in_path if fits else None)
-    module = modules.that_builds("helm")
+    module = modules.module_of("helm")
     cached = program(module.cache / "helm")
     assert helm.present() == cached
 

@@ -1,4 +1,4 @@
-"""What takes long is done once: one process does it, the others wait, and a half of it is never taken for the whole."""
+"""The cache of downloads and builds: one process fills it, others wait, and incomplete files are never visible."""
 
 import contextlib
 import fcntl
@@ -10,19 +10,22 @@ from pathlib import Path
 
 Progress = Callable[[str], None]
 
-REPORT_EVERY = 10.0  # seconds between signs of life
+REPORT_INTERVAL = 10.0  # seconds between lines of progress
 
 
 def cache_directory() -> Path:
-    """`$CAPI_FUNCTIONS_CACHE`, or `capi-functions` in `$XDG_CACHE_HOME` or ~/.cache."""
+    """Returns `$CAPI_FUNCTIONS_CACHE`, else `capi-functions` in `$XDG_CACHE_HOME` or ~/.cache."""
     if own := os.environ.get("CAPI_FUNCTIONS_CACHE"):
         return Path(own).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "capi-functions"
 
 
 @contextlib.contextmanager
-def alone(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
-    """Hold `lock`, also against other processes, which have our patience however long it takes."""
+def locked(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
+    """Holds the lock file `lock`, across processes, in the block. Waits without limit, and reports that as progress.
+
+    `doing` completes the line of progress: "waiting for another run that ...".
+    """
     with lock.open("ab") as file:
         waiting_since = time.monotonic()
         next_report = waiting_since
@@ -34,16 +37,16 @@ def alone(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
                 now = time.monotonic()
                 if now >= next_report:
                     progress(f"waiting for another run that {doing} ({now - waiting_since:.0f} s)")
-                    next_report = now + REPORT_EVERY
+                    next_report = now + REPORT_INTERVAL
                 time.sleep(0.1)
         yield
 
 
 @contextlib.contextmanager
 def partial(target: Path) -> Iterator[Path]:
-    """A name beside `target` for what is not complete yet, file or folder; nothing is left of it afterwards."""
+    """Yields a path beside `target` for an incomplete file or folder, and deletes its remains after the block."""
     path = target.with_name(f".{target.name}.partial")
-    _remove(path)  # of a run that was killed; `go build` does not replace what is not its own
+    _remove(path)  # of a run that was killed; `go build` does not overwrite foreign files
     try:
         yield path
     finally:

@@ -1,8 +1,8 @@
-"""The process that owns one instance: `python -m infra.local_control_plane.keeper DIR --etcd=E --kube-apiserver=A`.
+"""The supervisor of one instance: `python -m infra.local_control_plane.supervisor DIR --etcd=E --kube-apiserver=A`.
 
-It outlives the command that started it, ends with its owner if it was given one, and takes all servers with
-it however it ends. It has one thread and one loop: every wait is `Keeper._wait`, which notices a signal, the
-end of the owner and the end of a server at once. Imports are few, and the slow ones late.
+The process outlives the command that started it, and ends with its owner if it has one. However it ends, all its
+servers end. It has one thread and one loop: every wait is `Supervisor._wait`, which returns at once on a signal, at the
+end of the owner, and at the end of a server. Slow imports are late, since each start of an instance waits for them.
 """
 
 import argparse
@@ -25,23 +25,27 @@ from infra.local_control_plane.layout import LOCKED, Layout
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import Phase, State
 
-_GRACE = 8.0  # seconds a server has between SIGTERM and SIGKILL
-_BLIND = 0.2  # seconds between looks at the processes where the kernel has no pidfd
+_GRACE = 8.0  # seconds between SIGTERM and SIGKILL
+_POLL_INTERVAL = 0.2  # seconds between checks of the processes where the kernel has no pidfd
 
 
-class _Ending(Exception):
-    """Somebody wants the instance to end."""
+class _StopRequested(Exception):
+    """A signal or the end of the owner requests the end of the instance."""
 
 
 class _Failure(Exception):
-    """The instance cannot go on."""
+    """The instance cannot start or continue; the message says why."""
 
 
 @dataclass
-class Keeper:
-    """One run of one instance. `timeout` is seconds until ready.
+class Supervisor:
+    """Starts the servers of one instance, watches them, and ends them.
 
-    `executables` has etcd and kube-apiserver, and controllers or not, by their names.
+    Attributes:
+        layout: The paths of the instance.
+        executables: Paths of etcd, kube-apiserver and, optionally, the controllers, by name.
+        timeout: Seconds until the API server must be ready.
+        owner: The process whose end ends the instance.
     """
 
     layout: Layout
@@ -52,35 +56,35 @@ class Keeper:
     def __post_init__(self) -> None:
         previous = State.read(self.layout.state)
         self._preferred_port = previous.port if previous else 0
-        self._remains = previous.processes if previous else []
+        self._leftovers = previous.processes if previous else []
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         self._port: socket.socket | None = None
         self._signalled = False
         self._poll = select.poll()
         self._all_polled = True
-        self.state = State("starting", previous.url if previous else "", keeper=Process.of(os.getpid()))
+        self.state = State("starting", previous.url if previous else "", supervisor=Process.of(os.getpid()))
 
     def run(self, started: Callable[[], None]) -> None:
-        """Call `started` as soon as the state file is ours, bring the servers up, stay until the end."""
-        self._listen_to_signals()
+        """Starts the servers and returns after their end. Calls `started` once the state file is written."""
+        self._handle_signals()
         self._save("starting")
         started()
         try:
             if self.owner:
                 self._watch(self.owner.pid)
-            self._clear_remains()
+            self._kill_leftovers()
             self._port = ports.hold(self._preferred_port)
             self._launch(self._port.getsockname()[1])
             self._save("ready")
             while True:
                 self._wait(None)
-        except _Ending as reason:
-            _say(str(reason))
+        except _StopRequested as reason:
+            _log(str(reason))
             self._save("stopped")
         except Exception as error:
             if not isinstance(error, _Failure | OSError | ValueError):
                 traceback.print_exc()
-            _say(str(error))
+            _log(str(error))
             self._save("failed", str(error))
         finally:
             # etcd last: without it, the others would only complain and wait.
@@ -91,15 +95,15 @@ class Keeper:
             self.state.servers = {}
             self._save(self.state.phase, self.state.error)
 
-    def _clear_remains(self) -> None:
-        """After a kill, servers of the former run may still be on their way out, with our port and data."""
+    def _kill_leftovers(self) -> None:
+        """Kills servers of a former run whose supervisor was killed: they hold the port and the data."""
         deadline = time.monotonic() + _GRACE
-        for process in self._remains:
+        for process in self._leftovers:
             process.signal(signal.SIGKILL)
             while process.alive():
                 self._wait(0.01)
                 if time.monotonic() > deadline:
-                    raise _Failure(f"process {process.pid} of the former run does not end")
+                    raise _Failure(f"process {process.pid} of the former run does not end after SIGKILL")
 
     def _launch(self, port: int) -> None:
         chosen = [name for name in controllers.NAMES if name in self.executables]
@@ -122,29 +126,29 @@ class Keeper:
 
         connection = probe.Probe(self.layout, self.state.port)
         deadline = time.monotonic() + self.timeout
-        self._await(lambda: connection.trouble(*probe.READY), "kube-apiserver", deadline)
-        # Not before: they give up early on a server that does not answer.
+        self._await(lambda: connection.problem(*probe.READY), "kube-apiserver", deadline)
+        # Not earlier: controllers exit if the API server does not answer.
         for name in chosen:
             self._spawn(name, controllers.command(name, self.executables[name], self.layout))
         for node in controllers.nodes() if chosen else ():
             self._await(functools.partial(connection.create, "/api/v1/nodes", node), "kube-apiserver", deadline)
         if chosen:
-            self._await(lambda: connection.trouble(controllers.READY), "kube-controller-manager", deadline)
+            self._await(lambda: connection.problem(controllers.READY), "kube-controller-manager", deadline)
         connection.close()
 
-    def _await(self, trouble: Callable[[], str], name: str, deadline: float) -> None:
-        while answer := trouble():
+    def _await(self, problem: Callable[[], str], name: str, deadline: float) -> None:
+        while answer := problem():
             self._wait(0.03)
             if time.monotonic() > deadline:
                 raise self._failure(f"was not ready within {self.timeout:g} s ({answer})", name)
 
     def _spawn(self, name: str, arguments: list[str]) -> None:
-        # etcd takes every flag from the environment too, and must not take a stranger's.
+        # etcd reads every flag from the environment too: variables for another etcd must not reach it.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD_")}
         child = processes.spawn(
             arguments, directory=self.layout.run, log=self.layout.log(name), environment=environment
         )
-        _say(f"{name} runs as {child.pid}")
+        _log(f"{name} runs as {child.pid}")
         self._servers[name] = child
         self._watch(child.pid)
         if process := Process.of(child.pid):
@@ -152,20 +156,20 @@ class Keeper:
         self._save("starting")
 
     def _wait(self, seconds: float | None) -> None:
-        """Pass the time (None: for ever). Raises _Ending or _Failure as soon as there is a reason to."""
+        """Waits (None: for ever). Raises _StopRequested or _Failure as soon as the instance must end."""
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             if self._signalled:
-                raise _Ending("told to stop")
+                raise _StopRequested("stopped by a signal")
             if self.owner and not self.owner.alive():
-                raise _Ending(f"the owner, process {self.owner.pid}, has ended")
+                raise _StopRequested(f"the owner, process {self.owner.pid}, has ended")
             for name, child in self._servers.items():
                 if (code := child.poll()) is not None:
-                    raise self._failure(f"ended by itself with {_exit_status(code)}", name)
+                    raise self._failure(f"exited with {_exit_status(code)}", name)
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return
-            pause = left if self._all_polled else min(_BLIND, _BLIND if left is None else left)
+            pause = left if self._all_polled else min(_POLL_INTERVAL, _POLL_INTERVAL if left is None else left)
             self._poll.poll(None if pause is None else pause * 1000)
 
     def _failure(self, what: str, name: str) -> _Failure:
@@ -176,11 +180,11 @@ class Keeper:
         child = self._servers.pop(name, None)
         if child is None:
             return
-        # Without its etcd the API server cannot finish anything, and would try for long.
+        # Without etcd the API server cannot finish its requests, and would retry them for a long time.
         etcd = self._servers.get("etcd")
         hopeless = name == "kube-apiserver" and (etcd is None or etcd.poll() is not None)
         for number in (signal.SIGKILL,) if hopeless else (signal.SIGTERM, signal.SIGKILL):
-            # Also when it has ended: children of its own may be left in its process group.
+            # Also if the process has ended: its process group may have children left.
             try:
                 os.killpg(child.pid, number)
             except ProcessLookupError:
@@ -188,8 +192,8 @@ class Keeper:
             try:
                 child.wait(_GRACE)
             except subprocess.TimeoutExpired:
-                _say(f"{name} ignores {number.name}")
-        _say(f"{name} has ended")
+                _log(f"{name} ignores {number.name}")
+        _log(f"{name} has ended")
 
     def _watch(self, pid: int) -> None:
         descriptor = processes.watch(pid)
@@ -198,13 +202,13 @@ class Keeper:
         else:
             self._poll.register(descriptor, select.POLLIN)
 
-    def _listen_to_signals(self) -> None:
+    def _handle_signals(self) -> None:
         def note(*_: object) -> None:
             self._signalled = True
 
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
-        signal.set_wakeup_fd(writer)  # a handler alone would not end a poll
+        signal.set_wakeup_fd(writer)  # a handler alone does not wake up poll()
         self._poll.register(reader, select.POLLIN)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, note)
@@ -219,12 +223,12 @@ def _exit_status(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"status {code}"
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(time.strftime("%Y-%m-%dT%H:%M:%S"), line, flush=True)
 
 
 def _detach() -> Callable[[], None]:
-    """Go on in a child that nobody has to wait for; the parent exits when the returned function is called.
+    """Continues in a child process. The parent exits once the returned function is called.
 
     The parent exits with status 1 if the child ends before that.
     """
@@ -242,29 +246,32 @@ def _detach() -> Callable[[], None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="infra.local_control_plane.keeper", description="Keep one control plane.")
+    """Supervises the instance in a directory. Returns `LOCKED` if the instance has a supervisor already."""
+    parser = argparse.ArgumentParser(
+        prog="infra.local_control_plane.supervisor", description="Supervises one local control plane."
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("--etcd", type=Path, required=True)
     parser.add_argument("--kube-apiserver", type=Path, required=True)
     for name in controllers.NAMES:
         parser.add_argument(f"--{name}", type=Path)
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds until it must be ready")
-    parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends this")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds until the API server must be ready")
+    parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends the instance")
     options = parser.parse_args(arguments)
     layout = Layout(options.directory.absolute())
-    os.umask(0o077)  # for the servers' files and sockets as well
+    os.umask(0o077)  # the servers inherit it for their files and sockets
     layout.create()
     lock = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        print(f"{layout.root} has a keeper already", file=sys.stderr)
+        print(f"{layout.root} has a supervisor already", file=sys.stderr)
         return LOCKED
     owner = Process(*map(int, options.owner.split(":"))) if options.owner else None
     release = _detach()
     given = {name: getattr(options, name.replace("-", "_")) for name in ("etcd", "kube-apiserver", *controllers.NAMES)}
     executables = {name: path for name, path in given.items() if path}
-    Keeper(layout, executables, options.timeout, owner).run(release)
+    Supervisor(layout, executables, options.timeout, owner).run(release)
     return 0
 
 
