@@ -134,7 +134,9 @@ def test_deliveries_at_once_do_it_once(world: World) -> None:
     event = change_event(world.addon(), "add", source="/test")
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: world.call("addon_apply", event), range(8)))
-    assert sorted(answer.message for answer in answers) == ["settled"] * 7 + [f"{name}: 2 objects written, 0 pruned"]
+    assert sorted(answer.message for answer in answers) == ["already reconciled"] * 7 + [
+        f"{name}: 2 objects written, 0 pruned"
+    ]
 
 
 def test_a_refused_object_is_named_once(world: World) -> None:

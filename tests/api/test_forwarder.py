@@ -301,8 +301,8 @@ def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         for name in ("stays", "goes", "changes", "replaced"):
             other.create(CONFIG_MAP, config_map("default", name, {"a": "1"}, team="x"))
         with watching(client, CONFIG, heard, namespace="default") as watcher:
-            # The list after the break is held up, so that the watch misses what follows, whatever the timing.
-            [stream] = watcher._streams
+            # The list after the break is delayed, so that the watch misses what follows, whatever the timing.
+            [informer] = watcher._informers
             entered, go = threading.Event(), threading.Event()
             original = client.pages
 
@@ -335,7 +335,7 @@ def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             assert gone.data["metadata"]["uid"]
             other.create(CONFIG_MAP, config_map("default", "after", {"a": "1"}))
             heard.waits_for("add", "after")
-            assert stream.thread.is_alive()
+            assert informer.thread.is_alive()
         falls_behind(other, caplog)
     finally:
         local_control_plane.stop(plane)
@@ -354,7 +354,7 @@ def test_silence_does_not_break_a_watch(management: Client, namespace: str) -> N
 
 def test_capture_then_replay_elsewhere(management: Client, namespace: str, tmp_path: Path) -> None:
     capture = Capture(tmp_path, management, CONFIG)
-    capture._watcher._streams[0]._namespace = namespace  # type: ignore[union-attr]
+    capture._watcher._informers[0]._namespace = namespace  # type: ignore[union-attr]
     capture.start()
     assert capture.wait_synced(60)
     management.apply(CONFIG_MAP, config_map(namespace, "users", {"a": "1"}), manager="kubectl")
@@ -389,7 +389,7 @@ def test_forwarder_as_a_process_posts_to_the_sink_and_drains_on_sigterm(
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stderr=log)
         try:
-            until(lambda: b"taken at" in (tmp_path / "log").read_bytes())
+            until(lambda: b"receiving events at" in (tmp_path / "log").read_bytes())
             labels = {"cluster.x-k8s.io/cluster-name": "one"}
             metadata = {"namespace": namespace, "name": "one-ca", "labels": labels}
             management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})

@@ -64,7 +64,7 @@ def environment(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.M
 def wanted_by_someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is fetched here no object names; that this takes one is seen in `test_release_demand`."""
     monkeypatch.setattr("functions.release_assets.function._is_named", lambda *_: True)
-    monkeypatch.setattr("functions.release_prune.function.REST", 0.0)
+    monkeypatch.setattr("functions.release_prune.function.MIN_INTERVAL", 0.0)
 
 
 @pytest.fixture
