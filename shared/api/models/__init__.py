@@ -1,6 +1,6 @@
-"""Our custom resources, written once: models to validate with, and the source of the CRDs in `infra/crds`.
+"""The project's custom resources as pydantic models: the source of the CRDs in `infra/crds`, and for validation.
 
-Functions work on plain objects and need none of this at run time; pydantic is imported here and nowhere else.
+Functions work on plain objects and do not import these models; pydantic is imported nowhere else.
 """
 
 from .cluster import CLUSTER

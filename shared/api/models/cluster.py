@@ -1,8 +1,8 @@
-"""Cluster, for runs without Cluster API; where that is installed, its own CRD is there instead.
+"""The Cluster for runs without Cluster API; an installation of Cluster API brings its own CRD.
 
-Both served versions are stored as they come: typed is only what v1beta1 and v1beta2 agree on, all else is kept. So a
-v1beta1 object reads unchanged at v1beta2, and `shared.api.cluster` reads either shape. What v1beta2 refuses and v1beta1
-does not know is refused here, too.
+Both served versions are stored unchanged: the schema types the fields that v1beta1 and v1beta2 have in common and keeps
+all others. So a v1beta1 object reads unchanged at v1beta2, and `shared.api.cluster` reads either shape. Values that
+v1beta2 rejects and v1beta1 does not have are rejected here, too.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .custom_resource import (
 class Endpoint(OpenModel):
     host: str | None = Field(None, max_length=512)
     port: Int32 | None = Field(None, ge=0, le=65535)
-    """0 is not set."""
+    """0 counts as unset."""
 
 
 class Condition(OpenModel):
-    """Of metav1 or of Cluster API's v1beta1, which differ in severity, observedGeneration and what may be absent."""
+    """A condition of metav1 or of Cluster API's v1beta1, which differ in severity and observedGeneration."""
 
     type: str = Field(min_length=1, max_length=316)
     status: str = Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})
@@ -47,9 +47,9 @@ class Condition(OpenModel):
 
 class ClusterSpec(OpenModel):
     paused: bool | None = None
-    """Nothing is done for this Cluster while set, deletion included."""
+    """While true, the Cluster is not reconciled; this includes its deletion."""
     control_plane_endpoint: Endpoint | None = None
-    """Where the API server is; taken from the infrastructure or control-plane object unless set."""
+    """The address of the API server; copied from the infrastructure or control-plane object unless set."""
 
 
 class Initialization(OpenModel):
@@ -65,14 +65,14 @@ class ClusterStatus(OpenModel):
     conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=KEYED_BY_TYPE)
     initialization: Initialization | None = None
     failure_domains: Any | None = Field(None, json_schema_extra={**PRESERVED, "minItems": 1, "maxItems": 100})
-    """A list in v1beta2, which holds something; a map in v1beta1."""
+    """A list with at least one entry in v1beta2; a map in v1beta1."""
     phase: str | None = None
-    """Pending, Provisioning, Provisioned or Deleting; for people, not for programs."""
+    """Pending, Provisioning, Provisioned or Deleting; for users, not for programs."""
     observed_generation: Int64 | None = None
 
 
 class Cluster(Model):
-    """A workload cluster: what it consists of and how far it is."""
+    """A workload cluster: its objects and its progress."""
 
     spec: ClusterSpec | None = None
     status: ClusterStatus | None = None

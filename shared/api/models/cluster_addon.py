@@ -1,4 +1,4 @@
-"""ClusterAddon: which addons of which cluster stack a workload cluster has, and how applying them goes."""
+"""ClusterAddon: the addons of a cluster stack in a workload cluster, and the progress of applying them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class ObjectReference(Model):
 
 
 class ClusterAddonSpec(Model):
-    """Written by functions, not by users: it holds what was last applied."""
+    """Written by functions, not by users: the addons that were last applied."""
 
     cluster_stack: str | None = None
     """The cluster stack (`<provider>-<name>-<Kubernetes version>-<version>`) whose addons were last applied
-    completely; equals the Cluster's class when there is nothing left to do."""
+    completely; equal to the Cluster's class unless a rollout is pending."""
     version: str | None = None
     """The version of the addons that were last applied."""
     hook: str | None = None
-    """The lifecycle hook that is under way; empty when idle."""
+    """The lifecycle hook in progress; empty if there is none."""
     cluster_ref: ObjectReference = Field(json_schema_extra={"x-kubernetes-map-type": "atomic"})
     """The Cluster whose addons these are."""
 
 
 class AppliedResource(Model):
-    """An object in the workload cluster that is applied from here, and so pruned from here."""
+    """An entry of the inventory: an object in the workload cluster that was applied, and is pruned when obsolete."""
 
     group: str | None = None
     version: str | None = None
@@ -44,20 +44,20 @@ class AppliedResource(Model):
     namespace: str | None = None
     name: str | None = None
     status: str | None = None
-    """`synced`, `not-synced`, or `kept`: not wanted any more, but not ours alone to delete."""
+    """`synced`, `not-synced`, or `kept`: obsolete, but not deleted since it may belong to others as well."""
     error: str | None = None
     """Why the last attempt failed."""
     uid: str | None = None
-    """Of the object as it was applied; pruning deletes only this one."""
+    """The uid of the applied object; pruning deletes no other object of the same name."""
     hash: str | None = None
-    """Of what was applied; the same again needs no write."""
+    """The hash of the applied manifest; an unchanged manifest needs no write."""
     stage: str | None = None
-    """The stage that applied it, in a release with stages."""
+    """The stage that applied the object, in a release with stages."""
     waiting: str | None = None
-    """Why it is not ready yet."""
+    """Why the object is not ready yet."""
     stored: str | None = None
-    """Of what was applied, in the form in which the API server stores it, where that is another one; while the
-    object has the same, nobody has changed it."""
+    """The hash of the applied fields as the API server stores them, if that differs from the manifest; an object with
+    the same hash has not been changed by others."""
 
 
 class Stage(Model):
@@ -69,7 +69,7 @@ class Stage(Model):
         Literal["", "Pending", "waitingForPreCondition", "applyingOrDeleting", "waitingForPostCondition", "done"] | None
     ) = None
     since: Timestamp | None = None
-    """When this phase began; what waits too long from then on counts as stuck."""
+    """The start of this phase, from which timeouts count."""
 
 
 class Applied(Model):
@@ -82,7 +82,7 @@ class Applied(Model):
 
 
 class Condition(Model):
-    """In Cluster API's v1beta1 shape: reason and severity where the status is False."""
+    """A condition in the shape of Cluster API's v1beta1: with a severity if the status is False."""
 
     type: str
     status: str
@@ -98,21 +98,21 @@ class ClusterAddonStatus(Model):
     stages: list[Stage] | None = None
     ready: bool = False
     conditions: list[Condition] | None = None
-    """`Ready` sums up all others."""
+    """`Ready` summarizes all others."""
     release: str | None = None
-    """The cluster stack that the conditions and `ready` are about: the class that the Cluster had at the last look."""
+    """The cluster stack that the conditions and `ready` are about: the Cluster's class at the last reconciliation."""
     rollback_from: str | None = None
-    """The same while a rollback from it is asked for."""
+    """The cluster stack that a requested rollback leaves, while it is the Cluster's class."""
     observed_generation: Int64 | None = None
     digest: str | None = None
-    """Names the latest rollout, by what it applies: one that was interrupted is resumed, not begun again."""
+    """Identifies the latest rollout by the content that it applies: an interrupted rollout is resumed."""
     kubernetes_version: str | None = None
-    """The live version that charts were told; absent where none of them asks. When the cluster has another, they
-    are rendered again."""
+    """The workload cluster's Kubernetes version that charts were rendered with; absent if no chart uses it. The charts
+    are rendered again when the version changes."""
     history: list[Applied] | None = None
     """The newest first; their manifests are in the Secret `<name>-manifests`, for a rollback."""
     drift: list[str] | None = None
-    """What was found changed in the workload cluster at the last look, where it is only reported."""
+    """The changes by others in the workload cluster that the last check found, if drift is only reported."""
 
 
 class ClusterAddon(Model):

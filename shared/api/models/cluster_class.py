@@ -1,6 +1,7 @@
-"""ClusterClass, for runs without Cluster API; where that is installed, its own CRD is there instead.
+"""The ClusterClass for runs without Cluster API; an installation of Cluster API brings its own CRD.
 
-Releases of cluster stacks bring them and Clusters name them. Nothing here reads them, so they are kept as they come.
+Releases of cluster stacks contain ClusterClasses and Clusters refer to them. No function reads them, so they are stored
+unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ class ClusterClassSpec(OpenModel):
 
 
 class ClusterClass(Model):
-    """What clusters of one kind are made of."""
+    """A template for Clusters."""
 
     spec: ClusterClassSpec | None = None
 

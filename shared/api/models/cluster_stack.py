@@ -1,4 +1,4 @@
-"""ClusterStack: which releases of a cluster stack are to be available in the management cluster."""
+"""ClusterStack: the releases of a cluster stack to provide in the management cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SecretReference(Model):
 
 
 class ReleaseSource(Model):
-    """A place with releases, and the Secret with the credentials for it."""
+    """The URL of a release source, and the Secret with its credentials."""
 
     url: str = Field(min_length=1, max_length=2048)
     secret_ref: SecretReference | None = None
@@ -45,24 +45,25 @@ class ClusterStackSpec(Model):
 
     provider: str = Field(pattern=_WORD, json_schema_extra=_FIXED)
     name: str = Field(pattern=_WORD, json_schema_extra=_FIXED)
-    """Of the cluster stack. Like the provider it has no dash, since names of releases are split there."""
+    """The name of the cluster stack. Like the provider it contains no dash, which separates the parts of a release's
+    name."""
     kubernetes_version: str = Field(pattern=_MINOR, json_schema_extra=_FIXED)
     """Major and minor, such as 1.27."""
     channel: Literal["stable", "custom"] = Field("stable", json_schema_extra=_FIXED)
     """`stable` has versions like v3, `custom` all others, like v0-sha.hipstsw."""
     versions: list[Annotated[str, Field(pattern=_VERSION)]] | None = Field(None, max_length=256)
-    """What to have in any case, beside what autoSubscribe finds."""
+    """Versions to provide in addition to that of autoSubscribe."""
     auto_subscribe: bool = True
-    """Have the newest release of the channel, as soon as it is published."""
+    """Provide the newest release of the channel as soon as it is published."""
     no_provider: bool = False
-    """The provider has nothing to prepare for a release."""
+    """The provider needs no object for a release."""
     provider_ref: ObjectReference | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
-    """The `<Provider>ClusterStackReleaseTemplate` that each release gets its provider's object from."""
+    """The `<Provider>ClusterStackReleaseTemplate` from which the provider's object of each release is cloned."""
     sources: list[ReleaseSource] | None = Field(None, max_length=16)
-    """Where the releases come from, instead of what the functions are set to."""
+    """The release sources to use instead of those that the functions are configured with."""
     allowed_namespaces: list[Annotated[str, Field(min_length=1, max_length=63)]] | None = Field(None, max_length=256)
-    """Other namespaces whose Clusters may have the releases of `sources`, by naming a class of this namespace; `*` for
-    any. Without it these releases are for Clusters of this namespace only."""
+    """Other namespaces whose Clusters may use the releases of `sources` by referring to a class in this namespace; `*`
+    for all. By default only Clusters in this namespace may use them."""
 
 
 class ReleaseSummary(Model):
@@ -74,26 +75,26 @@ class ReleaseSummary(Model):
 
 
 class HeldSources(Model):
-    """Sources that want not to be asked for a while, and why."""
+    """Sources that accept no requests for a while, and why."""
 
     until: Timestamp | None = None
     sources: str | None = None
-    """Which they are, as a hash; empty for those of the environment."""
+    """The hash of the sources; empty for those of the functions' configuration."""
     message: str | None = None
 
 
 class ClusterStackStatus(Model):
     latest_release: str | None = None
-    """The newest that is ready, and its Kubernetes version."""
+    """The newest release that is ready, and its Kubernetes version."""
     summary: list[ReleaseSummary] | None = None
     usable_versions: str | None = None
     held: HeldSources | None = None
     conditions: list[Condition] | None = None
-    """`Ready` sums up all others."""
+    """`Ready` summarizes all others."""
 
 
 class ClusterStack(Model):
-    """A cluster stack, whose releases are followed."""
+    """A cluster stack and the releases of it to provide."""
 
     spec: ClusterStackSpec | None = None
     status: ClusterStackStatus | None = None

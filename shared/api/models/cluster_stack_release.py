@@ -1,4 +1,4 @@
-"""ClusterStackRelease: one release of a cluster stack, and the ClusterClass objects that it brings."""
+"""ClusterStackRelease: one release of a cluster stack, whose ClusterClass and related objects are applied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .custom_resource import AGE, Column, CustomResource, Model
 
 class ClusterStackReleaseSpec(Model):
     provider_ref: ObjectReference | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
-    """The provider's object for this release, which has to be ready first."""
+    """The provider's object for this release, which must be ready before the class is applied."""
 
 
 class ClusterStackReleaseStatus(Model):
@@ -21,11 +21,11 @@ class ClusterStackReleaseStatus(Model):
     """The full version that the release is made for, such as v1.27.3."""
     ready: bool = False
     conditions: list[Condition] | None = None
-    """`Ready` sums up all others."""
+    """`Ready` summarizes all others."""
 
 
 class ClusterStackRelease(Model):
-    """A release of a cluster stack, whose name is the name of the object."""
+    """A release of a cluster stack; the object has the name of the release."""
 
     spec: ClusterStackReleaseSpec | None = None
     status: ClusterStackReleaseStatus | None = None

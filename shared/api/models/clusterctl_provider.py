@@ -1,4 +1,4 @@
-"""clusterctl's record of an installed provider: with it, clusterctl's own commands find what is installed here."""
+"""clusterctl's record of an installed provider, through which clusterctl's own commands find it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class ClusterctlProvider(Model):
     type: str | None = None
     """The kind, such as InfrastructureProvider."""
     version: str | None = None
-    """The one that is installed."""
+    """The installed version."""
     watched_namespace: str | None = None
-    """The only one that the provider looks at; empty for all."""
+    """The only namespace that the provider watches; empty for all."""
 
 
 CLUSTERCTL_PROVIDER = CustomResource(

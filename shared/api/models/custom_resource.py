@@ -1,4 +1,4 @@
-"""The vocabulary of a CRD: models with camelCase fields, and what a CRD says beside its schema."""
+"""The building blocks of CRDs: models with camelCase fields, and the parts of a CRD beside its schema."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shared.kube.resources import Resource
 
 
 class Model(BaseModel):
-    """A JSON object of the API, `snake_case` here and `camelCase` there.
+    """A JSON object of the API; fields are `snake_case` in Python and `camelCase` in JSON.
 
-    Optional fields default to None and are then absent, never null; a field without default that may be None becomes
-    required and nullable. Docstrings below fields are the descriptions that `kubectl explain` shows.
+    Optional fields default to None and are then absent, never null; a field without a default that may be None is
+    required and nullable. The docstrings of fields are the descriptions that `kubectl explain` shows.
     """
 
     model_config = ConfigDict(
@@ -29,7 +29,7 @@ PRESERVED: JsonDict = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 class OpenModel(Model):
-    """One that keeps fields it does not name: the schema of them is somebody else's."""
+    """A model that keeps unknown fields, whose schema is defined elsewhere."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra=PRESERVED)
 
@@ -37,20 +37,20 @@ class OpenModel(Model):
 Int32 = Annotated[int, Field(json_schema_extra={"format": "int32"})]
 Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""RFC 3339, kept as text: functions compare and copy it, they seldom calculate with it."""
+"""RFC 3339, as text: functions mostly compare and copy timestamps."""
 
 KEYED_BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 
 
 @dataclass(frozen=True)
 class Column:
-    """What `kubectl get` shows."""
+    """A column of `kubectl get`."""
 
     name: str
     path: str
     type: Literal["string", "boolean", "integer", "date"] = "string"
     wide: bool = False
-    """Only with `-o wide`."""
+    """Whether the column only appears with `-o wide`."""
 
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
@@ -58,10 +58,10 @@ AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 @dataclass(frozen=True)
 class CustomResource:
-    """All that a CRD is generated from.
+    """The source of one CRD.
 
-    `resource` is the stored version; `also` are further served versions of the same schema, told apart by nothing but
-    their name (conversion `None`). `root` is the whole object; its docstring describes the kind.
+    `resource` is the stored version; `also` are further served versions with the same schema (conversion `None`).
+    `root` is the model of the whole object; its docstring describes the kind.
     """
 
     resource: Resource

@@ -20,20 +20,20 @@ class KINDClusterSpec(Model):
     cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
     """The name of the cluster; its kubeconfig is in the Secret `<clusterName>-config`."""
     kubernetes_version: str = Field("1.21", pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
-    """A minor version, 1.14 or later, that is asked for. The runtime `local` has one only, and runs that."""
+    """The requested minor version, 1.14 or later. The runtime `local` has a single version and runs that one."""
     runtime: Literal["local"] | None = None
-    """`local`, the only one there is: a control plane of plain processes on the machine that the functions run on."""
+    """`local`, the only runtime: a control plane of processes on the machine that runs the functions."""
     control_plane_endpoint: Endpoint | None = None
-    """Where the API server is; filled in once that is known."""
+    """The address of the API server; set once it is known."""
 
 
 class HistoryEntry(Model):
-    """Something that happened, with the fields of a condition: without them generic readers refuse the whole list."""
+    """A past event with the fields of a condition, without which generic readers reject the whole list."""
 
     type: str | None = None
-    """What happened: ClusterCreated or ClusterNotCreated."""
+    """ClusterCreated or ClusterNotCreated."""
     status: str | None = None
-    """True: it did happen."""
+    """Always True: the event did happen."""
     last_transition_time: Timestamp | None = None
     timestamp: Timestamp | None = None
     message: str | None = None
@@ -49,13 +49,13 @@ class KINDClusterStatus(Model):
     ready: bool | None = None
     failure_message: str | None = None
     conditions: list[HistoryEntry] | None = Field(None, max_length=32)
-    """What happened last, oldest first."""
+    """The latest events, the oldest first."""
     initialization: Initialization | None = None
     phase: str | None = None
 
 
 class KINDCluster(Model):
-    """A workload cluster on the machine that the functions run on: a control plane of local processes."""
+    """A workload cluster on the machine that runs the functions: a control plane of local processes."""
 
     spec: KINDClusterSpec
     status: KINDClusterStatus | None = None

@@ -1,6 +1,6 @@
-"""The seven provider kinds: which version of a provider is wanted, from where, and what is changed about it.
+"""The seven provider kinds: the wanted version of a provider, its source, and the customisations of its components.
 
-All kinds share one spec and one status, as in Cluster API Operator, whose objects are accepted as they are.
+All kinds share one spec and one status, as in Cluster API Operator, whose objects are accepted unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ONE_SOURCE = _rule(
 _ONE_KIND_OF_PATCHES = _rule(
     "!(has(self.patches) && has(self.manifestPatches))", "patches and manifestPatches cannot be used together"
 )
-# Only when created: one that got in before must still be able to lose its finalizer.
+# Only on creation: updates of an older object must still be able to remove its finalizer.
 _NAME_OF_CORE = _rule(
     f"oldSelf.hasValue() || self.metadata.name == '{CORE_NAME}'",
     f"the CoreProvider must be named {CORE_NAME}",
@@ -43,7 +43,7 @@ _NAME_OF_CORE = _rule(
 class Reference(Model):
     name: str = Field(min_length=1, max_length=253)
     namespace: str | None = None
-    """The provider's own unless given."""
+    """By default the provider's own namespace."""
 
 
 class LabelRequirement(Model):
@@ -60,20 +60,20 @@ class LabelSelector(Model):
 
 
 class FetchConfig(Model):
-    """Where a release is: exactly one of the three."""
+    """The source of releases: exactly one of the three fields."""
 
     model_config = ConfigDict(json_schema_extra=_ONE_SOURCE)
 
     oci: str | None = Field(None, max_length=2048)
     """An OCI artifact: host/path, with or without a tag."""
     url: str | None = Field(None, max_length=2048)
-    """The address of the components file in a release."""
+    """The URL of the components file in a release."""
     selector: LabelSelector | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
     """ConfigMaps in the provider's namespace."""
 
 
 class PatchTarget(Model):
-    """All that is given must match."""
+    """Selects objects; all given fields must match."""
 
     group: str | None = None
     version: str | None = None
@@ -81,14 +81,14 @@ class PatchTarget(Model):
     name: str | None = None
     namespace: str | None = None
     label_selector: str | None = None
-    """As kubectl takes it: a=b,c in (d,e),!f"""
+    """A label selector in kubectl's syntax: a=b,c in (d,e),!f"""
 
 
 class Patch(Model):
     patch: str = Field(min_length=1)
     """YAML: a list is a JSON patch (RFC 6902), a mapping a merge patch (RFC 7396)."""
     target: PatchTarget | None = None
-    """Which objects it is for; every one unless given."""
+    """The objects to patch; by default all."""
 
 
 class Customization(Model):
@@ -100,21 +100,21 @@ class ProviderSpec(Model):
     model_config = ConfigDict(json_schema_extra=_ONE_KIND_OF_PATCHES)
 
     version: str | None = Field(None, max_length=128, json_schema_extra=_VERSION_RULE)
-    """The release; the newest where it is left out, which is then written here."""
+    """The release to install. If it is absent, the newest release is chosen and written here."""
     manager: ManagerSpec | None = None
     deployment: DeploymentSpec | None = None
     config_secret: Reference | None = None
-    """A Secret with the variables of the components, and with the credentials to fetch them."""
+    """The Secret with the variables of the components and the credentials of their source."""
     fetch_config: FetchConfig | None = None
-    """Where releases come from, for providers that are not known by name or are to come from elsewhere."""
+    """The source of releases, for providers that are not known by name or use another source."""
     additional_manifests: Reference | None = None
-    """A ConfigMap whose key `manifests` is added to the components."""
+    """The ConfigMap whose entry `manifests` is added to the components."""
     manifest_patches: list[Annotated[str, Field(min_length=1)]] | None = None
     """Merge patches (RFC 7396) in YAML, each for the objects of its own kind, apiVersion, name and namespace."""
     patches: list[Patch] | None = None
-    """In this order."""
+    """Patches, applied in this order."""
     additional_deployments: dict[str, Customization] | None = None
-    """By the name of a Deployment that is not the provider's main one."""
+    """Customisations of Deployments other than the provider's main one, by name."""
 
 
 class Condition(Model):
@@ -129,39 +129,39 @@ class Condition(Model):
 
 
 class Target(Model):
-    """What was fetched for `spec.version`, and what became of it."""
+    """The release that was fetched for `spec.version`, and its latest rollout."""
 
     version: str | None = None
     source: str | None = None
-    """Where it came from, without credentials."""
+    """The source of the release, without credentials."""
     digest: str | None = None
-    """Of the files of the release."""
+    """The digest of the files of the release."""
     asked: str | None = None
-    """The hash of what was asked for when they were fetched: the version, and where it is to come from."""
+    """The hash of the request that fetched them: the version and the source."""
     contract: str | None = None
-    """The Cluster API contract that this version keeps."""
+    """The Cluster API contract of this version."""
     inputs: str | None = None
-    """The hash of all that the objects of the latest rollout are made from."""
+    """The hash of all inputs of the objects of the latest rollout."""
     begun: Timestamp | None = None
-    """When that rollout was begun."""
+    """The start of that rollout."""
     renew_at: Timestamp | None = None
-    """When the first of the serving certificates that are made here is to be renewed."""
+    """When the first of the serving certificates that functions issued must be renewed."""
 
 
 class ProviderStatus(Model):
     contract: str | None = None
-    """The Cluster API contract of what is installed."""
+    """The Cluster API contract of the installed version."""
     installed_version: str | None = None
     observed_generation: Int64 | None = None
     conditions: list[Condition] | None = Field(None, json_schema_extra=KEYED_BY_TYPE)
-    """`Ready` sums up all others."""
+    """`Ready` summarizes all others."""
     resources: list[AppliedResource] | None = None
-    """The objects that were applied, and so are pruned and deleted with the provider."""
+    """The inventory: the applied objects, which are pruned when obsolete and deleted with the provider."""
     target: Target | None = None
 
 
 class Provider(Model):
-    """A provider of Cluster API; its name says which."""
+    """A provider of Cluster API; the object has the provider's name."""
 
     spec: ProviderSpec | None = None
     status: ProviderStatus | None = None

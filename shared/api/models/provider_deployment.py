@@ -1,4 +1,4 @@
-"""spec.deployment of a provider: what is replaced in its Deployment."""
+"""`spec.deployment` of a provider: the fields to replace in its Deployment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Toleration(Model):
 
 
 class Affinity(OpenModel):
-    """As in a pod."""
+    """The affinity of a pod."""
 
 
 class ValueFrom(OpenModel):
-    """As in a container's env."""
+    """The source of an environment variable of a container."""
 
 
 class EnvVar(Model):
@@ -30,18 +30,18 @@ class EnvVar(Model):
 
 
 class Resources(OpenModel):
-    """As in a container."""
+    """The resources of a container."""
 
 
 class ContainerSpec(Model):
     name: str = Field(min_length=1)
-    """Of a container in the Deployment."""
+    """The name of a container in the Deployment."""
     image_url: str | None = None
     """The image to run."""
     args: dict[str, str] | None = None
-    """Flags, with their dashes; each replaces the one of the manifest, or is added."""
+    """Flags with their dashes; each replaces the flag of the manifest, or is added."""
     env: list[EnvVar] | None = None
-    """Each replaces the variable of that name, or is added."""
+    """Each entry replaces the variable of the same name, or is added."""
     resources: Resources | None = None
     command: list[str] | None = None
 
@@ -51,7 +51,7 @@ class LocalObjectReference(Model):
 
 
 class DeploymentSpec(Model):
-    """Each field that is given replaces what the manifest has, also where it is empty."""
+    """Each given field replaces that of the manifest, even if it is empty."""
 
     replicas: int | None = Field(None, ge=0)
     node_selector: dict[str, str] | None = None

@@ -1,4 +1,4 @@
-"""spec.manager of a provider: what its controller manager is told by flags and probes."""
+"""`spec.manager` of a provider: the flags and probes of its controller manager."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .custom_resource import Int64, Model
 Duration = Annotated[
     str, Field(max_length=64, pattern=r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
 ]
-"""As Go writes it, such as 10m0s."""
+"""In Go's format, such as 10m0s."""
 
 
 class Controller(Model):
     group_kind_concurrency: dict[str, int] | None = None
-    """How many objects of a kind are worked on at once: flag --<kind>-concurrency for each."""
+    """The number of concurrent reconciliations by kind: flag --<kind>-concurrency for each."""
     cache_sync_timeout: Int64 | None = None
-    """Nanoseconds. Accepted; there is no flag for it."""
+    """Nanoseconds. Accepted without effect: there is no flag for it."""
     recover_panic: bool | None = None
-    """Accepted; there is no flag for it."""
+    """Accepted without effect: there is no flag for it."""
 
 
 class Metrics(Model):
@@ -29,16 +29,16 @@ class Metrics(Model):
     diagnostics_address: str | None = None
     """Flag --diagnostics-address."""
     insecure_diagnostics: bool | None = None
-    """Flag --insecure-diagnostics, given only when true: not all providers know it."""
+    """Flag --insecure-diagnostics, only set if true: not all providers have it."""
 
 
 class Health(Model):
     health_probe_bind_address: str | None = None
     """Flag --health-addr."""
     readiness_endpoint_name: str | None = None
-    """The path of the readiness probe, where there is one by HTTP."""
+    """The path of the readiness probe, if the container has one by HTTP."""
     liveness_endpoint_name: str | None = None
-    """The path of the liveness probe, where there is one by HTTP."""
+    """The path of the liveness probe, if the container has one by HTTP."""
 
 
 class Webhook(Model):
@@ -51,10 +51,10 @@ class Webhook(Model):
 
 
 class LeaderElection(Model):
-    """Durations are given in whole seconds, and none of 0; no flag is given without leaderElect."""
+    """Leader election; flags are only set if leaderElect is true. Durations are rounded to seconds, 0 sets no flag."""
 
     leader_elect: bool | None = None
-    """Flag --leader-elect. The others follow only where it is true."""
+    """Flag --leader-elect. Without it the other fields have no effect."""
     lease_duration: Duration | None = None
     """Flag --leader-elect-lease-duration."""
     renew_deadline: Duration | None = None
@@ -62,7 +62,7 @@ class LeaderElection(Model):
     retry_period: Duration | None = None
     """Flag --leader-elect-retry-period."""
     resource_lock: str | None = None
-    """Accepted; there is no flag for it."""
+    """Accepted without effect: there is no flag for it."""
     resource_name: str | None = None
     """Flag --leader-election-id, together with resourceNamespace."""
     resource_namespace: str | None = None
@@ -70,15 +70,16 @@ class LeaderElection(Model):
 
 
 class ManagerSpec(Model):
-    """For the container `manager`, or the first one where none has that name. Applied after `deployment`."""
+    """Settings of the container `manager`, or of the first container if none has that name. Applied after
+    `deployment`."""
 
     sync_period: Duration | None = None
-    """Flag --sync-period, in whole seconds; none for 0."""
+    """Flag --sync-period, in whole seconds; 0 sets no flag."""
     leader_election: LeaderElection | None = None
     cache_namespace: str | None = None
-    """Flag --namespace: the only one that the provider looks at."""
+    """Flag --namespace: the only namespace that the provider watches."""
     graceful_shut_down: Duration | None = None
-    """Accepted; there is no flag for it."""
+    """Accepted without effect: there is no flag for it."""
     controller: Controller | None = None
     metrics: Metrics | None = None
     health: Health | None = None
@@ -88,8 +89,8 @@ class ManagerSpec(Model):
     max_concurrent_reconciles: int | None = Field(None, ge=1)
     """Flag --max-concurrent-reconciles."""
     verbosity: int = Field(1, ge=0)
-    """Flag --v; for 1 the manifest's own is left as it is."""
+    """Flag --v; 1 keeps the flag of the manifest."""
     feature_gates: dict[str, bool] | None = None
-    """Flag --feature-gates: those of the manifest, with these put over them."""
+    """Flag --feature-gates: merged over the feature gates of the manifest."""
     additional_args: dict[str, str] | None = None
-    """Further flags, with their dashes; none that is there already."""
+    """Further flags with their dashes; flags that are set already are not replaced."""
