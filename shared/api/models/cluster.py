@@ -28,6 +28,8 @@ from .custom_resource import (
 
 
 class Endpoint(OpenModel):
+    """The address of an API server."""
+
     host: str | None = Field(None, max_length=512)
     port: Int32 | None = Field(None, ge=0, le=65535)
     """0 counts as unset."""
@@ -46,6 +48,8 @@ class Condition(OpenModel):
 
 
 class ClusterSpec(OpenModel):
+    """The desired state of a Cluster; fields that functions do not use are kept."""
+
     paused: bool | None = None
     """While true, the Cluster is not reconciled; this includes its deletion."""
     control_plane_endpoint: Endpoint | None = None
@@ -53,6 +57,8 @@ class ClusterSpec(OpenModel):
 
 
 class Initialization(OpenModel):
+    """Facts about the first provisioning of a Cluster; once true, they stay true."""
+
     model_config = ConfigDict(json_schema_extra={**PRESERVED, "minProperties": 1})
 
     infrastructure_provisioned: bool | None = None
@@ -62,6 +68,8 @@ class Initialization(OpenModel):
 
 
 class ClusterStatus(OpenModel):
+    """The observed state of a Cluster."""
+
     conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=KEYED_BY_TYPE)
     initialization: Initialization | None = None
     failure_domains: Any | None = Field(None, json_schema_extra={**PRESERVED, "minItems": 1, "maxItems": 100})

@@ -12,6 +12,8 @@ from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestam
 
 
 class ObjectReference(Model):
+    """A reference to an object."""
+
     api_version: str | None = None
     kind: str | None = None
     namespace: str | None = None
@@ -94,6 +96,8 @@ class Condition(Model):
 
 
 class ClusterAddonStatus(Model):
+    """The observed state of the addons."""
+
     resources: list[AppliedResource] | None = None
     stages: list[Stage] | None = None
     ready: bool = False

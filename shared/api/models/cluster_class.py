@@ -12,7 +12,7 @@ from .custom_resource import AGE, CustomResource, Model, OpenModel
 
 
 class ClusterClassSpec(OpenModel):
-    pass
+    """The content of a ClusterClass, stored unchanged."""
 
 
 class ClusterClass(Model):

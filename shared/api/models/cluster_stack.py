@@ -24,6 +24,8 @@ _FIXED = _rule("self == oldSelf", "cannot be changed; create another ClusterStac
 
 
 class SecretReference(Model):
+    """A reference to a Secret in the same namespace."""
+
     name: str = Field(min_length=1, max_length=253)
 
 
@@ -36,6 +38,8 @@ class ReleaseSource(Model):
 
 
 class ClusterStackSpec(Model):
+    """The releases of a cluster stack to provide."""
+
     model_config = ConfigDict(
         json_schema_extra=_rule(
             "has(self.providerRef) || (has(self.noProvider) && self.noProvider)",
@@ -67,6 +71,8 @@ class ClusterStackSpec(Model):
 
 
 class ReleaseSummary(Model):
+    """The progress of one release."""
+
     name: str
     """The version."""
     ready: bool
@@ -84,6 +90,8 @@ class HeldSources(Model):
 
 
 class ClusterStackStatus(Model):
+    """The observed state of a ClusterStack."""
+
     latest_release: str | None = None
     """The newest release that is ready, and its Kubernetes version."""
     summary: list[ReleaseSummary] | None = None

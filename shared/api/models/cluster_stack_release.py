@@ -11,11 +11,15 @@ from .custom_resource import AGE, Column, CustomResource, Model
 
 
 class ClusterStackReleaseSpec(Model):
+    """The desired state of a release."""
+
     provider_ref: ObjectReference | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
     """The provider's object for this release, which must be ready before the class is applied."""
 
 
 class ClusterStackReleaseStatus(Model):
+    """The observed state of a release."""
+
     resources: list[AppliedResource] | None = None
     kubernetes_version: str | None = None
     """The full version that the release is made for, such as v1.27.3."""

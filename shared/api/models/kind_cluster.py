@@ -12,11 +12,15 @@ from .custom_resource import Column, CustomResource, Int32, Model, Timestamp
 
 
 class Endpoint(Model):
+    """The address of an API server."""
+
     host: str = Field(max_length=512)
     port: Int32 = Field(ge=0, le=65535)
 
 
 class KINDClusterSpec(Model):
+    """The desired state of a KINDCluster."""
+
     cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
     """The name of the cluster; its kubeconfig is in the Secret `<clusterName>-config`."""
     kubernetes_version: str = Field("1.21", pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
@@ -41,11 +45,15 @@ class HistoryEntry(Model):
 
 
 class Initialization(Model):
+    """Facts about the first provisioning, as Cluster API's contract defines them."""
+
     provisioned: bool | None = None
     """Once true, always true."""
 
 
 class KINDClusterStatus(Model):
+    """The observed state of a KINDCluster."""
+
     ready: bool | None = None
     failure_message: str | None = None
     conditions: list[HistoryEntry] | None = Field(None, max_length=32)

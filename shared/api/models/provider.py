@@ -41,18 +41,24 @@ _NAME_OF_CORE = _rule(
 
 
 class Reference(Model):
+    """A reference to an object by name."""
+
     name: str = Field(min_length=1, max_length=253)
     namespace: str | None = None
     """By default the provider's own namespace."""
 
 
 class LabelRequirement(Model):
+    """A requirement of a label selector."""
+
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     values: list[str] | None = Field(None, json_schema_extra={"x-kubernetes-list-type": "atomic"})
 
 
 class LabelSelector(Model):
+    """A label selector."""
+
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelRequirement] | None = Field(
         None, json_schema_extra={"x-kubernetes-list-type": "atomic"}
@@ -85,6 +91,8 @@ class PatchTarget(Model):
 
 
 class Patch(Model):
+    """A patch of the components."""
+
     patch: str = Field(min_length=1)
     """YAML: a list is a JSON patch (RFC 6902), a mapping a merge patch (RFC 7396)."""
     target: PatchTarget | None = None
@@ -92,11 +100,15 @@ class Patch(Model):
 
 
 class Customization(Model):
+    """Customisations of one Deployment."""
+
     manager: ManagerSpec | None = None
     deployment: DeploymentSpec | None = None
 
 
 class ProviderSpec(Model):
+    """The desired state of a provider."""
+
     model_config = ConfigDict(json_schema_extra=_ONE_KIND_OF_PATCHES)
 
     version: str | None = Field(None, max_length=128, json_schema_extra=_VERSION_RULE)
@@ -149,6 +161,8 @@ class Target(Model):
 
 
 class ProviderStatus(Model):
+    """The observed state of a provider."""
+
     contract: str | None = None
     """The Cluster API contract of the installed version."""
     installed_version: str | None = None

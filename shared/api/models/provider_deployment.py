@@ -8,6 +8,8 @@ from .custom_resource import Int64, Model, OpenModel
 
 
 class Toleration(Model):
+    """A toleration of a pod."""
+
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -24,6 +26,8 @@ class ValueFrom(OpenModel):
 
 
 class EnvVar(Model):
+    """An environment variable of a container."""
+
     name: str = Field(min_length=1)
     value: str | None = None
     value_from: ValueFrom | None = None
@@ -34,6 +38,8 @@ class Resources(OpenModel):
 
 
 class ContainerSpec(Model):
+    """The fields to replace in a container."""
+
     name: str = Field(min_length=1)
     """The name of a container in the Deployment."""
     image_url: str | None = None
@@ -47,6 +53,8 @@ class ContainerSpec(Model):
 
 
 class LocalObjectReference(Model):
+    """A reference to an object in the same namespace."""
+
     name: str = ""
 
 

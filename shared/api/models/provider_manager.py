@@ -15,6 +15,8 @@ Duration = Annotated[
 
 
 class Controller(Model):
+    """Settings of the manager's controllers."""
+
     group_kind_concurrency: dict[str, int] | None = None
     """The number of concurrent reconciliations by kind: flag --<kind>-concurrency for each."""
     cache_sync_timeout: Int64 | None = None
@@ -24,6 +26,8 @@ class Controller(Model):
 
 
 class Metrics(Model):
+    """Settings of the metrics and diagnostics endpoints."""
+
     bind_address: str | None = None
     """Flag --metrics-bind-addr."""
     diagnostics_address: str | None = None
@@ -33,6 +37,8 @@ class Metrics(Model):
 
 
 class Health(Model):
+    """Settings of the health probes."""
+
     health_probe_bind_address: str | None = None
     """Flag --health-addr."""
     readiness_endpoint_name: str | None = None
@@ -42,6 +48,8 @@ class Health(Model):
 
 
 class Webhook(Model):
+    """Settings of the webhook server."""
+
     port: int | None = Field(None, ge=0, le=65535)
     """Flag --webhook-port."""
     host: str | None = None
