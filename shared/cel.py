@@ -1,7 +1,6 @@
-"""Conditions in CEL, the Common Expression Language: one expression over named objects, true or false.
+"""Evaluates conditions in CEL, the Common Expression Language: boolean expressions over named objects.
 
-Expressions come from releases, and an evaluation can neither be interrupted nor shared with other threads. So they run
-in a worker process with limits.
+Expressions come from releases and cannot be interrupted, so they are evaluated in a worker process with limits.
 """
 
 from __future__ import annotations
@@ -19,27 +18,30 @@ LIMITS = Limits(cpu=1, wall=10.0, memory=128)
 
 
 class ExpressionError(ValueError):
-    """An expression that can never be evaluated: its text, or a variable that nothing is bound to, is wrong."""
+    """The expression can never be evaluated: it is invalid or uses a variable that is not bound to an object."""
 
 
 class NotYet(Exception):
-    """The objects lack what the expression asks for: a field that may still come."""
+    """The objects lack a field that the expression uses; it may be set later."""
 
 
 def variables(expression: str) -> list[str]:
-    """The names that an expression needs bound. Raises `ExpressionError` for one that does not compile."""
+    """Returns the variables of an expression. Raises `ExpressionError` if it does not compile."""
     names: list[str] = _call("variables", expression)
     return names
 
 
 def evaluate(expression: str, objects: Mapping[str, Any]) -> bool:
-    """The truth of an expression. Raises `ExpressionError`, or `NotYet` for a field or list item that is missing."""
+    """Returns the value of an expression; `objects` are its variables.
+
+    Raises `ExpressionError`, or `NotYet` if a field or list item is missing.
+    """
     return bool(_call("evaluate", expression, dict(objects)))
 
 
 def _call(function: str, expression: str, *more: Any) -> Any:
     if len(expression) > MAX_LENGTH:
-        raise ExpressionError(f"an expression of {len(expression)} characters, {MAX_LENGTH} are allowed")
+        raise ExpressionError(f"the expression has {len(expression)} characters, {MAX_LENGTH} are allowed")
     try:
         return sandbox.call(
             f"shared.cel_library:{function}", expression, *more, limits=LIMITS, raises=(ExpressionError, NotYet)

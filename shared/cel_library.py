@@ -1,4 +1,4 @@
-"""The CEL library, for the worker process: only `shared.sandbox` loads this module."""
+"""Calls the CEL library in a worker process: only `shared.sandbox` imports this module."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from .cel import ExpressionError, NotYet
 
-sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))  # its command line, which takes ten times as long to load
+sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))  # skips the command line, which imports ten times as slowly
 import cel  # noqa: E402
 
 _LOCAL = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
-"""Variables that a macro binds itself, `x` in `list.exists(x, ...)`; the library names them with the others."""
+"""The variables that macros bind, such as `x` in `list.exists(x, ...)`; the library lists them with the others."""
 
 
 def variables(expression: str) -> list[str]:
@@ -35,9 +35,9 @@ def evaluate(expression: str, objects: Mapping[str, Any]) -> bool:
     try:
         result = cel.evaluate(expression, dict(objects))
     except (KeyError, IndexError) as error:
-        raise NotYet(f"{expression!r}: nothing at {error}") from error
-    except Exception as error:  # types that do not fit, unknown functions, division by zero
+        raise NotYet(f"{expression!r}: {error} does not exist yet") from error
+    except Exception as error:  # wrong types, unknown functions, division by zero
         raise ExpressionError(f"{expression!r}: {' '.join(str(error).split())}") from error
     if not isinstance(result, bool):
-        raise ExpressionError(f"{expression!r} gives {type(result).__name__}, true or false is needed")
+        raise ExpressionError(f"{expression!r} evaluates to {type(result).__name__}, not to true or false")
     return result

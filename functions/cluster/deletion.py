@@ -15,7 +15,7 @@ from .scope import FINALIZER, Scope
 
 CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DELETION_RETRY = 5.0
-"""Seconds until the next look."""
+"""Seconds until the next reconciliation."""
 
 _TITLES = {
     "ClusterAddon": "ClusterAddons",

@@ -34,7 +34,7 @@ def test_what_is_missing_may_still_come(expression: str) -> None:
     [
         ("web.status.ready ==", "Syntax error"),
         ("wbe.status.ready == 1", "the objects listed for it are: web"),
-        ("web.spec.replicas", "true or false is needed"),
+        ("web.spec.replicas", "not to true or false"),
         ("nothing(web)", "nothing"),
         ("1 / 0 == 1", "division by zero"),
         ("web == 1 || " * 2000 + "true", "characters"),
