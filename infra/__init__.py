@@ -1,0 +1,1 @@
+"""Runs, generates and operates what the functions need: command line, local control plane, manifests, image."""

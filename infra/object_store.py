@@ -1,8 +1,7 @@
-"""The object store of a local run: moto's S3 server, over real HTTP, as a child process.
+"""The object store of a local run: moto's S3 server as a child process, in memory.
 
-Of moto's AWS services this serves S3 alone, and quietly. The socket listens before moto is imported (0.6 s), so
-that early clients wait instead of being refused, and it may be handed in by the parent, so that no port is ever
-guessed. Nothing is kept after the end of the process.
+The socket listens before moto is imported (0.6 s), so that early clients wait instead of being refused. The parent can
+pass the socket, so that no port is guessed.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ObjectStoreServer:
-    """A running server. Ends with `stop`, or with the process that started it, however that ends."""
+    """A running server. It ends with `stop`, or with the process that started it."""
 
     url: str
     process: subprocess.Popen[bytes]
 
     def stop(self, grace: float = 2.0) -> None:
-        """End the process and wait for it, `grace` seconds before killing it."""
+        """Ends the process and waits for its end; kills it after `grace` seconds."""
         self.process.terminate()
         try:
             self.process.wait(grace)
@@ -43,7 +42,7 @@ class ObjectStoreServer:
 
 
 def start(port: int = 0) -> ObjectStoreServer:
-    """Start a server (port 0: a free one) without waiting for it; requests to `url` wait until it serves."""
+    """Starts a server on `port` (0: a free one) without waiting for it: requests to `url` wait until it serves."""
     with listen(port) as listener:
         command = [sys.executable, "-m", "infra.object_store", "--fd", str(listener.fileno()), "--until-eof"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], process_group=0)
@@ -51,12 +50,12 @@ def start(port: int = 0) -> ObjectStoreServer:
 
 
 def listen(port: int = 0) -> socket.socket:
-    """A listening socket on the loopback address. Raises `OSError` if the port is taken."""
+    """Returns a listening socket on the loopback address. Raises `OSError` if the port is taken."""
     return socket.create_server((HOST, port), backlog=128)
 
 
 def wait_ready(url: str, timeout: float = 60.0) -> None:
-    """Return once the server answers. Raises `TimeoutError` after `timeout` seconds."""
+    """Returns once the server answers. Raises `TimeoutError` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:
         try:
@@ -71,7 +70,7 @@ def wait_ready(url: str, timeout: float = 60.0) -> None:
 
 
 def serve(listener: socket.socket) -> None:
-    """Serve S3 on a listening socket until the process ends."""
+    """Serves S3 on a listening socket until the process ends."""
     from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
@@ -79,7 +78,7 @@ def serve(listener: socket.socket) -> None:
         disable_nagle_algorithm = True  # headers and body are two writes
 
         def log_request(self, *_: object) -> None:
-            """Requests are not news."""
+            """Does not log requests."""
 
     host, port = listener.getsockname()[:2]
     app = create_backend_app("s3")
@@ -87,7 +86,7 @@ def serve(listener: socket.socket) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Command line: `python -m infra.object_store --port 5000`, or `--fd` for an inherited listening socket."""
+    """Runs `python -m infra.object_store --port 5000`, or `--fd` for an inherited listening socket."""
     parser = argparse.ArgumentParser(description="S3 object store for local runs, in memory")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--port", type=int, help=f"port on {HOST}; 0 for a free one")

@@ -1,0 +1,1 @@
+"""The demo: a cluster stack, its releases, and the Cluster that uses them."""

@@ -1,4 +1,4 @@
-"""Makes the releases of the demo's cluster stack: `python -m infra.demo.build [--check]`."""
+"""Builds the releases of the demo's cluster stack: `python -m infra.demo.build [--check]`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSIONS = ("v1", "v2", "v3")
 
 
 def sources(version: str) -> Files:
-    """Those of the versions before, with what each one changes."""
+    """Returns the source files of a version: those of the versions before it, with the changes of each."""
     files: dict[str, bytes] = {}
     for step in VERSIONS[: VERSIONS.index(version) + 1]:
         for path, data in build.read(FOLDER / "stack" / step).items():
@@ -29,21 +29,23 @@ def sources(version: str) -> Files:
 
 
 def release(version: str) -> tuple[Release, Files]:
+    """Builds the release of a version."""
     return build.build(build.stack_of(sources(version), FOLDER / "stack"), build.custom(version))
 
 
 def content(files: Files) -> Mapping[str, object]:
-    """What can be compared: archives by what is in them, as another zlib packs the same into other bytes."""
+    """Returns files for a comparison, archives as their content: another zlib compresses the same to other bytes."""
     return {name: charts.inspect(data, name) if name.endswith(".tgz") else data for name, data in files.items()}
 
 
 def main() -> int:
+    """Writes the releases that have changed; with `--check` only names them, and returns 1 if there are any."""
     made = {one.name.tag: files for one, files in map(release, VERSIONS)}
     there = {tag: build.read(RELEASES / tag) for tag in made}
     stale = [tag for tag in made if content(made[tag]) != content(there[tag])]
     if "--check" in sys.argv[1:]:
         if stale:
-            print("stale, `make generate` makes them anew:", *stale, sep="\n  ", file=sys.stderr)
+            print("stale; run `make generate`:", *stale, sep="\n  ", file=sys.stderr)
         return 1 if stale else 0
     for tag in stale:
         folder = RELEASES / tag

@@ -1,0 +1,1 @@
+"""Generates CRDs, Knative manifests and tables in docs from models and declarations."""

@@ -1,4 +1,4 @@
-"""`python -m infra.generate [--check]`: writes all generated files, or exits 1 naming those that are stale."""
+"""`python -m infra.generate [--check]`: writes all generated files, or prints how they differ and exits 1."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
 FOLDERS = ("infra/crds", "infra/hooks", "infra/knative")
-"""Generated files in these that are generated no more are removed."""
+"""Folders in which generated files that are no longer generated are deleted."""
 
 
 def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
-    """Path below the project -> content of every generated file."""
+    """Returns the content of every generated file by its path in the project."""
     return (
         {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
         | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
@@ -33,7 +33,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 
 def stale(wanted: Mapping[str, str], project: Path) -> dict[str, str | None]:
-    """What there is to write; None where the file is to go."""
+    """Returns the content to write by path; None for a file to delete."""
     changed: dict[str, str | None] = {path: text for path, text in wanted.items() if _read(project / path) != text}
     present = [path for folder in FOLDERS for path in (project / folder).glob("*.yaml")]
     leftover = [path for path in present if str(path.relative_to(project)) not in wanted]
@@ -41,6 +41,7 @@ def stale(wanted: Mapping[str, str], project: Path) -> dict[str, str | None]:
 
 
 def write(changed: Mapping[str, str | None], project: Path) -> None:
+    """Writes and deletes files as `stale` returns them."""
     for path, text in changed.items():
         if text is None:
             (project / path).unlink()
@@ -50,6 +51,7 @@ def write(changed: Mapping[str, str | None], project: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Runs the command, and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m infra.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file is stale")
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""Pydantic's JSON schema as a CustomResourceDefinition.
+"""Converts pydantic's JSON schema to CustomResourceDefinitions.
 
 JSON schema and the structural schemas of Kubernetes differ in four ways, each handled by one line of `structural`:
-references are written out, "X or null" is X, titles go, and what is constant is an enum of one.
+references are inlined, "X or null" becomes X, titles are dropped, and a constant becomes an enum with one value.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from shared.kube.resources import Object
 from .files import Document, yaml_text
 
 _DROPPED = {"title", "additionalProperties", "$defs"}
-_NO_CORE = "In a management cluster, cluster.x-k8s.io is Cluster API's; local runs apply its files here, too."
+_NO_CORE = "Without the CRDs of cluster.x-k8s.io: Cluster API installs its own. Local runs apply those here as well."
 
 
 def files(customs: Sequence[CustomResource]) -> dict[str, str]:
-    """File name -> content: each CRD, and a kustomization of those that are for real management clusters."""
+    """Returns content by file name: each CRD, and a kustomization of the CRDs for management clusters."""
     documents: dict[str, Document] = {_file_name(custom): ("", definition(custom)) for custom in customs}
     kustomization: Object = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -33,7 +33,7 @@ def files(customs: Sequence[CustomResource]) -> dict[str, str]:
 
 
 def definition(custom: CustomResource) -> Object:
-    """The CRD of a custom resource."""
+    """Returns the CRD of a custom resource."""
     resource = custom.resource
     versions = [resource.version, *custom.also]
     metadata: Object = {"name": f"{resource.plural}.{resource.group}"}
@@ -70,7 +70,7 @@ def definition(custom: CustomResource) -> Object:
 
 
 def schema(root: type[Model]) -> Object:
-    """The structural schema of a whole object."""
+    """Returns the structural schema of an object with this model as its root."""
     generated = root.model_json_schema(by_alias=True)
     whole: Object = structural(generated, generated.get("$defs", {}))
     known: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
@@ -78,7 +78,7 @@ def schema(root: type[Model]) -> Object:
 
 
 def structural(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """One node of a JSON schema, and all below it, as Kubernetes takes it. Raises ValueError for a real union."""
+    """Converts a node of a JSON schema and all nodes below it. Raises ValueError for a union of several types."""
     if "$ref" in node:
         target = deepcopy(definitions[node["$ref"].rpartition("/")[2]])
         return structural(target | {name: value for name, value in node.items() if name != "$ref"}, definitions)
@@ -99,7 +99,7 @@ def structural(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def _optional(node: Mapping[str, Any]) -> Object:
-    """`X | None`: with a default of None it may be left out, without a default it may be null."""
+    """Converts `X | None`: optional if the default is None, nullable if there is no default."""
     (choice, *others) = [option for option in node["anyOf"] if option.get("type") != "null"]
     if others:
         raise ValueError(f"a structural schema has no unions: {node}")

@@ -1,4 +1,4 @@
-"""`docs/triggers.md` and `docs/configuration.md`: the declarations as tables."""
+"""Generates `docs/triggers.md` and `docs/configuration.md` from the functions' declarations."""
 
 from __future__ import annotations
 
@@ -31,43 +31,47 @@ _CONFIGURATION = f"""<!-- {NOTICE} -->
 
 # Configuration of an installation
 
-In a cluster settings are keys of ConfigMaps and Secrets in the namespace `{NAMESPACE}`. All are optional, and so is
-every key; which of the two has it does not matter to the functions, but what is *secret* belongs into the Secret, which
-counts more where both have a key. For example:
+In a cluster, settings are keys of ConfigMaps and Secrets in the namespace `{NAMESPACE}`. Every object and every key is
+optional. A key can be in either of the two; put *secret* keys into the Secret. The Secret wins if both have a key. For
+example:
 
     kubectl -n {NAMESPACE} create configmap {GROUPS[0].name} --from-literal=S3_ENDPOINT_URL=https://s3.example.com
     kubectl -n {NAMESPACE} create secret generic {GROUPS[0].name} \\
       --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=...
 
-They are mounted as files, since the kubelet renews files in a running pod: a change reaches the functions within about
-a minute, without a restart. Values are read where they are used. Keys that are not listed here are ignored.
+They are mounted as files, which the kubelet updates in running pods: a change reaches the functions within about a
+minute, without a restart. Keys that are not listed here are ignored.
 
-A local run takes the same names from the environment of `capi-functions up`, and so do the commands. A variable of the
-process counts more than a file; in a cluster an overlay of `infra/knative` may set one in a Deployment, as it does for
-`LOG_LEVEL` and `LOG_FORMAT` ([logs](metrics.md#logs)).
+Local runs and commands read the same names from the environment variables of `capi-functions`. A variable overrides a
+mounted file. In a cluster, an overlay of `infra/knative` can set variables in a Deployment, such as `LOG_LEVEL` and
+`LOG_FORMAT` ([logs](metrics.md#logs)).
 """
 _PROCESS = (
-    ("`THREADS`", f"Requests that one replica works on at once, {workloads.THREADS} as generated; see below."),
-    ("`WORKERS`", f"Processes in a replica, {workloads.WORKERS} as generated; see below."),
-    ("`HOME`", f"`{workloads.TEMPORARY}`, the one writable volume: gunicorn puts its control socket there."),
-    (f"`{FOLDER}`", "Where the settings above are mounted."),
+    (
+        "`THREADS`",
+        f"Requests that one replica processes concurrently; the manifests set {workloads.THREADS}. See below.",
+    ),
+    ("`WORKERS`", f"Processes of one replica; the manifests set {workloads.WORKERS}. See below."),
+    ("`HOME`", f"`{workloads.TEMPORARY}`, the only writable volume: gunicorn creates its control socket there."),
+    (f"`{FOLDER}`", "The folder that the settings above are mounted to."),
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
-    ("`K_SINK`", "The broker, set by a SinkBinding."),
+    ("`K_SINK`", "The URL of the broker, set by a SinkBinding."),
 )
 _SIZES = """
-Threads mostly wait for other servers, so the number of processors of a node says nothing about how many there should
-be; but each may hold a chart or a file of a release in memory, so raise the memory limit along with them. Each process
-would have its own connections, locks and counts: leave `WORKERS` at 1, and scale by replicas.
+Threads mostly wait for other servers, so their number does not depend on the processors of a node. Each thread can
+hold a chart or a file of a release in memory: raise the memory limit with the number of threads. Each process has its
+own connections, locks and metrics: leave `WORKERS` at 1, and scale by replicas.
 """
 
 
 def text(declared: Mapping[str, Triggers]) -> str:
+    """Returns docs/triggers.md."""
     emitting = [(f"`{name}`", ", ".join(f"`{type_}`" for type_ in t.emits)) for name, t in declared.items() if t.emits]
     return _HEAD + _table(_rows(declared)) + _EMITS + _table(emitting)
 
 
 def configuration(declared: Mapping[str, Triggers]) -> str:
-    """All settings there are, group by group, and who reads them."""
+    """Returns docs/configuration.md: all settings by group, with the functions that read them."""
     groups = "".join(_group(group, declared) for group in GROUPS)
     process = f"\n## Variables of the pods\n\n| variable | |\n|---|---|\n{_table(_PROCESS)}{_SIZES}"
     return _CONFIGURATION + groups + process

@@ -1,4 +1,4 @@
-"""Declarations of triggers as Knative Eventing objects: what is watched, and what goes to whom."""
+"""Generates Knative Eventing objects from declarations: Broker, sources, Triggers, SinkBindings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from shared.kube.resources import Object, Resource
 from shared.triggers import Subscription, Triggers, Watch
 
 BROKER: Object = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "capi-functions"}
-"""Reference to the one broker that everything goes through."""
+"""Reference to the Broker of all events."""
 
 CHANGES = "dev.knative.apiserver."
-"""What the types of all object changes begin with."""
+"""The prefix of the types of all object changes."""
 
 _SOURCES = "sources.knative.dev/v1"
 
 
 def broker(namespace: str) -> Object:
+    """Returns the Broker."""
     return {
         "apiVersion": BROKER["apiVersion"],
         "kind": BROKER["kind"],
@@ -33,7 +34,7 @@ def broker(namespace: str) -> Object:
 
 
 def api_server_source(name: str, namespace: str, account: str, watches: Iterable[Watch], mode: str) -> Object:
-    """One adapter that watches all these kinds in all namespaces."""
+    """Returns an ApiServerSource of these kinds in all namespaces; `mode` is Resource or Reference."""
     return {
         "apiVersion": _SOURCES,
         "kind": "ApiServerSource",
@@ -53,7 +54,7 @@ def api_server_source(name: str, namespace: str, account: str, watches: Iterable
 
 
 def selectors(watches: Iterable[Watch]) -> dict[Resource, str]:
-    """Each kind once, for every object comes as one event; where watchers ask for different labels, unselected."""
+    """Returns the label selector by kind; empty if watches of the kind have different selectors."""
     found: dict[Resource, str] = {}
     for watch in watches:
         same = found.setdefault(watch.resource, watch.selector) == watch.selector
@@ -62,13 +63,13 @@ def selectors(watches: Iterable[Watch]) -> dict[Resource, str]:
 
 
 def label_selector(text: str) -> Object:
-    """`a=b,c,!d` as a LabelSelector. Raises ValueError for what has no such form here."""
+    """Converts `a=b,c,!d` to a LabelSelector. Raises ValueError for other operators."""
     equal: dict[str, str] = {}
     expressions: list[Object] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(!?)([\w./-]+)\s*(?:==?\s*([\w.-]*))?\s*", part)
         if match is None or (match[1] and match[3] is not None):
-            raise ValueError(f"label selector {text!r}: only key=value, key and !key are understood")
+            raise ValueError(f"label selector {text!r}: only key=value, key and !key are supported")
         if match[3] is not None:
             equal[match[2]] = match[3]
         else:
@@ -77,6 +78,7 @@ def label_selector(text: str) -> Object:
 
 
 def ping_source(name: str, namespace: str, schedule: str, data: Object) -> Object:
+    """Returns a PingSource that sends `data` on a cron schedule."""
     return {
         "apiVersion": _SOURCES,
         "kind": "PingSource",
@@ -91,7 +93,7 @@ def ping_source(name: str, namespace: str, schedule: str, data: Object) -> Objec
 
 
 def sink_binding(name: str, namespace: str) -> Object:
-    """Tells the Deployment `name` where the broker is, as K_SINK."""
+    """Returns the SinkBinding that sets K_SINK in the Deployment `name` to the broker's URL."""
     return {
         "apiVersion": _SOURCES,
         "kind": "SinkBinding",
@@ -104,7 +106,7 @@ def sink_binding(name: str, namespace: str) -> Object:
 
 
 def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Object]:
-    """One Trigger for each kind or type of event that starts a function; `name` is its Service."""
+    """Yields a Trigger for each kind or type of event that starts a function. `name` is that of its Service."""
     for watch in triggers.watches:
         yield _trigger(f"{name}-{watch.resource.kind.lower()}", name, namespace, watch_filters(watch))
     for subscription in triggers.subscriptions:
@@ -112,10 +114,10 @@ def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Objec
 
 
 def watch_filters(watch: Watch) -> list[Object]:
-    """All must hold: the kind in any version of its group, and the type of change.
+    """Returns the filters of a Trigger: the kind in any version of its group, and the types of change.
 
-    Events with and without the object are both let in, whichever way the kind is watched: the sweep sends references.
-    Only attributes can be filtered on. Labels are the source's matter, `fields` the forwarder's.
+    Events with and without the object pass in either mode of the source: the sweep sends references. Triggers filter on
+    attributes only: the source selects by labels, and only the forwarder compares `fields`.
     """
     resource = watch.resource
     group: Object = (
@@ -136,7 +138,7 @@ def _trigger(name: str, service: str, namespace: str, filters: list[Object]) -> 
 
 
 def _tail(subscription: Subscription) -> str:
-    """What tells a type apart, fit for a name."""
+    """Returns the distinguishing part of a type in the form of an object name."""
     own = subscription.type.startswith(OWN)
     word = subscription.type.removeprefix(OWN) if own else subscription.type.rpartition(".")[2]
     return re.sub(r"[^a-z0-9-]+", "-", word.lower())

@@ -1,8 +1,8 @@
-"""`infra/hooks`: `cluster_hooks` as a runtime extension of Cluster API, as a kustomization of its own.
+"""Generates `infra/hooks`: a kustomization of `cluster_hooks` as a runtime extension of Cluster API.
 
-Cluster API calls extensions over HTTPS only. functions-framework's command has no TLS, but what it serves is a WSGI
-application, and gunicorn, which is beneath it anyway, has: it reads the certificate anew for each connection, so that
-a renewed one needs no restart. cert-manager makes the certificate, Cluster API takes the CA from the same Secret.
+Cluster API calls extensions over HTTPS only. The command of functions-framework has no TLS, so gunicorn serves its WSGI
+application: gunicorn reads the certificate for each connection, so that a renewed one needs no restart. cert-manager
+issues the certificate, and Cluster API reads the CA from the same Secret.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ SECRET = "cluster-hooks-tls"  # noqa: S105 - a name
 TLS = "/tls"
 
 _CERTIFICATES = "cert-manager.io/v1"
-_ISSUER = "Signs its own certificate; with another issuer, ca.crt in the Secret is what Cluster API trusts."
-_NETWORK = "Cluster API's core controller calls the hooks; where it is not in capi-system, this takes an overlay."
+_ISSUER = "A self-signed certificate. Cluster API trusts ca.crt in the Secret, also of another issuer."
+_NETWORK = "Cluster API's core controller calls the hooks. If it is not in capi-system, change this in an overlay."
 _EXTENSION = """
-Needs Cluster API's feature gate RuntimeSDK. For some namespaces only, set spec.namespaceSelector in an overlay.
+Needs Cluster API's feature gate RuntimeSDK. To restrict it to some namespaces, set spec.namespaceSelector in an
+overlay.
 """
 
 
 def files() -> dict[str, str]:
+    """Returns content by file name."""
     name = f"{NAME}.yaml"
     return {name: yaml_text(_documents()), "kustomization.yaml": yaml_text([("", kustomization([name]))])}
 
 
 def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]:
-    """What serves the hooks over HTTPS, from `tls.crt` and `tls.key` in a folder."""
+    """Returns the command that serves the hooks over HTTPS with `tls.crt` and `tls.key` of a folder."""
     application = 'functions_framework:create_app("cluster_hooks", "functions/cluster_hooks/main.py")'
     files = [f"--certfile={certificates}/tls.crt", f"--keyfile={certificates}/tls.key"]
     return ["gunicorn", f"--bind={bind}", *files, f"--threads={workloads.THREADS}", application]
@@ -73,7 +75,7 @@ def _deployment() -> Object:
         "livenessProbe": workloads.liveness("https", "HTTPS"),
     }
     container["volumeMounts"].append({"name": "tls", "mountPath": TLS, "readOnly": True})
-    # The group may read the key; the rest of the pod's users need not.
+    # Makes the key readable for the group of the process.
     template["spec"]["securityContext"]["fsGroup"] = template["spec"]["securityContext"]["runAsGroup"]
     template["spec"]["volumes"].append({"name": "tls", "secret": {"secretName": SECRET, "defaultMode": 0o440}})
     return deployment

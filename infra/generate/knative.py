@@ -1,4 +1,4 @@
-"""`infra/knative`: everything that runs the functions in a cluster with Knative Eventing, as a kustomization."""
+"""Generates `infra/knative`: a kustomization that runs the functions in a cluster with Knative Eventing."""
 
 from __future__ import annotations
 
@@ -18,40 +18,43 @@ SWEEPS: dict[str, tuple[str, Object]] = {
     "sweep-cluster-stacks": ("*/5 * * * *", {"kind": "ClusterStack"}),
     "sweep-everything": ("17 * * * *", {"everything": True}),
 }
-"""Timers: name -> schedule and data."""
+"""Schedule and data of each PingSource by name."""
 
 _SOURCES = "capi-functions-sources"
 
 _ASYNC = """
-Without async-handler the broker answers the source only after every function has, retries included. A source sends
-one event at a time, so one slow or failing function would hold up all changes of a kind, until its watch falls behind
-and loses events. The price: what is under way is lost if the dispatcher crashes; the sweep makes up for that.
+Without async-handler the broker answers the source only after all functions have answered, retries included. A source
+sends one event at a time, so one slow or failing function would delay all changes of a kind, until the source's watch
+falls behind and loses events. The price: a crash of the dispatcher loses the events in flight; the sweep sends them
+again.
 
-Retries go on for about two minutes, until the next sweep. There is no dead-letter sink, since a lost event is not lost
+Retries take about two minutes, until the next sweep. There is no dead-letter sink, because a lost event is not lost
 work; to see such events, set spec.delivery.deadLetterSink in an overlay.
 """
 _RESOURCE = """
-Whole objects of the kinds that functions look into. All namespaces in one watch per kind. The permission check is not
-skipped: a missing right is to be seen in the status, and skipping it would end the adapter whenever a watch ends.
+Events with the whole object, for kinds whose content functions read. One watch per kind for all namespaces. The
+permission check is not skipped: the status reports a missing right, and skipping ends the adapter at the end of a
+watch.
 """
 _REFERENCE = """
-Only that an object changed and what it is called: how Secrets are watched without their contents travelling.
+Events with the reference of the object only: Secrets are watched without their contents in events.
 """
 _SWEEP = (
     "Sources may lose events: the sweep emits events for objects that are not reconciled and, rarely, for all objects."
 )
 _NETWORK = """
-Who may post events to the functions: Knative's brokers, or a forwarder with these labels. Prometheus is where
-kube-prometheus has it; one elsewhere takes an overlay. The kubelet's probes are let in by every network plugin.
+Knative's brokers and a forwarder with these labels may post events to the functions, and Prometheus may scrape them.
+Its namespace and labels are those of kube-prometheus; change others in an overlay. Network plugins allow the kubelet's
+probes.
 """
 _SOURCE_ROLE = """
-What the adapters watch, Secrets among it if a function watches them: to watch by reference is a matter of what is sent
-on; the adapter itself cannot but list and watch the objects.
+The kinds that the adapters watch, including Secrets if a function watches them: an adapter in reference mode still
+lists and watches whole objects, and sends references only.
 """
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
-    """File name -> content, for those of these functions that run in a cluster."""
+    """Returns content by file name, for the functions that run in a cluster."""
     declared = {name: triggers for name, triggers in declared.items() if not triggers.local}
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", _namespace())],
@@ -67,8 +70,8 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 
 def _namespace() -> Object:
-    # The first label makes SinkBindings work also where Knative is set to look at labelled namespaces only. The others
-    # hold pods to the strictest of Kubernetes' standards; those of the functions and of Knative's adapters conform.
+    # The first label is for installations of Knative that bind sinks in labelled namespaces only. The others enforce
+    # the strictest Pod Security Standard, to which the pods of the functions and of Knative's adapters conform.
     labels = {"bindings.knative.dev/include": "true"} | {
         f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
     }
@@ -109,6 +112,7 @@ def _function(function: str, triggers: Triggers) -> Iterable[Document]:
 
 
 def kustomization(resources: list[str]) -> Object:
+    """Returns a kustomization of these files, with the image in the version of this project."""
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

@@ -1,8 +1,8 @@
-"""Who may post to the functions, as NetworkPolicies.
+"""Generates NetworkPolicies: who may send requests to the functions.
 
-Only what comes in is restricted. Functions reach API servers, registries and object stores wherever these are, which a
-policy cannot name: how it treats an API server's address differs between network plugins. Addresses that nobody should
-be led to are refused by the functions themselves (`shared.network`).
+They restrict ingress only. Egress goes to API servers, registries and object stores anywhere; policies cannot name
+these, since network plugins differ in how they match the address of an API server. The functions themselves refuse
+link-local and metadata addresses (`shared.network`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ BROKERS = "knative-eventing"
 """The namespace of Knative Eventing, whose brokers deliver from there."""
 
 FORWARDER = "forwarder"
-"""The name in the label of a forwarder that runs beside the functions and calls them itself."""
+"""The name in the label of a forwarder that posts events to the functions directly."""
 
 CORE = ("capi-system", {"cluster.x-k8s.io/provider": "cluster-api"})
 """Namespace and labels of Cluster API's core controller, which calls the hooks."""
 
 PROMETHEUS = ("monitoring", {workloads.NAME: "prometheus"})
-"""As kube-prometheus has it."""
+"""Namespace and labels of Prometheus in kube-prometheus."""
 
 _NAMESPACE = "kubernetes.io/metadata.name"
 
 
 def of_functions(namespace: str) -> Object:
-    """For all pods that run functions: brokers and forwarders may post, a Prometheus may scrape."""
+    """Returns the policy of all functions: brokers, forwarders and Prometheus may send requests."""
     part_of, project = workloads.PART_OF
     forwarder = {"podSelector": {"matchLabels": workloads.labels(FORWARDER)}}
     peers = [pods_of(BROKERS), forwarder, pods_of(*PROMETHEUS)]
@@ -38,17 +38,18 @@ def of_functions(namespace: str) -> Object:
 
 
 def of_hooks(name: str, namespace: str, port: int) -> Object:
+    """Returns the policy of the hooks: Cluster API's core controller and Prometheus may send requests."""
     return policy(name, namespace, workloads.labels(name), [([pods_of(*CORE), pods_of(*PROMETHEUS)], port)])
 
 
 def pods_of(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
-    """The pods with these labels in a namespace; all of them without."""
+    """Returns a peer: the pods with these labels in a namespace, all of them without labels."""
     peer: Object = {"namespaceSelector": {"matchLabels": {_NAMESPACE: namespace}}}
     return peer | ({"podSelector": {"matchLabels": dict(labels)}} if labels else {})
 
 
 def policy(name: str, namespace: str, pods: Mapping[str, str], allowed: Iterable[tuple[list[Object], int]]) -> Object:
-    """Lets in to pods with these labels whom `allowed` names, each at its port, and nobody else."""
+    """Returns a policy for pods with these labels. `allowed` has the peers that may connect, each with the port."""
     ingress: list[dict[str, Any]] = [
         {"from": peers, "ports": [{"protocol": "TCP", "port": port}]} for peers, port in allowed
     ]

@@ -1,4 +1,4 @@
-"""What each ServiceAccount may do: what its declarations need and nothing else."""
+"""Generates RBAC objects: each function has the rights that its declaration needs, and no others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ _ORDER = (*READ, "create", "update", "patch", "delete")
 
 
 def rules(triggers: Triggers) -> list[Object]:
-    """For a function: to get its primary objects, to report in their status and as events, and its own rules.
+    """Returns the PolicyRules of a function: read its primary kinds, write their status and events, and its own rules.
 
-    Nothing follows from a watch: the sources watch, and the functions are called. What a function reads of other kinds
-    it declares.
+    A watch needs no right of the function, since the event sources watch.
     """
     wanted = [Rule(kind.group, (kind.plural,), ("get",)) for kind in triggers.primaries]
     if triggers.reports and triggers.primaries:
@@ -28,7 +27,7 @@ def rules(triggers: Triggers) -> list[Object]:
 
 
 def merged(wanted: Iterable[Rule]) -> list[Object]:
-    """The same as few PolicyRules: verbs joined by resource, resources of equal verbs joined by group."""
+    """Merges rules into few PolicyRules: verbs by resource, resources with equal verbs by group."""
     verbs: dict[tuple[str, str], set[str]] = {}
     for rule in wanted:
         for resource in rule.resources:
@@ -44,14 +43,17 @@ def merged(wanted: Iterable[Rule]) -> list[Object]:
 
 
 def account(name: str, namespace: str) -> Object:
+    """Returns a ServiceAccount."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
 
 
 def cluster_role(name: str, allowed: list[Object]) -> Object:
+    """Returns a ClusterRole with these PolicyRules."""
     return {"apiVersion": f"{_API}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": allowed}
 
 
 def cluster_role_binding(role: str, service_account: str, namespace: str) -> Object:
+    """Returns the binding of a ClusterRole to a ServiceAccount."""
     return {
         "apiVersion": f"{_API}/v1",
         "kind": "ClusterRoleBinding",

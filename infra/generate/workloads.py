@@ -1,7 +1,7 @@
-"""How a function runs in a cluster: a Deployment of the one image and a Service in front of it.
+"""Generates a function's Deployment and Service.
 
-Plain objects rather than Knative Serving, so that Eventing is all that has to be there; either can be the subscriber
-of a Trigger.
+They are plain objects rather than Knative Services, so that Knative Serving need not be installed. A Trigger can
+subscribe either.
 """
 
 from __future__ import annotations
@@ -16,36 +16,40 @@ PORT = 8080
 IMAGE = "capi-functions"
 NAME = "app.kubernetes.io/name"
 PART_OF = ("app.kubernetes.io/part-of", "capi-functions")
-"""The label of everything that runs functions."""
+"""The label of all pods that run functions."""
 
 SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
-"""What a Prometheus that goes by annotations looks for."""
+"""Annotations for a Prometheus that discovers pods by annotation."""
 
 CONFIGURATION = "/config"
-"""Where the settings of a function are mounted; `shared.components.catalog` looks for clusterctl.yaml there, too."""
+"""The folder that settings are mounted to; `shared.components.catalog` also reads clusterctl.yaml from it."""
 
 TEMPORARY = "/tmp"  # noqa: S108 - a volume of the pod's own
-"""The only place that can be written to, and so the home of what wants to write into one: gunicorn for its socket."""
+"""The only writable folder; also the home directory, in which gunicorn creates its socket."""
 
 THREADS = 8
-"""Requests that one replica works on at once. They mostly wait for other servers, so it has nothing to do with the
-number of processors; memory is what limits them. functions-framework would take four for each processor of the node."""
+"""Requests that one replica processes concurrently.
+
+They mostly wait for other servers, so memory limits their number, not
+processors. The default of functions-framework is four for each processor of the node.
+"""
 
 WORKERS = 1
-"""Processes. What a process keeps (connections, locks, counts) would be there once for each; replicas scale better."""
+"""Processes of a replica. Connections, locks and metrics exist once per process; replicas scale better."""
 
 
 def name_of(function: str) -> str:
-    """Of its objects."""
+    """Returns the name of a function's objects."""
     return function.replace("_", "-")
 
 
 def labels(name: str) -> dict[str, str]:
+    """Returns the labels of a function's pods."""
     return dict([(NAME, name), PART_OF])
 
 
 def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
-    """Any number of replicas may run; one is enough to start with."""
+    """Returns the Deployment of a function, with one replica; any number may run."""
     function = triggers.name
     environment = {"HOME": TEMPORARY, "THREADS": str(THREADS), "WORKERS": str(WORKERS)}
     container: Object = {
@@ -95,17 +99,18 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
 
 
 def _sources(groups: Iterable[Group]) -> list[Object]:
-    """A key that is in both is taken from the Secret."""
+    """Returns the sources of the projected volume. The last one wins: the Secret."""
     return [{kind: {"name": group.name, "optional": True}} for group in groups for kind in ("configMap", "secret")]
 
 
 def liveness(port: str, scheme: str) -> Object:
-    """Ends a process that has no thread left for an answer in two minutes, or a delivery that does not end."""
+    """Returns the liveness probe: it ends a process without a free thread for 2 minutes, or with a stuck delivery."""
     get = {"path": "/healthz", "port": port, "scheme": scheme}
     return {"httpGet": get, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6}
 
 
 def service(name: str, namespace: str) -> Object:
+    """Returns the Service of a function."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -1,1 +1,1 @@
-"""Everything on one machine: control plane, object store, functions and forwarder as local processes."""
+"""A local run: control plane, object store, functions and forwarder as processes of one machine."""

@@ -1,4 +1,4 @@
-"""Our CRDs, put into a management cluster that has none."""
+"""Installs our CRDs in a management cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ FOLDER = Path(__file__).parents[1] / "crds"
 
 
 def load(folder: Path = FOLDER) -> list[Object]:
+    """Returns the CRDs in the YAML files of a folder."""
     documents = (doc for file in sorted(folder.glob("*.yaml")) for doc in yaml.safe_load_all(file.read_text()))
     return [doc for doc in documents if doc and doc.get("kind") == CRD.kind]
 
 
 def install(client: Client, crds: Iterable[Object]) -> None:
-    """Creates or updates, then waits until each is served."""
+    """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError`."""
     crds = list(crds)
     for crd in crds:
         client.apply(CRD, crd, manager=MANAGER)
@@ -31,25 +32,27 @@ def install(client: Client, crds: Iterable[Object]) -> None:
 
 
 def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:
-    """Like `install`, but leaves alone what others have installed since, such as Cluster API's own definition of
-    Cluster. Returns the name of each that was left alone, with the reason."""
-    left: dict[str, str] = {}
+    """Installs CRDs like `install`, except those that another manager has installed, such as Cluster API's own Cluster.
+
+    Returns the reason by name of each CRD that was skipped. Raises `ApiError`.
+    """
+    skipped: dict[str, str] = {}
     ours = []
     for crd in crds:
         name = crd["metadata"]["name"]
         live = client.find(CRD, Key("", name))
-        if live is not None and (reason := not_ours(live, crd)):
-            left[name] = reason
+        if live is not None and (reason := foreign(live, crd)):
+            skipped[name] = reason
         else:
             ours.append(crd)
     install(client, ours)
-    return left
+    return skipped
 
 
-def not_ours(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
-    """Why `crd` must not be applied over the definition that is there; empty where it is of an earlier run."""
+def foreign(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
+    """Returns why `crd` must not replace the `live` definition; empty if an earlier run installed that."""
     if provider := dig(live, ("metadata", "labels", PROVIDER_LABEL)):
-        return f"provider {provider} has brought it"
+        return f"provider {provider} has installed it"
     others = {
         entry.get("manager", "")
         for entry in dig(live, "metadata.managedFields", [])
@@ -59,5 +62,5 @@ def not_ours(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
         return f"{', '.join(sorted(others))} has written it"
     has = {version["name"] for version in dig(live, "spec.versions", [])}
     if lost := has - {version["name"] for version in dig(crd, "spec.versions", [])}:
-        return f"it has {', '.join(sorted(lost))}, too, and may be newer"
+        return f"it also has {', '.join(sorted(lost))}, so it may be newer"
     return ""

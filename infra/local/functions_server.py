@@ -1,7 +1,7 @@
-"""functions-framework as a child process, on a socket that the parent keeps.
+"""Runs functions-framework as a child process, on a socket of the parent.
 
-The parent listens and hands the socket down the way systemd does, which gunicorn understands: no port is guessed, and
-while the server is away or restarting, callers wait in the socket's queue instead of being refused.
+The parent listens and passes the socket to the child in the way of systemd's socket activation, which gunicorn
+understands. So no port is guessed, and while the server restarts, clients wait in the socket's queue.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
-_FIRST_PASSED = 3  # where socket activation puts the first socket
+_FIRST_PASSED = 3  # the first file descriptor of socket activation
 
 ROOT = Path(__file__).parents[2]
 
 
 class FunctionsServer:
-    """All functions, or one of them, behind `url`; `start` and `stop` as often as wanted."""
+    """A server of all functions, or of one, at `url`. It can be started and stopped any number of times."""
 
     def __init__(self, environment: Mapping[str, str], log: Path, *, function: str = "", port: int = 0) -> None:
         self._environment = dict(environment)
@@ -33,9 +33,11 @@ class FunctionsServer:
 
     @property
     def url(self) -> str:
+        """The address, the same after each restart."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def start(self) -> None:
+        """Starts the server without waiting for it."""
         arguments = [sys.executable, "-m", "infra.local.functions_server", str(self._listener.fileno()), self._function]
         with self._log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -50,13 +52,15 @@ class FunctionsServer:
             )
 
     def kill(self) -> None:
-        """Ends the server at once, in the middle of whatever it does."""
+        """Kills the server: requests in flight are lost."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
+        """Ends the server, after its requests in flight; after 10 s by force."""
         self._end(signal.SIGTERM)
 
     def close(self) -> None:
+        """Ends the server, and closes its socket."""
         self.stop()
         self._listener.close()
 
@@ -74,9 +78,9 @@ class FunctionsServer:
 
 
 def main() -> None:
-    """Becomes functions-framework: `python -m infra.local.functions_server FD [FUNCTION]`."""
+    """Replaces this process by functions-framework: `python -m infra.local.functions_server FD [FUNCTION]`."""
     descriptor, function = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
-    # Ends with its parent, also if that one is killed.
+    # Ends with its parent, even if that is killed.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if descriptor != _FIRST_PASSED:
         os.dup2(descriptor, _FIRST_PASSED)
@@ -86,7 +90,7 @@ def main() -> None:
     source = f"functions/{function}/main.py" if function else "functions/main.py"
     program = Path(sys.executable).with_name("functions-framework")
     arguments = [str(program), "--source", source, "--target", function or "functions", "--host", "127.0.0.1"]
-    os.execv(program, arguments)  # noqa: S606 - no shell is wanted
+    os.execv(program, arguments)  # noqa: S606 - no shell
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The helm program on this machine, for whoever has no image that brings it.
+"""Finds the helm program on this machine. (In a cluster, the image contains it.)
 
-In this order: what $HELM names; the pinned version, if it is here already; a helm in the PATH of the same major
-version; the pinned version, downloaded or built.
+The order: $HELM; the pinned version, if it is in the cache; a helm of the same major version in PATH; the pinned
+version, downloaded or built.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def helm(progress: Progress) -> Path:
-    """The program, which may take minutes the first time. Raises HelmMissing, saying what would help."""
+    """Returns the program, after downloading or building it if necessary, which takes minutes. Raises HelmMissing."""
     if found := present():
         return found
     try:
@@ -34,21 +34,21 @@ def helm(progress: Progress) -> Path:
 
 
 def present() -> Path | None:
-    """The program, if it is here already. Raises HelmMissing where $HELM names none."""
+    """Returns the program if it is on this machine, else None. Raises HelmMissing if $HELM names no program."""
     if named := os.environ.get("HELM"):
         found = shutil.which(named)
         if found is None:
-            raise HelmMissing(f"$HELM names {named}, which is no program")
+            raise HelmMissing(f"$HELM is {named}, which is not an executable file")
         return Path(found)
     try:
         return locate(["helm"], progress=lambda _line: None, get=False)["helm"]
     except BinaryNotFound:
         in_path = shutil.which("helm")
-        return Path(in_path) if in_path and _fits(in_path) else None
+        return Path(in_path) if in_path and _has_pinned_major(in_path) else None
 
 
-def _fits(program: str) -> bool:
-    """Whether it is of the pinned major version: another one renders otherwise, and has other options."""
+def _has_pinned_major(program: str) -> bool:
+    """Returns whether a program has the pinned major version: others render differently and have other options."""
     major = module_of("helm").version.partition(".")[0]
     try:
         done = subprocess.run(
@@ -60,7 +60,7 @@ def _fits(program: str) -> bool:
 
 
 class HelmInBackground:
-    """Gets the program while other things run already, and links it at `path` once it is here."""
+    """Gets the program in a child process, and links it at `path` once it is complete."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
@@ -69,6 +69,7 @@ class HelmInBackground:
         self._reader = threading.Thread(target=self._read, name="helm", daemon=True)
 
     def start(self) -> None:
+        """Starts the child process."""
         self.path.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "infra.local.helm", str(self.path)],
@@ -82,7 +83,7 @@ class HelmInBackground:
         self._reader.start()
 
     def stop(self) -> None:
-        """Ends it wherever it is; what `go` has compiled until then it does not compile again."""
+        """Ends the child process. A later build continues where this one ended."""
         if self._process is None:
             return
         self._process.terminate()
@@ -103,19 +104,19 @@ class HelmInBackground:
 
 
 def main() -> None:
-    """`python -m infra.local.helm LINK`; ends with its parent."""
+    """Runs `python -m infra.local.helm LINK`. Ends with its parent."""
     link = Path(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
         program = helm(lambda line: print(line, flush=True))
     except HelmMissing as error:
-        sys.exit(f"charts that ask about the cluster cannot be rendered: {error}")
+        sys.exit(f"charts that read from the cluster cannot be rendered: {error}")
     link.parent.mkdir(parents=True, exist_ok=True)
     with partial(link) as part:
         part.symlink_to(program)
         part.replace(link)
-    print(f"helm is here: {program}", flush=True)
+    print(f"helm is ready: {program}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Namespaces that are being deleted come to an end: a local run has no controllers that would see to it."""
+"""Finalizes namespaces that are being deleted, since a local run has no kube-controller-manager."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from shared.kube.connect import KubeconfigError
 from shared.kube.discovery import Discovery
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-_UNLISTABLE = (404, 405)  # a kind that has just gone, or that is only ever created, such as an access review
+_UNLISTABLE = (404, 405)  # a kind that was just removed, or one that can only be created, such as an access review
 
 
 class Namespaces:
-    """Looks at these planes, as far as they run, every so many seconds between `start` and `stop`."""
+    """Checks control planes for terminating namespaces every `every` seconds, between `start` and `stop`.
+
+    `planes` returns the directories of the control planes; those that do not run are skipped.
+    """
 
     def __init__(self, planes: Callable[[], Iterable[Path]], every: float = 1.0) -> None:
         self._planes = planes
@@ -26,9 +29,11 @@ class Namespaces:
         self._thread = threading.Thread(target=self._run, name="namespaces", daemon=True)
 
     def start(self) -> None:
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Ends the thread, and waits for its end."""
         self._ended.set()
         self._thread.join(10)
 
@@ -37,20 +42,20 @@ class Namespaces:
             planes = list(self._planes())
             for plane in planes:
                 try:
-                    self._look_at(plane)
+                    self._check(plane)
                 except (ApiError, KubeconfigError, OSError):
-                    self._forget(plane)  # it may be on its way out; if not, there is another look
+                    self._forget(plane)  # the plane may be ending; otherwise it is checked again
             self._forget(*(self._clients.keys() - planes))
         self._forget(*list(self._clients))
 
-    def _look_at(self, plane: Path) -> None:
+    def _check(self, plane: Path) -> None:
         if local_control_plane.status(plane).phase != "ready":
             self._forget(plane)
             return
         if plane not in self._clients:
             self._clients[plane] = connect.from_kubeconfig(str(local_control_plane.kubeconfig(plane)))
-        for namespace in leaving(self._clients[plane]):
-            finish(self._clients[plane], namespace)
+        for namespace in terminating(self._clients[plane]):
+            finalize(self._clients[plane], namespace)
 
     def _forget(self, *planes: Path) -> None:
         for plane in planes:
@@ -58,26 +63,29 @@ class Namespaces:
                 client.close()
 
 
-def leaving(client: Client) -> list[Object]:
-    """The namespaces that are being deleted."""
+def terminating(client: Client) -> list[Object]:
+    """Returns the namespaces that are being deleted. Raises `ApiError`."""
     query = {"fieldSelector": "status.phase=Terminating"}
     return list(client.request("GET", NAMESPACE.path(), query=query, subject="Namespace list").get("items") or [])
 
 
-def finish(client: Client, namespace: Object) -> bool:
-    """Deletes all that is in a namespace, and lets it go if nothing is left; whether it did. Raises `ApiError`."""
+def finalize(client: Client, namespace: Object) -> bool:
+    """Deletes all objects in a namespace, and removes its finalizer if none is left. Returns whether none was left.
+
+    Raises `ApiError`.
+    """
     name = namespace["metadata"]["name"]
-    for resource, obj in _inside(client, name):
+    for resource, obj in _objects_in(client, name):
         if not deleting(obj):
             client.delete(resource, key_of(obj))
-    if any(True for _ in _inside(client, name)):
-        return False  # something has a finalizer
-    free = {**namespace, "apiVersion": "v1", "kind": "Namespace", "spec": {"finalizers": []}}
-    client.request("PUT", NAMESPACE.path("", name, "finalize"), body=free, subject=f"Namespace {name}")
+    if any(True for _ in _objects_in(client, name)):
+        return False  # an object has a finalizer
+    finalized = {**namespace, "apiVersion": "v1", "kind": "Namespace", "spec": {"finalizers": []}}
+    client.request("PUT", NAMESPACE.path("", name, "finalize"), body=finalized, subject=f"Namespace {name}")
     return True
 
 
-def _inside(client: Client, namespace: str) -> Iterator[tuple[Resource, Object]]:
+def _objects_in(client: Client, namespace: str) -> Iterator[tuple[Resource, Object]]:
     kinds = {(one.group, one.kind): one for one in Discovery(client).served().values() if one.namespaced}
     for resource in kinds.values():
         try:

@@ -1,6 +1,6 @@
-"""A whole management cluster on this machine: `Stack` starts its parts in order and ends them in the opposite one.
+"""A management cluster on this machine: `Stack` starts its parts in order, and ends them in the opposite order.
 
-Everything ends with the process that started it, however that ends: the servers watch it or are told by the kernel.
+All parts end with the process that started them, even if that is killed: each watches its parent, or the kernel does.
 """
 
 from __future__ import annotations
@@ -30,22 +30,28 @@ STATE = "up.json"
 
 
 class StackError(Exception):
-    """A part could not be started; the message says which and why."""
+    """A part could not be started; the message names the part and the reason."""
 
 
 @dataclass(frozen=True)
 class Urls:
+    """The addresses of the parts."""
+
     api_server: str
     functions: str
     ingress: str
-    """Takes CloudEvents and sends each to the functions that it concerns."""
+    """Accepts CloudEvents, and sends each to the functions that it starts."""
     object_store: str
 
 
 class Stack:
-    """The parts of a local run in `directory`. `releases` is the folder that releases are fetched from.
+    """The parts of a local run.
 
-    `get_helm`: get the helm program if it is not here; only charts that ask about the cluster need it.
+    Args:
+        directory: The folder of data, logs and kubeconfig.
+        releases: The folder that releases are fetched from.
+        progress: Called with each line of progress.
+        get_helm: Whether to download or build a missing helm program. Only charts that read from the cluster need it.
     """
 
     def __init__(
@@ -70,10 +76,11 @@ class Stack:
 
     @property
     def kubeconfig(self) -> Path:
+        """The kubeconfig of the management cluster."""
         return self.directory / "management.kubeconfig"
 
     def start(self) -> Urls:
-        """Raises `StackError`, after ending what had been started."""
+        """Starts all parts. Raises `StackError` after ending the parts that were started."""
         try:
             return self._start()
         except BaseException:
@@ -93,17 +100,17 @@ class Stack:
         files.write(self.kubeconfig, local_control_plane.kubeconfig(self.directory / "management").read_bytes())
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
-        # The ingress listens before the functions start, since they are told where it is.
+        # The ingress listens before the functions start: its address is in their environment.
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         ingress = f"http://127.0.0.1:{listener.getsockname()[1]}"
         log = self.directory / "logs" / "functions.log"
         settings = self._settings(self._store.url, ingress)
         self.functions = FunctionsServer({**os.environ, **settings, **self.helm_program()}, log)
         self.functions.start()
-        left_alone = crds.install_missing(self.client, crds.load())
+        skipped = crds.install_missing(self.client, crds.load())
         self._progress("custom resources installed")
-        for name, reason in left_alone.items():
-            self._progress(f"{name} is left as it is: {reason}")
+        for name, reason in skipped.items():
+            self._progress(f"{name} is not replaced: {reason}")
         self._delivery = HttpDelivery(self.functions.url)
         self.forwarder = Forwarder(self.client, catalog.triggers(), self._delivery, listener=listener)
         self.forwarder.start()
@@ -124,13 +131,13 @@ class Stack:
         return urls
 
     def stop(self) -> None:
-        """Ends everything; what was not started is passed over."""
+        """Ends all parts that were started."""
         if self._helm is not None:
             self._helm.stop()
         if self.forwarder is not None:
             self.forwarder.stop()
         if self._delivery is not None:
-            self._delivery.close()  # the functions' server waits for idle connections otherwise
+            self._delivery.close()  # otherwise the functions' server waits for its idle connections
         if self.functions is not None:
             self.functions.close()
         if self._namespaces is not None:
@@ -140,7 +147,7 @@ class Stack:
             list(pool.map(local_control_plane.stop, planes))
         if self._store is not None:
             self._store.stop()
-        # Last: while it is there, a second run in this folder is refused.
+        # Last: as long as this file exists, a second run in this folder is refused.
         (self.directory / STATE).unlink(missing_ok=True)
 
     def wipe_object_store(self) -> None:
@@ -152,12 +159,12 @@ class Stack:
         self._store = object_store.start(port)
 
     def _planes(self) -> list[Path]:
-        """Those of the management cluster and the workload clusters."""
+        """Returns the directories of the control planes of the management cluster and the workload clusters."""
         workloads = (path for path in (self.directory / "clusters").glob("*") if path.is_dir())
         return [self.directory / "management", *workloads]
 
     def _end_leftovers(self) -> None:
-        """A former run that was killed may have left its planes for a moment."""
+        """Ends control planes of a former run that was killed: they end with it, but not at once."""
         for plane in self._planes():
             local_control_plane.stop(plane)
 
@@ -177,7 +184,10 @@ class Stack:
         }
 
     def helm_program(self) -> dict[str, str]:
-        """Where the functions find the helm program, or will find it in a while. Raises `StackError`."""
+        """Returns the environment variable with the path at which the functions find the helm program, now or later.
+
+        Raises `StackError`.
+        """
         try:
             found = helm.present()
         except HelmMissing as error:

@@ -1,4 +1,4 @@
-"""What a later `up` does about definitions that others have installed meanwhile."""
+"""A second `up` updates the CRDs of the first, and leaves CRDs of other managers alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = Key("", f"gadgets.{GROUP}")
 
 
 def crd(*versions: str, labels: dict[str, str] | None = None) -> Object:
-    """The last version is stored."""
+    """A CRD with these versions; the last is the storage version."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
         "apiVersion": CRD.api_version,
@@ -41,8 +41,8 @@ OURS = crd("v1beta2")
 
 
 @pytest.fixture
-def first(management: Client) -> Iterator[Client]:
-    """A cluster in which a first `up` has installed them."""
+def client(management: Client) -> Iterator[Client]:
+    """A client of a cluster in which a first `up` has installed the CRD."""
     assert crds.install_missing(management, [OURS]) == {}
     yield management
     management.delete(CRD, NAME)
@@ -50,9 +50,9 @@ def first(management: Client) -> Iterator[Client]:
 
 
 def by_a_provider(client: Client) -> None:
-    """As `provider_install` applies what a provider brings."""
-    brought = crd("v1beta1", "v1beta2", labels={PROVIDER_LABEL: "cluster-api"})
-    client.apply(CRD, brought, manager=MANAGER, force=True)
+    """Applies the CRD as `provider_install` does."""
+    definition = crd("v1beta1", "v1beta2", labels={PROVIDER_LABEL: "cluster-api"})
+    client.apply(CRD, definition, manager=MANAGER, force=True)
 
 
 def by_kubectl(client: Client) -> None:
@@ -66,21 +66,21 @@ def by_a_newer_version_of_ours(client: Client) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (by_a_provider, "provider cluster-api has brought it"),
+        (by_a_provider, "provider cluster-api has installed it"),
         (by_kubectl, "kubectl has written it"),
-        (by_a_newer_version_of_ours, "it has v1, too, and may be newer"),
+        (by_a_newer_version_of_ours, "it also has v1, so it may be newer"),
     ],
 )
-def test_definition_of_others_is_left_as_it_is(first: Client, change: Callable[[Client], None], reason: str) -> None:
-    change(first)
-    before = first.get(CRD, NAME)
-    assert crds.install_missing(first, [OURS]) == {NAME.name: reason}
-    after = first.get(CRD, NAME)
+def test_crd_of_another_manager_is_not_replaced(client: Client, change: Callable[[Client], None], reason: str) -> None:
+    change(client)
+    before = client.get(CRD, NAME)
+    assert crds.install_missing(client, [OURS]) == {NAME.name: reason}
+    after = client.get(CRD, NAME)
     assert after["metadata"]["generation"] == before["metadata"]["generation"]
     assert after["spec"] == before["spec"]
 
 
-def test_definition_of_an_earlier_run_is_brought_up_to_date(first: Client) -> None:
+def test_crd_of_an_earlier_run_is_updated(client: Client) -> None:
     newer = crd("v1beta2", "v1")
-    assert crds.install_missing(first, [newer]) == {}
-    assert [version["name"] for version in dig(first.get(CRD, NAME), "spec.versions")] == ["v1beta2", "v1"]
+    assert crds.install_missing(client, [newer]) == {}
+    assert [version["name"] for version in dig(client.get(CRD, NAME), "spec.versions")] == ["v1beta2", "v1"]

@@ -1,10 +1,10 @@
-"""Namespaces of local runs end without a controller for them, but not before what is in them has ended."""
+"""Local runs delete the objects of terminating namespaces, and then the namespaces."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from infra.local.namespaces import NAMESPACE, Namespaces, finish, leaving
+from infra.local.namespaces import NAMESPACE, Namespaces, finalize, terminating
 from shared.api.resources import CONFIG_MAP, KIND_CLUSTER
 from shared.kube import Client, Key, Object
 from tests.support.releases import config_map
@@ -21,13 +21,13 @@ def kind_cluster(namespace: str, **metadata: object) -> Object:
     }
 
 
-def leave(client: Client, name: str) -> Object:
+def delete_namespace(client: Client, name: str) -> Object:
     client.delete(NAMESPACE, Key("", name))
-    [found] = [one for one in leaving(client) if one["metadata"]["name"] == name]
+    [found] = [one for one in terminating(client) if one["metadata"]["name"] == name]
     return found
 
 
-def test_what_is_inside_goes_first(management: Client, namespace: str) -> None:
+def test_namespace_is_finalized_after_its_objects_are_deleted(management: Client, namespace: str) -> None:
     management.create(CONFIG_MAP, config_map("a", namespace=namespace))
     management.create(
         CONFIG_MAP,
@@ -41,22 +41,24 @@ def test_what_is_inside_goes_first(management: Client, namespace: str) -> None:
         },
     )
     management.create(KIND_CLUSTER, kind_cluster(namespace))
-    found = leave(management, namespace)
-    assert not finish(management, found)
+    found = delete_namespace(management, namespace)
+    assert not finalize(management, found)
     assert [obj["metadata"]["name"] for obj in management.list(CONFIG_MAP, namespace)] == ["b"]
     assert list(management.list(KIND_CLUSTER, namespace)) == []
     assert management.find(NAMESPACE, Key("", namespace)) is not None
     management.patch(CONFIG_MAP, Key(namespace, "b"), {"metadata": {"finalizers": None}})
-    assert finish(management, found)
+    assert finalize(management, found)
     assert management.find(NAMESPACE, Key("", namespace)) is None
 
 
-def test_others_stay(management: Client, namespace: str) -> None:
+def test_namespace_that_is_not_deleted_is_not_terminating(management: Client, namespace: str) -> None:
     management.create(CONFIG_MAP, config_map("a", namespace=namespace))
-    assert namespace not in [one["metadata"]["name"] for one in leaving(management)]
+    assert namespace not in [one["metadata"]["name"] for one in terminating(management)]
 
 
-def test_in_the_background_of_planes_that_run(management: Client, namespace: str, plane: Path, tmp_path: Path) -> None:
+def test_background_thread_finalizes_namespaces_and_skips_planes_that_do_not_run(
+    management: Client, namespace: str, plane: Path, tmp_path: Path
+) -> None:
     namespaces = Namespaces(lambda: [tmp_path / "none", plane], every=0.05)
     namespaces.start()
     try:

@@ -59,9 +59,7 @@ def test_clusters_can_be_written_after_providers_were_installed_and_after_anothe
         carried_out("down", "--dir", folder)
         carried_out("up", "--dir", folder, "--detach")
         assert definition() == brought
-        assert (
-            "clusters.cluster.x-k8s.io is left as it is: provider cluster-api" in (folder / "logs/up.log").read_text()
-        )
+        assert "clusters.cluster.x-k8s.io is not replaced: provider cluster-api" in (folder / "logs/up.log").read_text()
         asked("annotate", "cluster", "demo", "example.com/written=again")
         asked("get", "clusters.v1beta1.cluster.x-k8s.io", "demo")
         asked("wait", "cluster", "demo", "--for=jsonpath={.status.phase}=Provisioned", "--timeout=120s")

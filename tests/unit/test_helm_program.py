@@ -73,7 +73,7 @@ def test_functions_use_what_helm_names_else_the_path(
     monkeypatch.setenv("HELM", str(named := program(tmp_path / "named")))
     assert find_helm() == named
     monkeypatch.setenv("HELM", "/nowhere/helm")
-    with pytest.raises(HelmMissing, match=r"\$HELM names /nowhere/helm"):
+    with pytest.raises(HelmMissing, match=r"\$HELM is /nowhere/helm"):
         find_helm()
 
 
@@ -145,7 +145,7 @@ def test_a_run_gets_it_in_the_background(tmp_path: Path, helm: Path) -> None:
     try:
         until(background.path.exists)
         assert background.path.resolve() == helm
-        until(lambda: f"helm is here: {helm}" in lines)
+        until(lambda: f"helm is ready: {helm}" in lines)
     finally:
         background.stop()
 
@@ -175,7 +175,7 @@ def test_the_functions_of_a_run_are_told_where_it_is_or_will_be(
         stack.stop()
     until(lambda: ended(int(slow_go.read_text())))
     monkeypatch.setenv("HELM", "/nowhere/helm")
-    with pytest.raises(StackError, match=r"\$HELM names /nowhere/helm"):
+    with pytest.raises(StackError, match=r"\$HELM is /nowhere/helm"):
         Stack(tmp_path / "run").helm_program()
 
 
@@ -212,4 +212,4 @@ def test_doctor_says_where_it_is_or_how_it_would_come(
     monkeypatch.setenv("HELM", str(helm))
     assert doctor().endswith(str(helm))
     monkeypatch.setenv("HELM", "/nowhere/helm")
-    assert doctor(1).endswith("$HELM names /nowhere/helm, which is no program")
+    assert doctor(1).endswith("$HELM is /nowhere/helm, which is not an executable file")
