@@ -140,7 +140,7 @@ def test_paths_in_a_file_start_at_its_folder(tmp_path: Path) -> None:
         ("users: [5]", "users is not a list of entries"),
         ("clusters: [{name: c, cluster: 5}]", "clusters is not a list of entries"),
         ("{}", "no current context"),
-        (yaml.safe_dump(WITHOUT_CURRENT), "no current context; there is quiet"),
+        (yaml.safe_dump(WITHOUT_CURRENT), "no current context; the contexts are quiet"),
         ("current-context: x", "no context 'x'"),
         ("current-context: [x]", "no context"),
         ("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]", "no cluster named 'k'"),
