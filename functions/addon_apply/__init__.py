@@ -1,1 +1,1 @@
-"""The addons of a workload cluster: its release's chart, rendered, applied, and pruned when the release changes."""
+"""Renders a release's addons, applies them in the workload cluster, and prunes them when the release changes."""

@@ -1,4 +1,4 @@
-"""What is left to do where another replica went on meanwhile: what was applied here came after it."""
+"""Handles a rollout during which another replica has changed the ClusterAddon: its objects may be out of date."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from .observe import Observed
 
 
 def on_conflict(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
-    """The addon forgets that it is done, so that everything is looked at and repaired once more. Of one that was let
-    go meanwhile nothing is kept.
+    """Marks the addon as not applied, so that everything is verified and repaired again.
+
+    If the addon was deleted since, deletes the Secrets that this rollout may have written after that.
     """
     context = observed.finding
     started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Rollout)), None)
@@ -28,5 +29,5 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
         manifest_history.DeleteManifests(context.addon).execute(clients)
         stored_values.DeleteValues(context.addon).execute(clients)
     elif not context.target.is_latest_rollout(addon):
-        doubt = {"status": {"ready": False, "digest": None}}
-        clients.management.patch(CLUSTER_ADDON, key, doubt, subresource="status", manager=MANAGER)
+        not_applied = {"status": {"ready": False, "digest": None}}
+        clients.management.patch(CLUSTER_ADDON, key, not_applied, subresource="status", manager=MANAGER)

@@ -1,7 +1,7 @@
-"""What follows for one ClusterAddon: guards in the order of what must be there, then the way to what is wanted.
+"""Decides about one ClusterAddon: first why nothing can be done, then the next step of its rollout.
 
-Every wait has a condition that says what is waited for, and an interval. Conditions, reasons and severities are those
-that users of cluster stacks know.
+Every wait has a condition that says what is missing, and an interval. Conditions, reasons and severities are those of
+cluster-stack-operator.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from shared.sandbox import Busy
 
 from . import guards, readiness, rollback, rollout, stages
 from .observe import Observed
-from .status import AddonStatus
+from .status import AddonStatusBuilder
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_finalizer, wait
 
 
 @dataclass(frozen=True)
 class InvalidateDiscovery:
-    """Has the workload cluster's kinds asked for again: one that was unknown may have come."""
+    """Invalidates the workload cluster's cached discovery: an unknown kind may be served since."""
 
-    reached: ClusterConnection
+    connection: ClusterConnection
 
     def execute(self, _clients: Clients) -> None:
-        self.reached.cluster.discovery.invalidate()
+        self.connection.cluster.discovery.invalidate()
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -48,7 +48,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def _log_context(observed: Observed) -> dict[str, str]:
-    """What the log tells beside the message."""
+    """Returns the names to log beside the message."""
     context = {"cluster": str(dig(observed.addon, "spec.clusterRef.name", ""))}
     if observed.release is not None:
         context["release"] = observed.release.tag
@@ -62,75 +62,75 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     if addon is None:
         return Decision(message="the ClusterAddon is gone")
     if cluster is None and isinstance(observed.finding, ConnectionFailed) and not deleting(addon):
-        return guards.connection_failed(AddonStatus.as_recorded(addon, now), observed.finding)
+        return guards.connection_failed(AddonStatusBuilder.as_recorded(addon, now), observed.finding)
     if deleting(addon) or cluster is None or deleting(cluster):
         return guards.finalize(addon)
     if belongs_to_earlier_cluster(addon, cluster):
-        # Made anew for the Cluster that has the name now, whose uid it then carries.
-        return Decision((Delete(CLUSTER_ADDON, addon),), message="this addon is of an earlier Cluster of that name")
-    status = AddonStatus.of(addon, cluster, now)
+        # `addon_create` recreates it for the present Cluster, with that Cluster's uid.
+        return Decision(
+            (Delete(CLUSTER_ADDON, addon),), message="the ClusterAddon belongs to an earlier Cluster of that name"
+        )
+    builder = AddonStatusBuilder.of(addon, cluster, now)
     if cluster_api.is_paused(cluster):
-        return guards.paused(status)
+        return guards.paused(builder)
     match observed.finding:
         case None:
-            return guards.no_cluster_stack(status, cluster)
+            return guards.no_cluster_stack(builder, cluster)
         case PolicyError() as error:
-            return guards.misconfigured(status, error)
+            return guards.misconfigured(builder, error)
         case UpToDate():
-            return Decision(ensure_addon_finalizer(addon), status.target_fields(), message="applied")
+            return Decision(ensure_addon_finalizer(addon), builder.target_fields(), message="applied")
         case ConnectionFailed() as problem:
-            return guards.connection_failed(status, problem)
+            return guards.connection_failed(builder, problem)
         case found:
-            status.set_true("ClusterReady")
+            builder.set_true("ClusterReady")
     match found:
         case AwaitingReadiness():
-            return readiness.recheck(status, found)
+            return readiness.recheck(builder, found)
         case RollbackContext():
-            return rollback.roll_back(status, found)
+            return rollback.roll_back(builder, found)
         case ReleaseNotShared():
-            return guards.not_shared(status, found)
+            return guards.not_shared(builder, found)
         case MissingAssets():
-            return guards.not_stored(status, cluster, found)
+            return guards.not_stored(builder, cluster, found)
         case charts.ChartError() as refusal:
-            status.set_true(missing.CONDITION)
-            return _not_rendered(status, f"{status.release}: {refusal}", BROKEN_RETRY)
+            builder.set_true(missing.CONDITION)
+            return _not_rendered(builder, f"{builder.release}: {refusal}", BROKEN_RETRY)
         case ReleaseContext():
-            status.set_true(missing.CONDITION)
-            return _roll_out(status, found)
+            builder.set_true(missing.CONDITION)
+            return _roll_out(builder, found)
 
 
-def _roll_out(status: AddonStatus, context: ReleaseContext) -> Decision:
-    """The addons' own version is what decides: a new release with the same addons costs the cluster nothing."""
+def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
+    """Rolls the release out, unless its addons are those of the former release."""
     if not context.resumed and is_applied(context.addon, context.target):
-        return rollout.skip_rollout(status, context)
+        return rollout.skip_rollout(builder, context)
     if problem := context.assets.problem:
         config, reason = "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed"
-        return _failed(status, config, reason, problem, BROKEN_RETRY)
+        return _failed(builder, config, reason, problem, BROKEN_RETRY)
     if context.unreadable:
-        return _not_rendered(status, f"{context}: {context.unreadable}", CLUSTER_RETRY)
+        return _not_rendered(builder, f"{context}: {context.unreadable}", CLUSTER_RETRY)
     try:
-        return (
-            stages.advance_stage(status, context, context.position)
-            if context.position
-            else rollout.apply_release(status, context)
-        )
+        if context.position:
+            return stages.advance_stage(builder, context, context.position)
+        return rollout.apply_release(builder, context)
     except charts.ChartError as error:
         # Nothing is applied or pruned: the last good state stays.
-        return _not_rendered(status, f"{context}: {error}", BROKEN_RETRY)
+        return _not_rendered(builder, f"{context}: {error}", BROKEN_RETRY)
     except Busy:
-        raise  # it says nothing of this cluster
+        raise  # about this process, not about the cluster
     except ApiError as error:
-        return guards.connection_failed(status, ConnectionFailed(f"the workload API server does not answer: {error}"))
+        return guards.connection_failed(builder, ConnectionFailed(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:
-        status.remove("HelmChartTemplated")  # the charts were rendered
-        decision = _failed(status, "HelmChartApplied", "FailedToApplyObjects", f"{context}: {error}", PARTIAL_RETRY)
+        builder.remove("HelmChartTemplated")  # the charts were rendered
+        decision = _failed(builder, "HelmChartApplied", "FailedToApplyObjects", f"{context}: {error}", PARTIAL_RETRY)
         return replace(decision, effects=(*decision.effects, InvalidateDiscovery(context.connection)))
 
 
-def _not_rendered(status: AddonStatus, message: str, seconds: float) -> Decision:
-    return _failed(status, "HelmChartTemplated", "TemplateNewClusterStackFailed", message, seconds)
+def _not_rendered(builder: AddonStatusBuilder, message: str, seconds: float) -> Decision:
+    return _failed(builder, "HelmChartTemplated", "TemplateNewClusterStackFailed", message, seconds)
 
 
-def _failed(status: AddonStatus, condition: str, reason: str, message: str, seconds: float) -> Decision:
-    status.set_false(condition, reason, message, "Error", event_type="Warning")
-    return wait(status, seconds, message)
+def _failed(builder: AddonStatusBuilder, condition: str, reason: str, message: str, seconds: float) -> Decision:
+    builder.set_false(condition, reason, message, "Error", event_type="Warning")
+    return wait(builder, seconds, message)

@@ -1,4 +1,4 @@
-"""`addon_apply`, put together."""
+"""The function `addon_apply`."""
 
 from __future__ import annotations
 
@@ -21,22 +21,30 @@ from .report import report
 from .triggers import TRIGGERS
 
 _LOCK = KeyedLock("this addon")
-"""The second of two deliveries about one addon then finds the work done; across processes, each does it at worst."""
+"""Concurrent deliveries about one addon are serialised, so the second finds the work done. Across processes both do it,
+which is harmless."""
 
 
 def _looked_up_secrets(observed: Observed) -> Collection[str]:
-    """What the release's charts have read from the cluster's Secrets, and may have put anywhere."""
+    """Returns the Secret values that charts have looked up in the cluster, and may have rendered anywhere."""
     live = observed.finding.capabilities.live if isinstance(observed.finding, ReleaseContext) else None
     return live.secrets if live is not None else ()
 
 
 def handle(clients: Clients, event: Event) -> Answer:
-    # Another kubeconfig may lead nowhere, or to another cluster.
-    look = partial(observe, resync=event.resync, doubt=event.kind == SECRET.kind)
+    # A new kubeconfig may be of another cluster, or of none.
+    observe_event = partial(observe, resync=event.resync, check_connection=event.kind == SECRET.kind)
     try:
         with _LOCK.hold((id(clients), TRIGGERS.key(event))):
-            return Function(
-                TRIGGERS, look, decide, is_reconciled, report, on_conflict, sensitive_values=_looked_up_secrets
-            ).handle(clients, event)
+            function = Function(
+                TRIGGERS,
+                observe_event,
+                decide,
+                is_reconciled,
+                report,
+                on_conflict,
+                sensitive_values=_looked_up_secrets,
+            )
+            return function.handle(clients, event)
     except Unavailable as error:
         return Answer(503, str(error), retry_after=error.retry_after)

@@ -1,4 +1,4 @@
-"""Why nothing may be done, each with what is said of it."""
+"""Decisions to do nothing yet, each with the condition that says why."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from shared.releases.missing import MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 
-from .status import AddonStatus
+from .status import AddonStatusBuilder
 from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
 
 
 def finalize(addon: Object) -> Decision:
-    """Without its Cluster an addon has nothing to do: the objects go with the workload cluster."""
+    """Removes the finalizer of a deleted addon. Its objects in the workload cluster go with the cluster."""
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
-        return Decision(message="the Cluster is going away")
-    forget: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon),) if dig(addon, "status.history") else ()
-    if dig(addon, "status.digest"):  # something was rendered, and so may have been generated
-        forget += (stored_values.DeleteValues(addon),)
-    return Decision(effects=(*forget, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="let go")
+        return Decision(message="the Cluster is being deleted")
+    delete: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon),) if dig(addon, "status.history") else ()
+    if dig(addon, "status.digest"):  # a release was rendered, and may have generated values
+        delete += (stored_values.DeleteValues(addon),)
+    return Decision(
+        effects=(*delete, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="finalizer removed"
+    )
 
 
-def paused(builder: AddonStatus) -> Decision:
+def paused(builder: AddonStatusBuilder) -> Decision:
     builder.set_false(
         "ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", event_type="Normal"
     )
@@ -39,21 +41,21 @@ def paused(builder: AddonStatus) -> Decision:
     )
 
 
-def misconfigured(builder: AddonStatus, error: PolicyError) -> Decision:
+def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:
     builder.set_false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", event_type="Warning")
     return wait(builder, BROKEN_RETRY, str(error))
 
 
-def no_cluster_stack(builder: AddonStatus, cluster: Object) -> Decision:
+def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     name = cluster_api.class_name(cluster)
     what = f"class {name} names no cluster stack" if name else "the Cluster has no class"
-    message = f"{what}: its addons are left as they are; a class of a cluster stack is called like local-demo-1-36-v1"
+    message = f"{what}: its addons are left as they are; a class of a cluster stack has a name like local-demo-1-36-v1"
     builder.set_false(missing.CONDITION, "NoClusterStack", message, "Warning", event_type="Warning")
     return Decision(status=builder.status(ready=False), kubernetes_events=tuple(builder.kubernetes_events))
 
 
-def connection_failed(builder: AddonStatus, problem: ConnectionFailed) -> Decision:
-    # Else it is how each cluster begins, and no news.
+def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) -> Decision:
+    # A new cluster is not reachable at first, which is worth no event.
     news = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(
         "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, event_type="Warning" if news else ""
@@ -61,12 +63,12 @@ def connection_failed(builder: AddonStatus, problem: ConnectionFailed) -> Decisi
     return wait(builder, CLUSTER_RETRY, problem.message)
 
 
-def not_shared(builder: AddonStatus, found: ReleaseNotShared) -> Decision:
-    builder.set_false(missing.CONDITION, "ReleaseNotShared", found.message, "Error", event_type="Warning")
-    return wait(builder, BROKEN_RETRY, found.message)
+def not_shared(builder: AddonStatusBuilder, obstacle: ReleaseNotShared) -> Decision:
+    builder.set_false(missing.CONDITION, "ReleaseNotShared", obstacle.message, "Error", event_type="Warning")
+    return wait(builder, BROKEN_RETRY, obstacle.message)
 
 
-def not_stored(builder: AddonStatus, cluster: Object, lost: MissingAssets) -> Decision:
+def not_stored(builder: AddonStatusBuilder, cluster: Object, lost: MissingAssets) -> Decision:
     if lost.failure:
         builder.set_false(missing.CONDITION, lost.reason, lost.message, "Error", event_type="Warning")
     else:

@@ -1,6 +1,6 @@
-"""What is read for a decision about one ClusterAddon, in the order in which things must be there.
+"""Reads what a decision about one ClusterAddon needs.
 
-The first obstacle ends the reading: what would come after it does not matter yet.
+Reads in the order of dependence, and stops at the first input that is missing.
 """
 
 from __future__ import annotations
@@ -41,13 +41,19 @@ class Observed:
     addon: Object | None
     cluster: Object | None = None
     release: ReleaseName | None = None
-    """What the Cluster's class asks for; None for a class that names no cluster stack."""
+    """The release that the Cluster's class names; None for a class of no cluster stack."""
     finding: Finding | None = None
-    """What stands in the way, or else what there is to do. None where these objects alone say that nothing is."""
+    """What is missing, or what there is to do; None if the addon and the Cluster alone tell that there is nothing."""
 
 
-def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = False, doubt: bool = False) -> Observed:
-    """With `resync` drift is looked for, with `doubt` only whether the cluster answers still."""
+def observe(
+    clients: Clients, key: Key, addon: Object | None, *, resync: bool = False, check_connection: bool = False
+) -> Observed:
+    """Reads the inputs of a decision.
+
+    Addons that are up to date are not read further, except with `resync` to look for drift, and with `check_connection`
+    to connect to their cluster.
+    """
     if addon is None:
         return Observed(None)
     reference = dig(addon, "spec.clusterRef", {})
@@ -67,13 +73,13 @@ def observe(clients: Clients, key: Key, addon: Object | None, *, resync: bool = 
     if name is None:
         return Observed(addon, cluster)
     done = is_up_to_date(addon, cluster)
-    if done and not doubt and not (resync and _resync_can_differ(addon, policy)):
+    if done and not check_connection and not (resync and _resync_can_differ(addon, policy)):
         return Observed(addon, cluster, name, UpToDate())
     return Observed(addon, cluster, name, _find_work(clients, addon, cluster, policy, name, done=done, resync=resync))
 
 
 def _resync_can_differ(addon: Object, policy: Policy) -> bool:
-    """Whether another look at a settled cluster can find anything: drift, or a newer Kubernetes than charts know."""
+    """Whether a resync can find a difference: drift, or a newer Kubernetes version than the charts saw."""
     return policy.drift != "ignore" or bool(dig(addon, "status.kubernetesVersion"))
 
 
@@ -100,5 +106,5 @@ def _find_work(
         )
     try:
         return resolve.resolve_release(clients, addon, cluster, policy, name, connection)
-    except ChartError as error:  # nobody can tell what its charts need to be told
+    except ChartError as error:  # it is unknown which capabilities its charts need
         return error

@@ -1,4 +1,4 @@
-"""Whether what is applied is ready, and another look at what was not."""
+"""Reports whether applied objects are ready, and checks again those that were not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.effects import Results
 from shared.kube import ApiError
 from shared.runtime import Decision
 
-from .status import AddonStatus
+from .status import AddonStatusBuilder
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, ensure_addon_finalizer
 
 _ALL = "all objects are ready"
@@ -25,20 +25,24 @@ _ALL = "all objects are ready"
 
 @dataclass(frozen=True)
 class RecheckReadiness:
-    """Returns these entries with what each is waiting for now."""
+    """Returns the entries with what each object waits for now."""
 
-    reached: ClusterConnection
+    connection: ClusterConnection
     entries: Sequence[InventoryEntry]
 
     def execute(self, _clients: Clients) -> list[InventoryEntry]:
-        return [recheck_readiness(self.reached.cluster, entry) if entry.waiting else entry for entry in self.entries]
+        return [recheck_readiness(self.connection.cluster, entry) if entry.waiting else entry for entry in self.entries]
 
 
-def recheck(builder: AddonStatus, awaited: AwaitingReadiness) -> Decision:
+def recheck(builder: AddonStatusBuilder, awaited: AwaitingReadiness) -> Decision:
+    """Checks the readiness of objects that were not ready."""
     return Decision((*ensure_addon_finalizer(builder.obj), RecheckReadiness(awaited.connection, awaited.inventory)))
 
 
-def report_recheck(builder: AddonStatus, awaited: AwaitingReadiness, decision: Decision, results: Results) -> Decision:
+def report_recheck(
+    builder: AddonStatusBuilder, awaited: AwaitingReadiness, decision: Decision, results: Results
+) -> Decision:
+    """Reports the result of `recheck`."""
     entries = next((value for value in results.values if isinstance(value, list)), None)
     if entries is not None:
         if awaited.policy.wait and not any(entry.waiting for entry in entries):
@@ -52,9 +56,12 @@ def report_recheck(builder: AddonStatus, awaited: AwaitingReadiness, decision: D
 
 
 def report_readiness(
-    builder: AddonStatus, policy: Policy, decision: Decision, entries: Sequence[InventoryEntry], **fields: object
+    builder: AddonStatusBuilder, policy: Policy, decision: Decision, entries: Sequence[InventoryEntry], **fields: object
 ) -> Decision:
-    """The decision with what is to be said of these entries; its message stands where nothing is waited for."""
+    """Adds the readiness of these entries to the decision: condition, requeue, and a message if any is not ready.
+
+    `fields` are further fields of the status.
+    """
     waiting = [entry for entry in entries if entry.waiting]
     requeue_after, message = None, decision.message
     if waiting and policy.wait:

@@ -1,4 +1,4 @@
-"""Whether an event leaves nothing to do for a ClusterAddon, from the event's object and the addon alone."""
+"""Tells from the event's object and the ClusterAddon alone that there is nothing to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.kube import Object, deleting, dig, has_finalizer
 
 
 def is_reconciled(addon: Object, event: Event) -> bool:
-    """True where the addons are applied and the event's Cluster, if it carries one, still asks for the same."""
+    """Returns whether the addons are applied, for the class of the event's Cluster if the event is about one."""
     if deleting(addon):
         return not has_finalizer(addon, ADDON_FINALIZER)
     if event.kind == CLUSTER.kind:
@@ -24,12 +24,12 @@ def is_reconciled(addon: Object, event: Event) -> bool:
             and not belongs_to_earlier_cluster(addon, cluster)
             and _has_valid_policy(cluster, addon)
         )
-    # Any other event leaves the wanted class as it is, and a Cluster that changed sends one of its own.
+    # Other events do not change the Cluster's class: a changed Cluster has an event of its own.
     return event.kind != SECRET.kind and _looks_up_to_date(addon) and _has_valid_policy(addon)
 
 
 def _looks_up_to_date(addon: Object) -> bool:
-    """As far as can be told without the Cluster."""
+    """Whether the addon is up to date, as far as its status tells without the Cluster."""
     return (
         dig(addon, "status.ready") is True
         and bool(dig(addon, "spec.clusterStack"))
@@ -40,7 +40,7 @@ def _looks_up_to_date(addon: Object) -> bool:
 
 
 def _has_valid_policy(*annotated: Object) -> bool:
-    """Whether the policy says something: if not, people should hear of it, whatever else is well."""
+    """Whether the policy annotations are valid: an error has to be reported also for applied addons."""
     try:
         Policy.of(*annotated)
     except PolicyError:

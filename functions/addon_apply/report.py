@@ -1,4 +1,4 @@
-"""What is said once the effects have happened or failed; a decision without a rollout stands as it was made."""
+"""Reports the results of the effects; a decision without a rollout or readiness check is reported as it was made."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from shared.runtime.status import V1Beta1StatusBuilder
 
 from . import readiness, rollback, rollout, stages
 from .observe import Observed
-from .status import GENERATED_VALUES_KEPT, AddonStatus
+from .status import GENERATED_VALUES_KEPT, AddonStatusBuilder
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+    """Returns the decision with the status and events that the results call for."""
     found = observed.finding
     if (
         observed.addon is None
@@ -31,21 +32,21 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
         or not isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseContext))
     ):
         return decision
-    builder = AddonStatus.of(observed.addon, observed.cluster, now)
+    builder = AddonStatusBuilder.of(observed.addon, observed.cluster, now)
     builder.set_true("ClusterReady")
     if not isinstance(found, RollbackContext):
         builder.set_true("ClusterStackReleaseDownloaded")
     if isinstance(found, AwaitingReadiness):
         return readiness.report_recheck(builder, found, decision, results)
     if any(isinstance(effect, Rollout) for effect in decision.effects):
-        keep = next((effect for effect in decision.effects if isinstance(effect, stored_values.SaveValues)), None)
-        report_generated_values(builder, found.name if isinstance(found, ReleaseContext) else None, keep)
+        save = next((effect for effect in decision.effects if isinstance(effect, stored_values.SaveValues)), None)
+        report_generated_values(builder, found.name if isinstance(found, ReleaseContext) else None, save)
         return _report_rollout(builder, found, decision, results)
     return decision
 
 
 def _report_rollout(
-    builder: AddonStatus, context: RollbackContext | ReleaseContext, decision: Decision, results: Results
+    builder: AddonStatusBuilder, context: RollbackContext | ReleaseContext, decision: Decision, results: Results
 ) -> Decision:
     if isinstance(results.error, RolloutIncomplete):
         incomplete, results.error = results.error, None
@@ -62,16 +63,16 @@ def _report_rollout(
 
 
 def _report_incomplete(
-    builder: AddonStatus, context: ReconcileContext, decision: Decision, incomplete: RolloutIncomplete
+    builder: AddonStatusBuilder, context: ReconcileContext, decision: Decision, incomplete: RolloutIncomplete
 ) -> Decision:
-    """Some objects failed, or a wave of hooks is not over; the inventory says which."""
+    """Reports that objects failed, or that a wave of hooks is not complete."""
     outcome, message = incomplete.outcome, f"{context}: {incomplete}"
     _record_events(builder, outcome)
     if incomplete.waiting:
         seconds = READY_RETRY
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message, event_type="Normal", progress=True)
         if builder.seconds_since("HelmChartApplied") > context.policy.wait_timeout:
-            message = f"{context}: not over after {context.policy.wait_timeout:g} s: {incomplete}"
+            message = f"{context}: not complete after {context.policy.wait_timeout:g} s: {incomplete}"
             builder.set_false("HelmChartApplied", "ObjectsNotReady", message, "Warning", event_type="Warning")
             seconds = BROKEN_RETRY
     else:
@@ -86,8 +87,8 @@ def _report_incomplete(
     )
 
 
-def _record_events(builder: AddonStatus, outcome: RolloutOutcome) -> None:
-    """Counts, and events for what people should hear of, whatever else came of the rollout."""
+def _record_events(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> None:
+    """Updates metrics, and adds events about kept objects, conflicts and drift."""
     metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
     metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
     metrics.OBJECTS.labels(outcome="failed").inc(len(outcome.failures))
@@ -95,26 +96,26 @@ def _record_events(builder: AddonStatus, outcome: RolloutOutcome) -> None:
     metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
     if outcome.kept:
         left = ", ".join(str(entry) for entry in outcome.kept[:5])
-        builder.add_event("ObjectsKept", f"not ours or marked to be kept, left in the cluster: {left}")
+        builder.add_event("ObjectsKept", f"not ours or annotated to be kept, so not pruned: {left}")
     if outcome.conflicts:
-        taken = "; ".join(f"{entry}: {held}" for entry, held in outcome.conflicts[:5])
-        builder.add_event("FieldConflicts", f"fields that other managers held: {taken}")
+        conflicts = "; ".join(f"{entry}: {conflict}" for entry, conflict in outcome.conflicts[:5])
+        builder.add_event("FieldConflicts", f"fields that other managers held: {conflicts}")
     if outcome.drift and outcome.listed_drift != dig(builder.obj, "status.drift"):
-        told = "; ".join(str(drift) for drift in outcome.drift[:5])
+        shown = "; ".join(str(drift) for drift in outcome.drift[:5])
         more = f"; and {len(outcome.drift) - 5} more" if len(outcome.drift) > 5 else ""
-        builder.add_event("DriftFound", f"changed in the workload cluster: {told}{more}", "Warning")
+        builder.add_event("DriftFound", f"changed in the workload cluster: {shown}{more}", "Warning")
 
 
 def report_generated_values(
     builder: V1Beta1StatusBuilder, name: ReleaseName | None, effect: stored_values.SaveValues | None
 ) -> None:
-    """Says which fields are generated, and none of their values."""
+    """Reports which fields are generated, without their values."""
     if effect is None or not effect.fields:
         builder.remove(GENERATED_VALUES_KEPT)
         return
     if effect.too_large:
         differ = f"{stored_values.count_fields(effect.fields)} each time that the release is rendered"
-        message = f"{name}: {differ}, and no Secret has room for the values: each rollout writes others"
+        message = f"{name}: {differ}, and the values do not fit into a Secret: each rollout writes new values"
         builder.set(GENERATED_VALUES_KEPT, "False", "TooLarge", message, severity="Warning", event_type="Warning")
         return
     builder.set_true(

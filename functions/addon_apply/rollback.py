@@ -12,26 +12,26 @@ from shared.applier.outcome import RolloutOutcome
 from shared.runtime import Decision
 
 from .rollout import record_applied, record_intent, rollout_effect
-from .status import AddonStatus
+from .status import AddonStatusBuilder
 from .waits import BROKEN_RETRY, ensure_addon_finalizer, wait
 
 
-def roll_back(builder: AddonStatus, context: RollbackContext) -> Decision:
+def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision:
     """Applies the stored manifest; without one, waits for a person to choose another class."""
     manifest = context.manifest
     if manifest.problem:
-        message = f"going back from {builder.release}: {manifest.problem}"
+        message = f"rolling back from {builder.release}: {manifest.problem}"
         builder.set_false("HelmChartApplied", "RollbackFailed", message, "Error", event_type="Warning")
         return wait(builder, BROKEN_RETRY, message)
     plan = inventory.plan(manifest.objects, context.inventory, resumed=context.resumed)
-    builder.set_false("HelmChartApplied", "RollingBack", f"going back to {manifest.class_name}")
+    builder.set_false("HelmChartApplied", "RollingBack", f"rolling back to {manifest.class_name}")
     intent = record_intent(builder, context, plan)
     rollout = rollout_effect(context, plan, manifest.objects)
     return Decision((*ensure_addon_finalizer(context.addon), *intent, rollout, *record_applied(context)))
 
 
 def report_rolled_back(
-    builder: AddonStatus, context: RollbackContext, decision: Decision, outcome: RolloutOutcome
+    builder: AddonStatusBuilder, context: RollbackContext, decision: Decision, outcome: RolloutOutcome
 ) -> Decision:
     """Reports the rollback as done. The addon stays not ready: its Cluster still asks for the rejected class."""
     message = (

@@ -24,13 +24,13 @@ from shared.manifests import identity
 from shared.runtime import Decision
 
 from . import readiness
-from .status import AddonStatus
+from .status import AddonStatusBuilder
 from .waits import ensure_addon_finalizer
 
 STAGE_ANNOTATION = "ClusterAddonStage"
 
 
-def apply_release(builder: AddonStatus, context: ReleaseContext) -> Decision:
+def apply_release(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
     """Applies all objects of the release and prunes the others. Raises as `rendering.render_release` does."""
     rendered, save = rendering.render_release(context)
     builder.remove("HelmChartTemplated")  # the charts were rendered
@@ -50,7 +50,7 @@ def apply_release(builder: AddonStatus, context: ReleaseContext) -> Decision:
 
 
 def report_applied(
-    builder: AddonStatus, context: ReleaseContext, decision: Decision, results: Results, outcome: RolloutOutcome
+    builder: AddonStatusBuilder, context: ReleaseContext, decision: Decision, results: Results, outcome: RolloutOutcome
 ) -> Decision:
     """Reports a rollout in which every object was applied or pruned; some may not be ready yet."""
     target = context.target
@@ -72,7 +72,7 @@ def report_applied(
     return readiness.report_readiness(builder, context.policy, decision, outcome.entries, **fields)
 
 
-def skip_rollout(builder: AddonStatus, context: ReleaseContext) -> Decision:
+def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
     """Records the release as applied: its addons are those of the former release, which are applied and ready."""
     builder.set_true("HelmChartApplied")
     if context.policy.wait:
@@ -85,7 +85,7 @@ def skip_rollout(builder: AddonStatus, context: ReleaseContext) -> Decision:
 # -- parts of every rollout, of releases, stages and rollbacks ---------------------------------------------------
 
 
-def record_intent(builder: AddonStatus, context: ReconcileContext, plan: Plan) -> tuple[Effect, ...]:
+def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: Plan) -> tuple[Effect, ...]:
     """Writes the planned inventory to the status before anything is applied, so that no crash can orphan an object."""
     intent = builder.status(
         ready=False,

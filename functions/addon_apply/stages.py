@@ -1,4 +1,4 @@
-"""One step of one stage: a condition that is looked at, or its chart applied or deleted."""
+"""One step of one stage: evaluates a condition, or applies or deletes the stage's chart."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from shared.manifests import identity
 from shared.runtime import Decision
 
 from .rollout import record_intent, rollout_effect
-from .status import AddonStatus
+from .status import AddonStatusBuilder
 from .waits import CONDITION_RETRY, ensure_addon_finalizer, wait
 
 
-def advance_stage(builder: AddonStatus, context: ReleaseContext, position: StagePosition) -> Decision:
+def advance_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:
+    """Carries out the next step of the current stage. Raises as `rendering.render_stage` does."""
     obstacle = _unmet_condition(builder, context, position)
     if obstacle:
         progress = context.progress.with_current_phase(AFTER if position.phase == AFTER else BEFORE, builder.now)
@@ -32,7 +33,7 @@ def advance_stage(builder: AddonStatus, context: ReleaseContext, position: Stage
     return _roll_out_stage(builder, working, position)
 
 
-def _roll_out_stage(builder: AddonStatus, context: ReleaseContext, position: StagePosition) -> Decision:
+def _roll_out_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:
     name = position.stage.name
     objects, save = rendering.render_stage(context, position.stage)
     builder.remove("HelmChartTemplated")  # the chart was rendered
@@ -48,12 +49,16 @@ def _roll_out_stage(builder: AddonStatus, context: ReleaseContext, position: Sta
 
 
 def report_stage(
-    builder: AddonStatus, context: ReleaseContext, position: StagePosition, decision: Decision, outcome: RolloutOutcome
+    builder: AddonStatusBuilder,
+    context: ReleaseContext,
+    position: StagePosition,
+    decision: Decision,
+    outcome: RolloutOutcome,
 ) -> Decision:
-    """The stage's chart is applied or deleted; what may be left of it is its second condition."""
+    """Reports that the stage's chart is applied or deleted; its condition afterwards may remain."""
     progress = context.progress.with_current_phase(AFTER if position.stage.after else DONE, builder.now)
-    word = "deleted" if position.stage.action == "delete" else "applied"
-    message = f"{context}: stage {position.stage.name} {word}"
+    verb = "deleted" if position.stage.action == "delete" else "applied"
+    message = f"{context}: stage {position.stage.name} {verb}"
     builder.add_event("StageDone", message)
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
     status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=progress.dump())
@@ -62,8 +67,8 @@ def report_stage(
     )
 
 
-def _unmet_condition(builder: AddonStatus, context: ReleaseContext, position: StagePosition) -> str:
-    """Why the stage cannot go on, also as a condition; empty where its condition is true, or it has none now."""
+def _unmet_condition(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> str:
+    """Returns why the stage's condition is not met, and sets EvaluatedCEL; empty if it is met or there is none."""
     condition = position.condition
     if condition is None:
         return ""
@@ -76,7 +81,7 @@ def _unmet_condition(builder: AddonStatus, context: ReleaseContext, position: St
     missing = [str(one) for one in condition.objects if context.condition_objects.get(one.key) is None]
     try:
         if missing:
-            raise NotYet(f"{', '.join(missing)} is not there")
+            raise NotYet(f"{', '.join(missing)} does not exist")
         if evaluate(condition.expression, context.condition_objects):
             return ""
         message = f"{stage}: waiting until {condition.expression}"

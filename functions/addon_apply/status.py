@@ -1,7 +1,7 @@
-"""The conditions of one ClusterAddon, which are about one release: the one that its Cluster asks for.
+"""Builds the status of one ClusterAddon. Its conditions are about one release: that of its Cluster's class.
 
-What was said of a rollout goes with its release: once the Cluster asks for another, nothing of the former one is left.
-What stands in the way is said for as long as it does: what a decision does not find any more is not false any more.
+When the Cluster gets another class, the conditions of the former release are removed. A condition about an obstacle is
+removed once a decision does not find the obstacle any more.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ OBSTACLES = (
     "EvaluatedCEL",
     "HelmChartDeleted",
 )
-"""Conditions that are False only while a decision finds them so."""
+"""Conditions about obstacles: removed when a decision does not set them."""
 GENERATED_VALUES_KEPT = "GeneratedValuesKept"
-OF_RELEASE = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
+RELEASE_CONDITIONS = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
 
 
 @dataclass
-class AddonStatus(V1Beta1StatusBuilder):
-    """The status while a decision is made. `release` is the class that the Cluster has."""
+class AddonStatusBuilder(V1Beta1StatusBuilder):
+    """Builds the status; `release` is the class of the Cluster."""
 
     release: str = ""
     rollback_from: str = ""
-    """The same where a rollback from it is asked for, else empty."""
+    """The class to roll back from if a rollback is requested, otherwise empty."""
 
     @classmethod
-    def of(cls, addon: Object, cluster: Object, now: datetime) -> AddonStatus:
+    def of(cls, addon: Object, cluster: Object, now: datetime) -> AddonStatusBuilder:
         release = cluster_api.class_name(cluster) or ""
         return cls(
             addon,
@@ -52,36 +52,36 @@ class AddonStatus(V1Beta1StatusBuilder):
         )
 
     @classmethod
-    def as_recorded(cls, addon: Object, now: datetime) -> AddonStatus:
-        """About what it is about so far, where nobody can tell what the Cluster asks for."""
+    def as_recorded(cls, addon: Object, now: datetime) -> AddonStatusBuilder:
+        """Returns a builder for the release that the status is about so far, for a Cluster that cannot be read."""
         return cls(addon, now, release=reported_release(addon), rollback_from=dig(addon, "status.rollbackFrom", ""))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.is_new_target:
-            for type_ in OF_RELEASE:
+            for type_ in RELEASE_CONDITIONS:
                 self.initial = remove_condition(self.initial, type_)
             self.conditions = list(self.initial)
 
     @property
     def is_new_target(self) -> bool:
-        """Whether the status is of another release so far, or of a rollback."""
+        """Whether the status is about another release or rollback so far."""
         return (reported_release(self.obj), dig(self.obj, "status.rollbackFrom", "")) != (
             self.release,
             self.rollback_from,
         )
 
     def status(self, **fields: object) -> Object:
-        about = self.target_fields()
+        target = self.target_fields()
         if self.is_new_target:
-            about |= {"stages": None, "drift": None}
+            target |= {"stages": None, "drift": None}
             resources = dig(self.obj, "status.resources")
             if (cleared := _without_errors(resources)) != resources:
-                about["resources"] = cleared
-        return super().status(**{**about, **fields})
+                target["resources"] = cleared
+        return super().status(**{**target, **fields})
 
     def target_fields(self) -> Object:
-        """The fields that say which release the status is of."""
+        """Returns the fields that name the release that the status is about."""
         return {"release": self.release or None, "rollbackFrom": self.rollback_from or None}
 
     def summarized(self) -> list[Object]:
@@ -90,7 +90,7 @@ class AddonStatus(V1Beta1StatusBuilder):
 
 
 def _without_errors(resources: object) -> list[Object] | None:
-    """The inventory without what went wrong in a rollout that is over; what is kept says why for as long as it is."""
+    """Returns the inventory without the errors of the former rollout; kept objects keep their reason."""
     if not isinstance(resources, list):
         return None
     entries: Iterable[inventory.InventoryEntry] = inventory.load(resources)

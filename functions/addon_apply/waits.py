@@ -1,4 +1,4 @@
-"""How long an addon waits for what, and the decision to do so. Every wait has a condition that says what for."""
+"""The intervals of waits, and the decision to wait. Every wait has a condition that says what is missing."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from shared.event import Event
 from shared.kube import Object
 from shared.runtime import Decision
 
-from .status import AddonStatus
+from .status import AddonStatusBuilder
 
-# Seconds until the next look.
+# Seconds until the next reconcile.
 CLUSTER_RETRY = 10.0
 ASSETS_RETRY = 10.0
 PARTIAL_RETRY = 20.0
 CONDITION_RETRY = 20.0
 READY_RETRY = 5.0
 BROKEN_RETRY = 60.0
-"""For what only a person can mend: slow, but never given up."""
+"""For problems that only a person can solve: slow, but without end."""
 
 
 def wait(
-    builder: AddonStatus, seconds: float, message: str, *, reply: Event | None = None, **fields: object
+    builder: AddonStatusBuilder, seconds: float, message: str, *, reply: Event | None = None, **fields: object
 ) -> Decision:
-    """To look again after so many seconds; `fields` go into the status."""
+    """Waits for `seconds`; `fields` are further fields of the status."""
     return Decision(
         effects=ensure_addon_finalizer(builder.obj),
         status=builder.status(ready=False, **fields),
@@ -36,5 +36,5 @@ def wait(
 
 
 def ensure_addon_finalizer(addon: Object) -> tuple[Effect, ...]:
-    """Before anything that is to be undone with the addon."""
+    """Returns the effect that adds the finalizer, before any effect that has to be undone when the addon is deleted."""
     return ensure_finalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)

@@ -152,7 +152,7 @@ def rollback(
             timeline.say(f"going on to {back.cancel_rollback(asked.client, found, addon)}")
         else:
             kept = back.request_rollback(asked.client, found, addon)
-            timeline.say(f"going back to {kept.class_name} (addons {kept.version}, {len(kept.objects)} objects)")
+            timeline.say(f"rolling back to {kept.class_name} (addons {kept.version}, {len(kept.objects)} objects)")
         obstacle = back.wait_obstacle(found)
         if not wait or obstacle:
             timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")

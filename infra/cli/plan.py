@@ -128,7 +128,9 @@ def _without_progress(addon: Object) -> Object:
 def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName) -> ReleaseContext:
     """Raises `Failure` for what keeps the addons from being rendered or compared at all."""
     if deleting(addon) or belongs_to_earlier_cluster(addon, cluster):
-        raise Failure("the ClusterAddon is of an earlier Cluster of that name, and will be recreated; try again then")
+        raise Failure(
+            "the ClusterAddon belongs to an earlier Cluster of that name and will be recreated: try again once it is"
+        )
     try:
         policy = Policy.of(cluster, addon)
         reached = connect_workload(clients, key_of(cluster))

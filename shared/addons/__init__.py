@@ -1,1 +1,1 @@
-"""A release's addons for one cluster: files, values that are generated once, target and progress, rendered objects."""
+"""The addons of one workload cluster: release files, rendered objects, generated values, rollout target, history."""

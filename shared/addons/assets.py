@@ -1,4 +1,4 @@
-"""The files that a release's addons are made of, out of storage or at hand."""
+"""The files of a release from which its addons are rendered."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from shared.releases.store import ReleaseStore
 
 @dataclass(frozen=True)
 class AddonAssets:
-    """As far as a rollout needs them; `problem` is what is wrong with the release's clusteraddon.yaml."""
+    """The files that a rollout needs; `problem` says what is wrong with the release's clusteraddon.yaml."""
 
     release: Release
     archive: bytes
     values_template: bytes | None = None
-    """Of a release without stages; with stages each chart has its own."""
+    """The template of a release without stages; with stages each chart has its own template."""
     stages: Stages | None = None
     problem: str = ""
 
 
 def load_assets(store: ReleaseStore, tag: str) -> AddonAssets | MissingAssets:
-    """Of a stored release; only the files that are needed are read."""
+    """Reads the needed files of release `tag` from storage."""
 
     def of_stored(release: Release) -> AddonAssets:
         needed = (release.addon_chart, release.stages or release.values_template)
@@ -34,7 +34,12 @@ def load_assets(store: ReleaseStore, tag: str) -> AddonAssets | MissingAssets:
 
 
 def assets_from_files(release: Release, files: Mapping[str, bytes]) -> AddonAssets:
-    """Of a release whose files are at hand."""
+    """Returns the assets of a release from its files.
+
+    Args:
+        release: The release.
+        files: The content of each file by name; needs the addon chart, and the stages or the values template.
+    """
     archive = files[release.addon_chart]
     if release.stages:
         try:

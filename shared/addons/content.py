@@ -1,4 +1,4 @@
-"""The objects of a release for one cluster, rendered from its umbrella chart or from the charts of its stages."""
+"""Renders the objects of a release for one cluster, from its umbrella chart or from the charts of its stages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ OVERWRITE = "overwrite.yaml"
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a chart may ask about: the `version` (`v1.36.3`), what is served (`apps/v1`, `apps/v1/Deployment`), and the
-    cluster to look objects up in; without one, lookups find nothing.
+    """What charts see of the cluster: Helm's `.Capabilities`, and the objects that `lookup` finds.
+
+    Attributes:
+        version: The Kubernetes version (`v1.36.3`).
+        api_versions: The served versions and kinds (`apps/v1`, `apps/v1/Deployment`).
+        live: The cluster that `lookup` reads from; without one, lookups find nothing.
     """
 
     version: str
@@ -28,9 +32,10 @@ class Capabilities:
 
 
 def chart_traits(assets: AddonAssets) -> charts.Traits:
-    """Of all charts of the release together; of an archive that cannot be read, none: rendering will say why.
+    """Returns the traits of all charts of the release together; none of an unreadable archive, which fails to render.
 
-    Raises `ChartError` where looking through them exceeds a limit: they may need anything then.
+    Raises:
+        ChartError: The charts exceed a limit, so their traits are unknown.
     """
     try:
         return charts.traits(assets.archive, assets.release.addon_chart)
@@ -38,35 +43,61 @@ def chart_traits(assets: AddonAssets) -> charts.Traits:
         return charts.Traits(-1, asks=False, looks_up=False, remote_schema=False, varies=False)
 
 
-def umbrella_objects(assets: AddonAssets, context: Mapping[str, Any], facts: Capabilities) -> list[Object]:
-    """The objects of a release without stages. Raises `ChartError`."""
+def umbrella_objects(assets: AddonAssets, context: Mapping[str, Any], capabilities: Capabilities) -> list[Object]:
+    """Returns the objects of a release without stages.
+
+    Args:
+        assets: The files of the release.
+        context: The objects that the values template sees, by name (`Cluster`).
+        capabilities: What charts see of the cluster.
+
+    Raises:
+        ChartError: The chart or its values template failed, or exceeded a limit.
+    """
     return _render(
-        assets.archive, assets.values_template, context, assets.release.addon_chart, facts, charts.VALUES_FILE
+        assets.archive, assets.values_template, context, assets.release.addon_chart, capabilities, charts.VALUES_FILE
     )
 
 
-def stage_objects(assets: AddonAssets, stage: Stage, context: Mapping[str, Any], facts: Capabilities) -> list[Object]:
-    """The objects of one stage. Raises `ChartError`, also where the archive has no such chart."""
+def stage_objects(
+    assets: AddonAssets, stage: Stage, context: Mapping[str, Any], capabilities: Capabilities
+) -> list[Object]:
+    """Returns the objects of one stage; see `umbrella_objects`.
+
+    Raises:
+        ChartError: The chart or its values template failed, exceeded a limit, or is not in the archive.
+    """
     archive = assets.release.addon_chart
     members = charts.folder(charts.inspect(assets.archive, archive), stage.name)
     if f"{stage.name}/Chart.yaml" not in members:
-        raise charts.ArchiveError(f"{archive}: there is no chart {stage.name!r} in it, which a stage names")
+        raise charts.ArchiveError(f"{archive}: has no chart {stage.name!r}, which a stage names")
     template = members.get(f"{stage.name}/{OVERWRITE}")
     name = f"{archive}: {stage.name}"
-    return _render(charts.pack(members), template, context, name, facts, f"{name}/{OVERWRITE}")
+    return _render(charts.pack(members), template, context, name, capabilities, f"{name}/{OVERWRITE}")
 
 
 def release_objects(
-    assets: AddonAssets, stages: Iterable[Stage], context: Mapping[str, Any], facts: Capabilities
+    assets: AddonAssets, stages: Iterable[Stage], context: Mapping[str, Any], capabilities: Capabilities
 ) -> list[tuple[str, list[Object]]]:
-    """Everything that the cluster is to have in the end, by stage. Raises `ChartError`."""
+    """Returns all objects that the cluster has at the end of a rollout, by stage; see `umbrella_objects`.
+
+    Without stages, all objects belong to the stage with the empty name.
+
+    Raises:
+        ChartError: A chart or its values template failed, or exceeded a limit.
+    """
     if assets.stages is None:
-        return [("", umbrella_objects(assets, context, facts))]
-    return [(one.name, stage_objects(assets, one, context, facts)) for one in stages if one.action == "apply"]
+        return [("", umbrella_objects(assets, context, capabilities))]
+    return [(one.name, stage_objects(assets, one, context, capabilities)) for one in stages if one.action == "apply"]
 
 
 def _render(
-    chart: bytes, template: bytes | None, context: Mapping[str, Any], name: str, facts: Capabilities, values_name: str
+    chart: bytes,
+    template: bytes | None,
+    context: Mapping[str, Any],
+    name: str,
+    capabilities: Capabilities,
+    values_name: str,
 ) -> list[Object]:
     try:
         text = template.decode() if template is not None else None
@@ -78,7 +109,7 @@ def _render(
         context,
         chart_name=name,
         values_name=values_name,
-        kube_version=facts.version,
-        api_versions=facts.api_versions,
-        live=facts.live,
+        kube_version=capabilities.version,
+        api_versions=capabilities.api_versions,
+        live=capabilities.live,
     )

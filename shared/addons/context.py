@@ -1,6 +1,6 @@
-"""What an addon's cluster is found to need: patience, a rollback, or the way to a release.
+"""What a reconcile of one ClusterAddon found to do: nothing, wait for readiness, roll back, or roll out a release.
 
-Worked out once, while observing; what is decided and what is reported afterwards both go by it.
+Determined once by observe; decide and report both use it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .target import Progress, RolloutTarget, StagePosition
 
 @dataclass(frozen=True)
 class UpToDate:
-    """Everything is applied, and nothing asks for another look."""
+    """The addons are applied and ready, and no resync was requested."""
 
 
 @dataclass(frozen=True)
 class AwaitingReadiness:
-    """Everything is applied, and only not ready yet. `known` is the inventory."""
+    """All objects are applied, and some of them are not ready yet."""
 
     policy: Policy
     connection: ClusterConnection
@@ -39,7 +39,7 @@ class AwaitingReadiness:
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcileContext:
-    """A cluster is to be brought to `goal`. `known` is the inventory, `way` how far it is through stages."""
+    """A rollout to `target`; `progress` says which stages are done."""
 
     addon: Object
     policy: Policy
@@ -49,53 +49,53 @@ class ReconcileContext:
     progress: Progress = field(default_factory=Progress)
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """The name of the rollout in messages."""
         return self.target.class_name
 
     @property
     def resumed(self) -> bool:
-        """Whether the latest rollout had the same goal."""
+        """Whether the latest rollout had the same target."""
         return self.target.is_latest_rollout(self.addon)
 
     @property
     def is_drift_check(self) -> bool:
-        """Whether everything was applied before, so that only what has changed since is looked for."""
+        """Whether everything was applied before, so that this rollout only looks for changes since."""
         applied = is_true(dig(self.addon, "status.conditions", []), "HelmChartApplied")
         return self.resumed and (applied or dig(self.addon, "status.ready") is True)
 
     @property
     def only_report(self) -> bool:
-        """Whether drift is told, and left."""
+        """Whether drift is reported and not repaired."""
         return self.is_drift_check and self.policy.drift == "report"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RollbackContext(ReconcileContext):
-    """Back to what was applied before."""
+    """A rollback to a manifest that was applied before."""
 
     manifest: StoredManifest
 
     def __str__(self) -> str:
-        return f"going back to {self.manifest.class_name}"
+        return f"rolling back to {self.manifest.class_name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseContext(ReconcileContext):
-    """To what the Cluster's class asks for."""
+    """A rollout of the release that the Cluster's class names."""
 
     name: ReleaseName
     assets: AddonAssets
     capabilities: Capabilities
     template_context: Mapping[str, Any]
-    """What a values template sees: `.Cluster` always, `.ControlPlane` and `.InfraCluster` where it refers to them."""
+    """What values templates see: `.Cluster`, and `.ControlPlane` and `.InfraCluster` if the Cluster refers to them."""
     unreadable: str = ""
-    """Why one of these cannot be read. It would render as nothing, and prune what depends on it."""
+    """Why one of these objects cannot be read. Rendering without it would prune the objects that depend on it."""
     stored_values: StoredValues = field(default_factory=StoredValues)
-    """What the release generated when it was rendered first."""
+    """The values that the release generated when it was rendered first."""
     condition_objects: Mapping[str, Object | None] | ConnectionFailed = field(default_factory=dict)
-    """The objects that the current stage's condition is about; None for one that is not there."""
+    """The objects that the current stage's condition refers to, by key; None for a missing object."""
 
     @property
     def position(self) -> StagePosition | None:
-        """The stage that is due; None once all are done, and where there are none."""
+        """The stage that is due; None once all are done, or in a release without stages."""
         return self.progress.current

@@ -1,8 +1,8 @@
-"""Values that a release generates anew whenever it is rendered: passwords, certificates, dates.
+"""Keeps the first values of fields that a release generates at each rendering: passwords, certificates, dates.
 
-Such a release is rendered twice, and what differs is what it generates. For each of these fields the value that was
-generated first is kept until the release changes, so that neither a retry nor a look for drift rotates it; everything
-else follows the inputs.
+Such a release is rendered twice; the fields that differ are the generated ones. Each of them keeps the value that was
+generated first until the release changes, so that neither a retry nor a drift check rotates it. All other fields follow
+the inputs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POD_ANNOTATIONS = ("template", "metadata", "annotations")
 
 
 class GeneratedField(NamedTuple):
-    """A field of an object of a stage. `object` names it, or counts those whose names are generated as well."""
+    """A generated field; `object` is the object's name, or its kind and number if the name itself is generated."""
 
     stage: str
     object: str
@@ -44,29 +44,30 @@ class GeneratedField(NamedTuple):
 
     @property
     def restarts_pods(self) -> bool:
-        """Whether it is an annotation of a pod template: a checksum over settings, in most charts."""
+        """Whether the field is an annotation of a pod template: in most charts a checksum over settings."""
         return any(self.path[at : at + 3] == _POD_ANNOTATIONS for at in range(len(self.path) - 3))
 
 
 @dataclass(frozen=True)
 class FirstValues:
-    """What addons generated first; `addons` is their archive's name. `steady` is a digest of all else, by stage."""
+    """The values that the addon chart `addons` generated first; `steady` is a digest of all other fields, by stage."""
 
     addons: str = ""
     values: Mapping[GeneratedField, Any] = field(default_factory=dict)
     steady: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, addons: str) -> FirstValues:
-        """Of these addons; others begin anew."""
+        """Returns the values if they are those of the chart `addons`, otherwise none."""
         return self if self.addons == addons else FirstValues(addons)
 
     def dump(self) -> Object:
+        """Returns the values as JSON, for `load`."""
         values = [[*each[:2], list(each.path), value] for each, value in self.values.items()]
         return {"addons": self.addons, "values": values, "steady": dict(self.steady)}
 
     @classmethod
     def load(cls, data: Any) -> FirstValues:
-        """Raises `ValueError` for what `dump` did not write."""
+        """Returns the values of `dump`; raises `ValueError` for other data."""
         try:
             values = {GeneratedField(stage, name, tuple(path)): value for stage, name, path, value in data["values"]}
             return cls(data["addons"], values, dict(data["steady"]))
@@ -76,18 +77,19 @@ class FirstValues:
 
 @dataclass(frozen=True)
 class RenderedAddons:
-    """Objects by stage with what was generated first in its place, and the record of that."""
+    """Objects by stage with their first values, and the record of these values."""
 
     stages: StageObjects
     record: FirstValues
     fields: tuple[GeneratedField, ...] = ()
-    """Those that are another at each rendering."""
+    """The fields that differ at each rendering."""
 
 
 def may_vary(assets: AddonAssets) -> bool:
-    """Whether the release's templates call functions that may give something else the next time.
+    """Returns whether the release's templates call functions that may return another value each time.
 
-    Raises `ChartError` where looking through them exceeds a limit.
+    Raises:
+        ChartError: The charts exceed a limit.
     """
     return content.chart_traits(assets).varies or (
         assets.values_template is not None and varying.text_may_vary(assets.values_template)
@@ -95,14 +97,23 @@ def may_vary(assets: AddonAssets) -> bool:
 
 
 def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects], record: FirstValues) -> RenderedAddons:
-    """What `renderer` makes of the release, with the values that `record` has. Raises what `renderer` does."""
+    """Renders the release, with first values in generated fields.
+
+    Args:
+        assets: The files of the release.
+        renderer: Renders the objects from the files; called twice if values may be generated.
+        record: The values that were generated first; those of another chart are ignored.
+
+    Raises:
+        Exception: As `renderer` does.
+    """
     parts = renderer(assets)
-    record = record.of(assets.release.addon_chart)  # by its version: other releases may have the same addons
+    record = record.of(assets.release.addon_chart)  # releases with the same chart share their values
     if not may_vary(assets):
         return RenderedAddons(parts, record)
     try:
         again = dict(renderer(_on_another_day(assets)))
-    except charts.ChartError:  # it depends on the day
+    except charts.ChartError:  # the chart fails on other dates
         again = dict(renderer(assets))
     fields: list[GeneratedField] = []
     done: StageObjects = []
@@ -126,7 +137,7 @@ def _on_another_day(assets: AddonAssets) -> AddonAssets:
 def _with_first_values(
     stage: str, objects: list[Object], again: list[Object], record: FirstValues
 ) -> tuple[list[Object], list[GeneratedField], FirstValues]:
-    """The objects with recorded values, the fields that are generated, and the record with new ones."""
+    """Returns the objects with first values, the generated fields, and the record with new values."""
     common = {identity(obj) for obj in objects} & {identity(obj) for obj in again}
     objects = deepcopy(objects)
     named, others = _by_name(objects, common), _by_name(again, common)
@@ -147,22 +158,22 @@ def _with_first_values(
     fresh = {each: _replace_value(named[each.object], each.path, None) for each in fields}
     steady = _digest(objects)
     as_before = record.steady.get(stage) == steady
-    # A value may stand in several places: where one of them is new, it gets what the others have.
+    # One generated value may be in several fields: a new field gets the value of the others.
     first = {fresh[each]: own[each] for each in fields if each in own and isinstance(fresh[each], str)}
     values = dict(record.values)
     for each, value in fresh.items():
         if each.restarts_pods:
-            # A checksum has to follow the settings that it is of, as far as these are not generated themselves.
+            # A checksum has to change with the settings that it is about, if these are not generated themselves.
             value = values[each] = own.get(each, value) if as_before else value
         elif each in found:
             value = values[each] = own.get(each, first.get(value, value) if isinstance(value, str) else value)
-        # Any other was generated once, and has come to the same twice: it is looked up in the cluster now.
+        # Any other field was generated once and is equal in both renderings: the chart looks it up in the cluster.
         _replace_value(named[each.object], each.path, deepcopy(value))
     return objects, found, replace(record, values=values, steady={**record.steady, stage: steady})
 
 
 def _outermost_fields(fields: Iterable[GeneratedField]) -> list[GeneratedField]:
-    """Without those that are inside of others."""
+    """Returns the fields without those that are inside another one."""
     every = set(fields)
     return [
         each
@@ -172,7 +183,7 @@ def _outermost_fields(fields: Iterable[GeneratedField]) -> list[GeneratedField]:
 
 
 def _by_name(objects: Sequence[Object], common: Container[Identity]) -> dict[str, Object]:
-    """By identity, or by kind and number where the name itself is generated."""
+    """Returns the objects by identity, or by kind and number if the name is generated."""
     named: dict[str, Object] = {}
     counts: Counter[Identity] = Counter()
     for obj in objects:
@@ -186,7 +197,7 @@ def _by_name(objects: Sequence[Object], common: Container[Identity]) -> dict[str
 
 
 def _differences(one: Any, other: Any, path: Path) -> Iterator[Path]:
-    """Where they differ; a mapping with other keys, or a list of another length, as a whole."""
+    """Yields the paths that differ; mappings with other keys and lists of another length differ as a whole."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for key in one:
             yield from _differences(one[key], other[key], (*path, key))
@@ -210,14 +221,14 @@ def _has_field(obj: Any, each: GeneratedField) -> bool:
 
 
 def _replace_value(obj: Any, path: Path, value: Any) -> Any:
-    """Puts `value` in the place of what is returned."""
+    """Sets the value at `path`, and returns the value before."""
     if not path:
         before = dict(obj)
         obj.clear()
         obj.update(value or {})
         return before
-    *progress, last = path
-    for step in progress:
+    *parents, last = path
+    for step in parents:
         obj = obj[step]
     before, obj[last] = obj[last], value
     return before

@@ -1,8 +1,8 @@
-"""The manifests that were last applied completely, for going back without the release that they came from.
+"""Stores the last completely applied manifests, so that a rollback does not need the release.
 
-They may hold Secrets, so a Secret beside the ClusterAddon keeps them (compressed), as Helm does it. A rollback is asked
-for by an annotation that names the class to stay away from; it ends when the Cluster gets another class or the
-annotation goes.
+Manifests may contain Secrets, so they are stored (compressed) in a Secret beside the ClusterAddon, as Helm does. A
+rollback is requested by an annotation that names the class to roll back from. It ends when the Cluster gets another
+class or the annotation is removed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .secret_record import delete_owned_secret, pack, unpack
 from .target import RolloutTarget
 
 ROLLED_BACK = "RolledBack"
-"""Reason of HelmChartApplied while a rollback holds."""
+"""The reason of HelmChartApplied while the addons are rolled back."""
 
 _LENGTH = 2
 _MOST_BYTES = 1_000_000
-"""Of one manifest, compressed; a Secret may have a MiB in all."""
+"""The limit of one manifest, compressed; a Secret has at most one MiB."""
 
 
 @dataclass(frozen=True)
 class StoredManifest:
-    """A manifest that was applied completely once; `problem` says why there is none."""
+    """A manifest that was applied completely; `problem` says why there is none to roll back to."""
 
     class_name: str = ""
     version: str = ""
@@ -42,23 +42,27 @@ class StoredManifest:
 
 
 def is_rollback_requested(addon: Object, cluster: Object) -> bool:
-    """Whether the Cluster's class is the one to stay away from."""
+    """Returns whether the annotation requests a rollback from the Cluster's present class."""
     unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     return bool(unwanted) and unwanted == cluster_api.class_name(cluster)
 
 
 def is_rolled_back(addon: Object, cluster: Object) -> bool:
-    """True once the rollback that is asked for is done."""
+    """Returns whether the requested rollback is done."""
     condition = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
     return is_rollback_requested(addon, cluster) and condition.get("reason") == ROLLED_BACK
 
 
 def read_previous(clients: Clients, addon: Object) -> StoredManifest:
-    """The newest manifest that is not of the class to stay away from."""
+    """Reads the newest manifest of another class than the one to roll back from.
+
+    Raises:
+        ApiError: The Secret could not be read.
+    """
     unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != unwanted]
     if not entries:
-        return StoredManifest(problem=f"there is no manifest of anything but {unwanted} to go back to")
+        return StoredManifest(problem=f"there is no manifest of another class than {unwanted} to roll back to")
     entry = entries[0]
     secret = clients.management.find(SECRET, _key(addon)) or {}
     if secret and not owned_by(secret, addon):
@@ -88,14 +92,14 @@ def extended(addon: Object, target: RolloutTarget, now: datetime, *, stored: Col
 
 
 def _other_entries(addon: Mapping[str, Any], class_name: str) -> list[Object]:
-    """Those that stay beside one of this class."""
+    """Returns the entries that are kept beside one of this class."""
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != class_name]
     return entries[: _LENGTH - 1]
 
 
 @dataclass(frozen=True)
 class SavedManifests:
-    """The classes whose manifests the Secret has; `problem` says why there are none of this one."""
+    """The classes whose manifests are stored; `problem` says why the latest one is not."""
 
     classes: frozenset[str]
     problem: str = ""
@@ -103,10 +107,9 @@ class SavedManifests:
 
 @dataclass(frozen=True)
 class SaveManifest:
-    """Puts the manifest of a class into the Secret; those that fall out of the history go.
+    """Stores the manifest of a class in the Secret, and removes those that fall out of the history.
 
-    Returns the classes whose manifests are kept: without this one where it is too large, without the others where
-    there is no room for them beside it.
+    A manifest that is too large is not stored. If the Secret has no room for the others beside it, they are removed.
     """
 
     addon: Mapping[str, Any]
@@ -114,10 +117,11 @@ class SaveManifest:
     objects: Sequence[Object]
 
     def execute(self, clients: Clients) -> SavedManifests:
+        """Writes the Secret; raises `ApiError` if the API server fails."""
         packed = pack(list(self.objects))
         before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
         if len(packed) * 3 // 4 > _MOST_BYTES:
-            problem = f"the manifest of {self.class_name} is too large to be kept: nothing can be rolled back to it"
+            problem = f"the manifest of {self.class_name} is too large to store: a rollback to it is not possible"
             return SavedManifests(frozenset(before - {self.class_name}), problem)
         others = frozenset(entry["clusterStack"] for entry in _other_entries(self.addon, self.class_name))
         manifest = {self.class_name: packed}
@@ -133,7 +137,7 @@ class SaveManifest:
         return SavedManifests(others | {self.class_name})
 
     def _write(self, clients: Clients, data: Mapping[str, str | None]) -> None:
-        """None takes one away. Raises `NotOurs`."""
+        """Patches or creates the Secret; None removes a manifest. Raises `ForeignSecret`."""
         key = _key(self.addon)
         if dig(self.addon, "status.history") and self._update(clients, data):
             return
@@ -154,7 +158,7 @@ class SaveManifest:
                 raise
 
     def _update(self, clients: Clients, data: Mapping[str, str | None]) -> bool:
-        """False where the Secret is not there."""
+        """Patches the Secret; returns False if it does not exist."""
         secret = clients.management.find(SECRET, _key(self.addon))
         if secret is None:
             return False
@@ -167,22 +171,23 @@ class SaveManifest:
 
 @dataclass(frozen=True)
 class DeleteManifests:
-    """Deletes the Secret, also where no garbage collector runs."""
+    """Deletes the Secret of an addon that is deleted: a local run has no garbage collector."""
 
     addon: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
+        """Deletes the Secret if the addon owns it."""
         delete_owned_secret(clients, _key(self.addon), self.addon)
 
 
 class ForeignSecret(Exception):
-    """The Secret for the manifests belongs to somebody else."""
+    """The Secret for the manifests is owned by another object."""
 
 
 def _foreign_secret_message(addon: Mapping[str, Any]) -> str:
     return (
-        f"Secret {_key(addon)}, which is to keep the manifests, is not owned by ClusterAddon {key_of(addon).name}: "
-        "nothing can be rolled back to until that Secret is deleted or renamed"
+        f"Secret {_key(addon)} for the manifests is not owned by ClusterAddon {key_of(addon).name}: "
+        "no rollback is possible until that Secret is deleted or renamed"
     )
 
 

@@ -1,7 +1,4 @@
-"""The objects of a release as they are to be applied: for one stage, or all that are wanted in the end.
-
-Raises `ChartError`, or `UnknownKinds` for what the cluster does not serve.
-"""
+"""Renders the desired objects of a release, and the effects that store the values that it generates."""
 
 from __future__ import annotations
 
@@ -22,7 +19,12 @@ DEFAULT_NAMESPACE = "kube-system"
 
 
 def render_stage(context: ReleaseContext, stage: Stage) -> tuple[list[Object], tuple[Effect, ...]]:
-    """The objects of one stage, and what is to be done before they are applied."""
+    """Returns the desired objects of one stage, and the effects to execute before they are applied.
+
+    Raises:
+        ChartError: The stage's chart failed, or the stored values cannot be used.
+        UnknownKinds: The cluster does not serve a kind.
+    """
     rendered = first_values.render(
         context.assets,
         lambda assets: [
@@ -30,18 +32,29 @@ def render_stage(context: ReleaseContext, stage: Stage) -> tuple[list[Object], t
         ],
         _first_values(context),
     )
-    [(_, wanted)] = _desired(context, rendered.stages)
-    return wanted, save_effects(context.addon, context.stored_values, rendered)
+    [(_, objects)] = _desired(context, rendered.stages)
+    return objects, save_effects(context.addon, context.stored_values, rendered)
 
 
 def render_release(context: ReleaseContext) -> tuple[list[tuple[str, list[Object]]], tuple[Effect, ...]]:
-    """By stage; of a release without stages everything is of one that has no name."""
+    """Returns all desired objects of the release by stage, and the effects to execute before they are applied.
+
+    Without stages, all objects belong to the stage with the empty name.
+
+    Raises:
+        ChartError: A chart failed, or the stored values cannot be used.
+        UnknownKinds: The cluster does not serve a kind.
+    """
     rendered = render_charts(context)
     return _desired(context, rendered.stages), save_effects(context.addon, context.stored_values, rendered)
 
 
 def render_charts(context: ReleaseContext) -> RenderedAddons:
-    """Everything that the release wants in the end, as its charts give it. Raises `ChartError`."""
+    """Returns all objects of the release as its charts render them.
+
+    Raises:
+        ChartError: A chart failed, or the stored values cannot be used.
+    """
     stages = context.assets.stages.desired(context.target.hook) if context.assets.stages else ()
     return first_values.render(
         context.assets,
@@ -56,6 +69,6 @@ def _first_values(context: ReleaseContext) -> FirstValues:
     return context.stored_values.record
 
 
-def _desired(context: ReleaseContext, parts: Sequence[tuple[str, list[Object]]]) -> list[tuple[str, list[Object]]]:
-    served = {**context.connection.served, **kinds_defined_by(obj for _, part in parts for obj in part)}
-    return [(stage, desired(part, served, default_namespace=DEFAULT_NAMESPACE)) for stage, part in parts]
+def _desired(context: ReleaseContext, stages: Sequence[tuple[str, list[Object]]]) -> list[tuple[str, list[Object]]]:
+    served = {**context.connection.served, **kinds_defined_by(obj for _, objects in stages for obj in objects)}
+    return [(stage, desired(objects, served, default_namespace=DEFAULT_NAMESPACE)) for stage, objects in stages]

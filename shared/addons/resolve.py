@@ -1,6 +1,6 @@
-"""Reads everything that it takes to render a release for one cluster and to apply it there.
+"""Reads everything that is needed to render a release for one cluster and to apply it there.
 
-The first obstacle ends the reading: what would come after it does not matter yet.
+Reads in the order of dependence, and stops at the first input that is missing.
 """
 
 from __future__ import annotations
@@ -31,18 +31,34 @@ from .target import Progress, RolloutTarget, StagePosition
 def resolve_release(
     clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, connection: ClusterConnection
 ) -> ConnectionFailed | MissingAssets | ReleaseNotShared | ReleaseContext:
+    """Reads the inputs of a rollout of release `name`.
+
+    Args:
+        clients: The clients of the management cluster and of storage.
+        addon: The ClusterAddon.
+        cluster: The Cluster, whose class may differ from the stored one in a preview.
+        policy: The policy of the rollout.
+        name: The release that the Cluster's class names.
+        connection: The workload cluster.
+
+    Returns:
+        The context of the rollout, or the first input that is missing.
+
+    Raises:
+        ChartError: The charts exceed a limit, so it is unknown what they need.
+        ApiError: The management cluster's API server failed.
+    """
     assets = _assets(clients, name, cluster)
     if isinstance(assets, (MissingAssets, ReleaseNotShared)):
         return assets
-    facts = _capabilities(connection, assets)
-    if isinstance(facts, ConnectionFailed):
-        return facts
+    capabilities = _capabilities(connection, assets)
+    if isinstance(capabilities, ConnectionFailed):
+        return capabilities
     entries = _inventory(addon, connection)
     if isinstance(entries, ConnectionFailed):
         return entries
-    target = RolloutTarget.of_release(addon, cluster, assets, facts)
+    target = RolloutTarget.of_release(addon, cluster, assets, capabilities)
     progress = Progress.for_target(target, addon, assets)
-    bound = _condition_objects(connection, progress.current)
     control_plane = clients.get_reference(cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
     infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
     context = {"Cluster": cluster, "ControlPlane": control_plane.object, "InfraCluster": infrastructure.object}
@@ -55,11 +71,11 @@ def resolve_release(
         progress=progress,
         name=name,
         assets=assets,
-        capabilities=facts,
+        capabilities=capabilities,
         template_context={key: value for key, value in context.items() if value is not None},
         unreadable=_read_problem(control_plane) or _read_problem(infrastructure),
         stored_values=stored_values.read_values(clients, addon) if may_vary(assets) else stored_values.StoredValues(),
-        condition_objects=bound,
+        condition_objects=_condition_objects(connection, progress.current),
     )
 
 
@@ -68,52 +84,53 @@ def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> AddonAssets
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
     resolved = resolve_source(clients, place, name, since=since)
     if not resolved.allows(own):
-        resolved = resolve_source(clients, place, name)  # it may have been opened a moment ago
+        resolved = resolve_source(clients, place, name)  # the namespace may have been allowed since
     if not resolved.allows(own):
         return ReleaseNotShared(name.tag, place, own)
     return load_assets(clients.releases.in_scope(resolved.scope), name.tag)
 
 
 def _capabilities(connection: ClusterConnection, assets: AddonAssets) -> Capabilities | ConnectionFailed:
-    """The live cluster's for charts that ask; any other is rendered without a request for them."""
+    """Returns the live cluster's capabilities if a chart uses them, otherwise the release's, without a request."""
     if not chart_traits(assets).asks:
         return Capabilities(assets.release.metadata.kubernetes)
     kubernetes = server_version(connection)
     if isinstance(kubernetes, ConnectionFailed):
         return kubernetes
     try:
-        # A chart leaves out what it does not find: what is known of a moment ago is not enough for that.
+        # A chart omits objects of kinds that it does not find, so the cached discovery is not good enough.
         connection.cluster.discovery.invalidate()
         kinds = connection.cluster.discovery.served()
     except ApiError as error:
-        return ConnectionFailed(f"the workload API server does not tell what it serves: {error}")
+        return ConnectionFailed(f"the workload API server does not list the kinds that it serves: {error}")
     served = {name for api_version, kind in kinds for name in (api_version, f"{api_version}/{kind}")}
     return Capabilities(kubernetes, tuple(sorted(served)), LiveCluster(connection.cluster.client, kubernetes, kinds))
 
 
 def server_version(connection: ClusterConnection) -> str | ConnectionFailed:
+    """Returns the Kubernetes version of the workload cluster (`v1.36.3`)."""
     try:
         return connection.cluster.client.version()
     except ApiError as error:
-        return ConnectionFailed(f"the workload API server does not tell its version: {error}")
+        return ConnectionFailed(f"the workload API server does not report its version: {error}")
 
 
 def _inventory(addon: Object, connection: ClusterConnection) -> Sequence[InventoryEntry] | ConnectionFailed:
-    """The inventory; of addons that another program applied in stages, and so forgot, what carries our label."""
+    """Returns the inventory; for addons applied by another program that kept none, the objects with our label."""
     entries = inventory.load(dig(addon, "status.resources"))
     if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
         return entries
     try:
-        connection.cluster.discovery.invalidate()  # what is of a kind that came since would stay for ever
+        connection.cluster.discovery.invalidate()  # objects of newer kinds would never be pruned
         return labelled_entries(connection.cluster, connection.cluster.discovery.served().values())
     except ApiError as error:
-        return ConnectionFailed(f"the workload API server does not tell what it has of ours: {error}")
+        return ConnectionFailed(f"the workload API server does not list the objects with our label: {error}")
 
 
 def _condition_objects(
-    connection: ClusterConnection, at: StagePosition | None
+    connection: ClusterConnection, position: StagePosition | None
 ) -> Mapping[str, Object | None] | ConnectionFailed:
-    condition = at.condition if at else None
+    condition = position.condition if position else None
     found: dict[str, Object | None] = {}
     try:
         for one in condition.objects if condition else ():
@@ -121,11 +138,11 @@ def _condition_objects(
             key = Key(one.namespace if resource and resource.namespaced else "", one.name)
             found[one.key] = connection.cluster.client.find(resource, key) if resource else None
     except ApiError as error:
-        return ConnectionFailed(f"the workload API server does not answer about a stage's condition: {error}")
+        return ConnectionFailed(f"the objects of a stage's condition cannot be read: {error}")
     return found
 
 
 def _read_problem(found: LookupResult) -> str:
     if found.state in ("absent", "failed"):
-        return found.error or f"{found.kind} that the Cluster refers to does not exist"
+        return found.error or f"the {found.kind} that the Cluster refers to does not exist"
     return ""

@@ -1,4 +1,4 @@
-"""Records that an addon keeps in a Secret of its own: JSON, compressed, in base64."""
+"""Records in a Secret that an addon owns: JSON, compressed, in base64."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _MOST_UNPACKED = 64 * 2**20
 
 
 def pack(data: Any) -> str:
+    """Returns JSON data as text for a Secret's `data`."""
     compressed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 6, mtime=0)
     return base64.b64encode(compressed).decode()
 
 
 def unpack(text: str) -> Any:
-    """What `pack` was given. Raises `ValueError` for anything else."""
+    """Returns the data of `pack`; raises `ValueError` for other text."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(base64.b64decode(text, validate=True))) as stream:
             return json.loads(stream.read(_MOST_UNPACKED))
@@ -32,7 +33,7 @@ def unpack(text: str) -> Any:
 
 
 def delete_owned_secret(clients: Clients, key: Key, addon: Mapping[str, Any]) -> None:
-    """Deletes the Secret if the addon owns it; absent is fine."""
+    """Deletes the Secret if it exists and the addon owns it."""
     secret = clients.management.find(SECRET, key)
     if secret is not None and owned_by(secret, addon):
         clients.management.delete(SECRET, key, uid=secret["metadata"]["uid"])

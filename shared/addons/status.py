@@ -1,4 +1,4 @@
-"""What an addon says of itself: whether it is where its Cluster wants it, or only waits for what it applied."""
+"""Reads from a ClusterAddon's status whether it is up to date with its Cluster, or waits for readiness."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from . import manifest_history
 
 
 def is_up_to_date(addon: Object, cluster: Object) -> bool:
-    """True where what is asked for is done: the addons of the class are applied and ready, or rolled back from it."""
+    """Returns whether the addons of the Cluster's class are applied and ready, or rolled back from it if requested."""
     if manifest_history.is_rollback_requested(addon, cluster):
         return manifest_history.is_rolled_back(addon, cluster)
     return _has_applied_class(addon, cluster) and dig(addon, "status.ready") is True
 
 
 def is_awaiting_readiness(addon: Object, cluster: Object) -> bool:
-    """True while everything is applied and some of it is not ready."""
+    """Returns whether all objects are applied and some of them are not ready."""
     condition = get_condition(dig(addon, "status.conditions", []), "ObjectsReady") or {}
     return (
         _has_applied_class(addon, cluster)
@@ -27,7 +27,7 @@ def is_awaiting_readiness(addon: Object, cluster: Object) -> bool:
 
 
 def belongs_to_earlier_cluster(addon: Object, cluster: Object) -> bool:
-    """True for the addon of a Cluster that had this name before."""
+    """Returns whether the addon belongs to a deleted Cluster of the same name."""
     uid = dig(addon, "spec.clusterRef.uid")
     return bool(uid) and uid != cluster["metadata"]["uid"]
 

@@ -1,6 +1,6 @@
-"""Where the values are kept that a release generated first: a Secret beside the ClusterAddon.
+"""Stores the values that a release generated first in a Secret beside the ClusterAddon.
 
-It is written before anything is applied, so that a retry finds what the first try used.
+The Secret is written before anything is applied, so that a retry uses the values of the first try.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .secret_record import delete_owned_secret, pack, unpack
 
 _DATA = "values"
 _MOST_BYTES = 900_000
-"""Of a record, compressed; a Secret may have a MiB in all."""
+"""The limit of the record, compressed; a Secret has at most one MiB."""
 
 
 @dataclass(frozen=True)
 class StoredValues:
-    """The record as it is stored. `version` is the Secret's, empty where there is none; `problem` hinders its use."""
+    """The stored values; `version` is the Secret's resourceVersion, `problem` says why the values cannot be used."""
 
     record: FirstValues = field(default_factory=FirstValues)
     version: str = ""
@@ -33,34 +33,35 @@ class StoredValues:
 
 
 def read_values(clients: Clients, addon: Object) -> StoredValues:
+    """Reads the stored values of an addon; raises `ApiError` if the Secret cannot be read."""
     key = _key(addon)
     secret = clients.management.find(SECRET, key)
     if secret is None:
         return StoredValues()
     if not owned_by(secret, addon):
         return StoredValues(
-            problem=f"the release generates values, and Secret {key}, which is to keep them, is not owned by "
+            problem=f"Secret {key} for the values that the release generates is not owned by "
             f"ClusterAddon {key_of(addon).name}: delete or rename that Secret"
         )
     try:
         record = FirstValues.load(unpack(dig(secret, ("data", _DATA)) or ""))
     except ValueError as error:
         return StoredValues(
-            problem=f"Secret {key}, which keeps the values that the release generated, is damaged ({error}): mend it, "
-            "or delete it to have them generated anew"
+            problem=f"Secret {key} with the values that the release generated is damaged ({error}): repair it, "
+            "or delete it to have new values generated"
         )
     return StoredValues(record, secret["metadata"]["resourceVersion"])
 
 
 @dataclass(frozen=True)
 class SaveValues:
-    """Stores the record where it is new. Another process that was faster is a `Conflict`: then its values hold."""
+    """Stores new values. If another process has stored values since, raises `Conflict`, and those are used."""
 
     addon: Mapping[str, Any]
     stored: StoredValues
     record: FirstValues
     fields: Sequence[GeneratedField] = ()
-    """Those that were found to be generated, to be told of."""
+    """The generated fields, for the status."""
 
     @cached_property
     def _packed(self) -> str:
@@ -68,10 +69,11 @@ class SaveValues:
 
     @property
     def too_large(self) -> bool:
-        """Whether no Secret can have the record."""
+        """Whether the values do not fit into a Secret."""
         return len(self._packed) * 3 // 4 > _MOST_BYTES
 
     def execute(self, clients: Clients) -> None:
+        """Writes the Secret if the values are new and fit into it."""
         if self.record == self.stored.record or not self.record.values or self.too_large:
             return
         key = _key(self.addon)
@@ -84,31 +86,34 @@ class SaveValues:
         clients.management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 
-def save_effects(addon: Mapping[str, Any], kept: StoredValues, rendered: RenderedAddons) -> tuple[SaveValues, ...]:
-    """The effect, where anything is or was generated."""
-    return (SaveValues(addon, kept, rendered.record, rendered.fields),) if rendered.record.values else ()
+def save_effects(addon: Mapping[str, Any], stored: StoredValues, rendered: RenderedAddons) -> tuple[SaveValues, ...]:
+    """Returns the effect that stores the values, if any are generated."""
+    return (SaveValues(addon, stored, rendered.record, rendered.fields),) if rendered.record.values else ()
 
 
 def describe_fields(fields: Sequence[GeneratedField]) -> str:
+    """Returns a sentence about the generated fields, without values; names the first five."""
     shown = "; ".join(str(each) for each in fields[:5])
     more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
     return (
-        f"{count_fields(fields)} each time that the release is rendered ({shown}{more}); the values that were "
-        "generated first stay until the release changes"
+        f"{count_fields(fields)} each time that the release is rendered ({shown}{more}); the first "
+        "values stay until the release changes"
     )
 
 
 def count_fields(fields: Sequence[GeneratedField]) -> str:
+    """Returns `1 field differs` or `n fields differ`."""
     return f"{len(fields)} {'field differs' if len(fields) == 1 else 'fields differ'}"
 
 
 @dataclass(frozen=True)
 class DeleteValues:
-    """Deletes the Secret, also where no garbage collector runs."""
+    """Deletes the Secret of an addon that is deleted: a local run has no garbage collector."""
 
     addon: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
+        """Deletes the Secret if the addon owns it."""
         delete_owned_secret(clients, _key(self.addon), self.addon)
 
 

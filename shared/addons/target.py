@@ -1,7 +1,7 @@
-"""What a cluster is to be brought to, and how far on the way it is: pure bookkeeping over `status.stages`.
+"""The target of a rollout and the progress through its stages, as recorded in `status.digest` and `status.stages`.
 
-A release has stages, each behind a condition and before one, or none (the umbrella chart). Where the target changes
-the way begins anew, so that a faulty stack can be left for a fixed one at any point.
+A release has stages, each with a condition before and after it, or none (the umbrella chart). A new target starts over
+with its first stage, so that a faulty release can be replaced at any point.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PENDING, BEFORE, WORKING, AFTER, DONE = (
 
 
 def due_hook(addon: Object, class_name: str) -> str:
-    """Which list of stages is due: another one for the first release, a new one, and a new look at the same."""
+    """Returns the hook whose stages are due: that of a first installation, of an upgrade, or after one."""
     applied = dig(addon, "spec.clusterStack")
     if dig(addon, "spec.hook") == AFTER_CLUSTER_UPGRADE or applied == class_name:
         return AFTER_CLUSTER_UPGRADE
@@ -45,7 +45,15 @@ def due_hook(addon: Object, class_name: str) -> str:
 
 @dataclass(frozen=True)
 class RolloutTarget:
-    """The release (by class name and addon version), the list of stages, and the Kubernetes version charts are told."""
+    """What a rollout brings a cluster to.
+
+    Attributes:
+        class_name: The class of the release.
+        version: The version of its addons.
+        hook: The hook whose stages are carried out; empty in a release without stages.
+        kubernetes_version: The live Kubernetes version that charts saw; empty if no chart asks for it.
+        cluster_uid: The uid of the Cluster.
+    """
 
     class_name: str
     version: str
@@ -54,40 +62,43 @@ class RolloutTarget:
     cluster_uid: str = ""
 
     @classmethod
-    def of_release(cls, addon: Object, cluster: Object, assets: AddonAssets, facts: Capabilities) -> RolloutTarget:
-        """What the Cluster's class asks for."""
+    def of_release(
+        cls, addon: Object, cluster: Object, assets: AddonAssets, capabilities: Capabilities
+    ) -> RolloutTarget:
+        """Returns the target that the Cluster's class names."""
         class_name, uid = cluster_api.class_name(cluster) or "", cluster["metadata"]["uid"]
         version = str(assets.release.metadata.cluster_addon)
-        told = facts.version if facts.api_versions else ""
+        kubernetes = capabilities.version if capabilities.api_versions else ""
         if assets.stages is None:
-            return cls(class_name, version, kubernetes_version=told, cluster_uid=uid)
-        return cls._in_stages(addon, class_name, version, told, uid)
+            return cls(class_name, version, kubernetes_version=kubernetes, cluster_uid=uid)
+        return cls._in_stages(addon, class_name, version, kubernetes, uid)
 
     @classmethod
     def _in_stages(cls, addon: Object, *parts: str) -> RolloutTarget:
-        """The target whose list of stages is due; while nothing else changes, the list that was gone through."""
+        """Returns the target with the due hook; if nothing else has changed, with the hook of the latest rollout."""
         due = due_hook(addon, parts[0])
         hooks = (
             (due,)
             if dig(addon, "spec.hook") == AFTER_CLUSTER_UPGRADE
             else (AFTER_CLUSTER_UPGRADE, BEFORE_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED)
         )
-        class_name, version, told, uid = parts
-        targets = [cls(class_name, version, hook, told, uid) for hook in hooks]
+        class_name, version, kubernetes, uid = parts
+        targets = [cls(class_name, version, hook, kubernetes, uid) for hook in hooks]
         recorded = dig(addon, "status.digest")
-        return next((one for one in targets if one.digest == recorded), cls(class_name, version, due, told, uid))
+        return next((one for one in targets if one.digest == recorded), cls(class_name, version, due, kubernetes, uid))
 
     @property
     def digest(self) -> str:
+        """The digest that `status.digest` records."""
         return digest(self.class_name, self.version, self.hook, self.kubernetes_version, self.cluster_uid)
 
     def is_latest_rollout(self, addon: Object) -> bool:
-        """Whether the latest rollout had this target."""
+        """Returns whether the addon's latest rollout had this target."""
         return bool(dig(addon, "status.digest") == self.digest)
 
 
 def is_applied(addon: Object, target: RolloutTarget) -> bool:
-    """Whether the addons of `goal` are applied and ready. Versions count within one stack: each has its own."""
+    """Returns whether the addons of `target` are applied and ready. Versions are compared within one cluster stack."""
     applied = ReleaseName.from_class_name(dig(addon, "spec.clusterStack", ""))
     wanted = ReleaseName.from_class_name(target.class_name)
     return (
@@ -103,7 +114,7 @@ def is_applied(addon: Object, target: RolloutTarget) -> bool:
 
 @dataclass(frozen=True)
 class StagePosition:
-    """A stage and where it stands; `since` is when its phase began."""
+    """A stage and its phase; `since` is when the phase began."""
 
     stage: Stage
     phase: str
@@ -111,24 +122,25 @@ class StagePosition:
 
     @property
     def condition(self) -> Condition | None:
-        """What is waited for in this phase."""
+        """The condition that the stage waits for in this phase, if any."""
         if self.phase in (PENDING, BEFORE):
             return self.stage.before
         return self.stage.after if self.phase == AFTER else None
 
     def is_overdue(self, now: datetime) -> bool:
+        """Returns whether the phase takes longer than the stage's timeout."""
         return self.since is not None and (now - self.since).total_seconds() > self.stage.timeout
 
 
 @dataclass(frozen=True)
 class Progress:
-    """All stages on the way to a target, in order; a release without stages has none."""
+    """The stages of a rollout with their phases, in order; none in a release without stages."""
 
     positions: tuple[StagePosition, ...] = ()
 
     @classmethod
     def for_target(cls, target: RolloutTarget, addon: Object, assets: AddonAssets) -> Progress:
-        """From `status.stages`, if that tells of the same way; else from the start."""
+        """Returns the progress in `status.stages` if it is of the same target and stages, otherwise that of a start."""
         stages = assets.stages.at(target.hook) if assets.stages else ()
         recorded = dig(addon, "status.stages")
         entries = recorded if target.is_latest_rollout(addon) and isinstance(recorded, list) else []
@@ -147,14 +159,15 @@ class Progress:
         return next((position for position in self.positions if position.phase != DONE), None)
 
     def with_current_phase(self, phase: str, now: datetime) -> Progress:
-        """With the current stage in `phase`, from now on unless it is in it already."""
+        """Returns the progress with the current stage in `phase`, since now unless it was in this phase already."""
         current = self.current
         if current is None or current.phase == phase:
             return self
-        moved = replace(current, phase=phase, since=now)
-        return Progress(tuple(moved if position is current else position for position in self.positions))
+        changed = replace(current, phase=phase, since=now)
+        return Progress(tuple(changed if position is current else position for position in self.positions))
 
     def dump(self) -> list[Object]:
+        """Returns the progress as `status.stages` records it."""
         return [
             {"name": position.stage.name, "action": position.stage.action, "phase": position.phase}
             | ({"since": rfc3339(position.since)} if position.since else {})

@@ -88,7 +88,7 @@ def test_conditions_hold_the_stages_up(world: World) -> None:
     world.client.patch(CONFIG_MAP, Key(world.namespace, "net"), {"data": {"state": "up"}})
     assert world.settle().retry_after == 20.0
     assert phases(world) == {"cni": "done", "csi": "waitingForPreCondition"}
-    assert f"ConfigMap {world.namespace}/go is not there" in world.condition("EvaluatedCEL")["message"]
+    assert f"ConfigMap {world.namespace}/go does not exist" in world.condition("EvaluatedCEL")["message"]
     assert world.names() == ["net"]
     world.client.create(CONFIG_MAP, world.map("go"))
     assert world.settle().retry_after is None

@@ -143,7 +143,7 @@ def test_a_damaged_record_is_told_and_rotates_nothing(world: World) -> None:
     for damaged in (b"no gzip", whole[:10] + b"\xff" * 20, whole[:-9]):
         world.client.patch(SECRET, key, {"data": {"values": base64.b64encode(damaged).decode()}})
         assert world.settle().retry_after == 60.0
-        assert f"Secret {key}, which keeps" in world.condition("HelmChartTemplated")["message"]
+        assert f"Secret {key} with the values" in world.condition("HelmChartTemplated")["message"]
         assert password(world) == first
     world.client.delete(SECRET, key)
     world.settle()

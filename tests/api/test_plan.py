@@ -253,7 +253,7 @@ def test_what_would_be_kept(world: World, plan: Plan) -> None:
     why = {name: change.get("reason", "") for name, change in found["changes"].items()}
     assert "helm.sh/resource-policy: keep" in why["marked"]
     assert "does not carry our label" in why["theirs"]
-    assert "made it anew" in why["anew"]
+    assert "recreated by someone else" in why["anew"]
     assert f"Widget {world.namespace}/others" in why[crd_name]
 
 

@@ -54,7 +54,7 @@ def test_back_and_on_again(world: World, run: Run) -> None:
     old, new = upgraded(world)
     result = run("--no-wait")
     assert result.exit_code == 0, result.output
-    assert f"going back to {old} (addons v1, 1 objects)" in result.output
+    assert f"rolling back to {old} (addons v1, 1 objects)" in result.output
     assert asked(world) == new
     look(world)
     assert world.read("a")["data"] == {"k": "v1"}
@@ -111,7 +111,7 @@ def test_nothing_to_go_back_to(world: World, run: Run) -> None:
     assert "has no ClusterAddon" in refused()
     world.secret()
     world.settle()
-    assert "no manifest of anything but" in refused()
+    assert "no manifest of another class than" in refused()
     assert asked(world) is None
     assert "no rollback" in refused("--undo")
 

@@ -20,7 +20,7 @@ def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
     assert "no findings" in shell.run(build)
     until(lambda: shell.succeeds("kubectl get clusteraddon cluster-addon-demo"), "the addon")
     said = shell.run(upgrade)
-    assert "going back to local-demo-1-36-v1" in said
+    assert "rolling back to local-demo-1-36-v1" in said
     # Whatever asks a provider's source needs a way out.
     assert "there are no providers" in shell.run(
         "\n".join(re.findall(r"^capi-functions provider list.*", providers, re.M))

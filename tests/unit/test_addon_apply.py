@@ -13,7 +13,7 @@ from functions.addon_apply.decide import InvalidateDiscovery, decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import RecheckReadiness
 from functions.addon_apply.report import report, report_generated_values
-from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatus
+from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatusBuilder
 from shared import charts
 from shared.addons import manifest_history, stored_values
 from shared.addons.context import AwaitingReadiness, RollbackContext, UpToDate
@@ -123,7 +123,7 @@ def test_waits(
 
 def test_generated_values_that_no_secret_can_have_are_not_said_to_be_kept() -> None:
     field = GeneratedField("", "Secret db", ("data", "password"))
-    builder = AddonStatus.of(an_addon(), a_cluster(), NOW)
+    builder = AddonStatusBuilder.of(an_addon(), a_cluster(), NOW)
     for value, told in (
         ("short", ("True", "RenderNotRepeatable")),
         (random.Random(1).randbytes(2**20).hex(), ("False", "TooLarge")),

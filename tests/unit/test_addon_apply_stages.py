@@ -49,7 +49,7 @@ def phase(decision: Decision) -> str:
 @pytest.mark.parametrize(
     ("bound", "since", "reason", "words"),
     [
-        ({"a": None}, 0, "FailedToEvaluatePreCondition", "ConfigMap default/a is not there"),
+        ({"a": None}, 0, "FailedToEvaluatePreCondition", "ConfigMap default/a does not exist"),
         ({"a": config_map("a", "2")}, 0, "FailedToEvaluatePreCondition", "waiting until a.data.k == '1'"),
         ({"a": config_map("a", "2")}, 601, "PreConditionOverdue", "this has taken longer than 600 s"),
         (ConnectionFailed("no answer"), 601, "FailedToEvaluatePreCondition", "no answer"),
