@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from shared import bounded_yaml
 from shared.api.provider import PROVIDER_LABEL
 from shared.effects import MANAGER
 from shared.kube import Client, Key, Object, dig
@@ -18,7 +17,7 @@ FOLDER = Path(__file__).parents[1] / "crds"
 
 def load(folder: Path = FOLDER) -> list[Object]:
     """Returns the CRDs in the YAML files of a folder."""
-    documents = (doc for file in sorted(folder.glob("*.yaml")) for doc in yaml.safe_load_all(file.read_text()))
+    documents = (doc for file in sorted(folder.glob("*.yaml")) for doc in bounded_yaml.load_all(file.read_text()))
     return [doc for doc in documents if doc and doc.get("kind") == CRD.kind]
 
 

@@ -20,13 +20,13 @@ from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_world import NAMESPACE, Providers
-from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
+from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components, reduced
 
 # -- init and list -------------------------------------------------------------------------------------------------
 
 
 def test_init(providers: Providers, command: Command) -> None:
-    providers.releases.append(components(CURRENT))
+    providers.releases.append(reduced(CURRENT))
     four = [f"--{word}={name}::{CURRENT}" for word, name in (("core", "cluster-api"), ("infrastructure", "docker"))]
     four += [f"--bootstrap=kubeadm:{CURRENT}", f"--control-plane=kubeadm:{CURRENT}"]
     names = (
@@ -133,7 +133,7 @@ def contents(providers: Providers, provider: Object) -> dict[tuple[str, str], Ob
 
 
 def test_a_plan_foretells_what_an_upgrade_does(providers: Providers, command: Command) -> None:
-    present = contents(providers, core(providers, PREVIOUS))
+    present = contents(providers, core(providers, PREVIOUS, release=components))
     providers.releases.append(components(CURRENT))
     before = providers.versions()
     arguments = ("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json")
@@ -148,7 +148,7 @@ def test_a_plan_foretells_what_an_upgrade_does(providers: Providers, command: Co
     assert f"cluster-api-controller:{PREVIOUS}" in text
     assert f"{foretold['summary']['update']} to update" in text
 
-    after = contents(providers, core(providers, CURRENT))
+    after = contents(providers, core(providers, CURRENT, release=components))
     both = present.keys() & after.keys()
     assert places(foretold["changes"], "create") == after.keys() - present.keys()
     assert places(foretold["changes"], "delete") == present.keys() - after.keys()
@@ -165,7 +165,7 @@ def test_the_newest_that_is_published(providers: Providers, command: Command, tm
     listing = tmp_path / "repos/kubernetes-sigs/cluster-api/releases"
     listing.parent.mkdir(parents=True)
     listing.write_text(json.dumps([{"tag_name": tag, "assets": []} for tag in (PREVIOUS, CURRENT)]))
-    providers.releases += [tmp_path, components(CURRENT)]
+    providers.releases += [tmp_path, reduced(CURRENT)]
     [foretold] = outlooks(command("plan", "-o", "json", "--exit-code"), 3)
     assert foretold["version"]["wanted"] == CURRENT
     core(providers, CURRENT)
@@ -175,7 +175,7 @@ def test_the_newest_that_is_published(providers: Providers, command: Command, tm
 
 def brought(providers: Providers, version: str) -> Object:
     """A version of the core provider in a ConfigMap, as a site without a way out is given it."""
-    release = components(version) / DOWNLOADS / version
+    release = reduced(version) / DOWNLOADS / version
     files = Files((release / "metadata.yaml").read_text(), (release / "core-components.yaml").read_text())
     provider: Object = {"kind": "CoreProvider", "metadata": {"name": "cluster-api", "namespace": "capi-system"}}
     made = config_maps.as_config_map(provider, version, files, owned=False)
@@ -227,7 +227,7 @@ def test_what_would_not_get_there(providers: Providers, command: Command) -> Non
 
 
 def test_providers_are_planned_before_the_core_provider_is_ready(providers: Providers, command: Command) -> None:
-    providers.releases.append(components(CURRENT))
+    providers.releases.append(reduced(CURRENT))
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT)
     url = providers.url("infrastructure-components-development.yaml")
     spec: dict[str, Any] = {

@@ -12,7 +12,7 @@ from tests.support.made_up import MANAGER, MadeUp
 from tests.support.provider_installers import by_clusterctl, installed
 from tests.support.provider_releases import deployment, whole
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, PREVIOUS, components
+from tests.support.providers import CURRENT, PREVIOUS, reduced
 
 CONFLICTS = "capi-functions.dev/conflicts"
 
@@ -77,7 +77,7 @@ def test_taken_unless_it_says_otherwise(core: MadeUp) -> None:
 def test_nothing_is_taken_over(providers: Providers, policy: str) -> None:
     """What clusterctl had set before stays where it is."""
     installed(providers, PREVIOUS, by_clusterctl)
-    providers.releases += [components(version) for version in (PREVIOUS, CURRENT)]
+    providers.releases += [reduced(version) for version in (PREVIOUS, CURRENT)]
     core = MadeUp(providers, Path(), namespace="capi-system")
     source = {"url": providers.url("core-components.yaml")}
     core.want(PREVIOUS, {CONFLICTS: policy}, fetchConfig=source)

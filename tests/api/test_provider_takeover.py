@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from tests.support.provider_installers import (
     told_by_operator,
 )
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, PREVIOUS, PROVIDERS, clusterctl, components, repository
+from tests.support.providers import CURRENT, PREVIOUS, PROVIDERS, clusterctl, components, reduced, repository
 from tests.support.until import until
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
@@ -83,8 +84,10 @@ def at(
     version: str,
     key: tuple[ProviderKind, str, str] = CORE_KEY,
     file: str = "core-components.yaml",
+    *,
+    release: Callable[[str], Path] = reduced,
 ) -> Object:
-    providers.releases.append(components(version))
+    providers.releases.append(release(version))
     providers.apply(*key, version=version, fetchConfig={"url": providers.url(file)})
     return providers.until_ready(*key)
 
@@ -145,7 +148,7 @@ def test_after_the_real_clusterctl(providers: Providers, provider_plane: Path, t
         [found] = adopt.find(providers.client).providers
         assert (str(found), found.version) == ("CoreProvider capi-system/cluster-api", PREVIOUS)
         for version in (PREVIOUS, CURRENT):
-            core = at(providers, version)
+            core = at(providers, version, release=components)
             for entry in inventory.load(dig(core, "status.resources")):
                 resource = providers.clients.discovery.resource(entry.api_version, entry.kind)
                 assert resource is not None

@@ -15,7 +15,7 @@ from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded, write
 from tests.support.provider_world import NAMESPACE, Providers
-from tests.support.providers import CURRENT, PREVIOUS, components, repository
+from tests.support.providers import CURRENT, PREVIOUS, reduced, repository
 
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")
 UNPAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
@@ -24,7 +24,7 @@ UNPAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
 
 
 def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None:
-    providers.releases.append(components(CURRENT))
+    providers.releases.append(reduced(CURRENT))
     installed(providers, CURRENT, by_clusterctl)
     recorded(providers.client, CURRENT)
     before = providers.client.get(DEPLOYMENT, MANAGER_KEY)
@@ -54,7 +54,7 @@ def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None
 
 
 def test_a_take_over_that_only_marks(providers: Providers, command: Command) -> None:
-    providers.releases.append(components(CURRENT))
+    providers.releases.append(reduced(CURRENT))
     installed(providers, CURRENT, lambda client, resource, obj: write(client, "POST", resource, obj, "clusterctl"))
     done(command("adopt", "--all", "--paused", "--no-wait"))
     [foretold] = outlooks(command("plan", "-o", "json"))
@@ -145,7 +145,7 @@ def test_a_site_without_a_way_out(
     """As docs/providers.md has it."""
     named = ("--core=cluster-api", "--bootstrap=kubeadm", "--control-plane=kubeadm", "--infrastructure=docker")
     with monkeypatch.context() as outside:
-        outside.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+        outside.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
         done(command("export", *(f"{one}:{CURRENT}" for one in named), "--to", str(tmp_path / "out")))
     brought = [obj for file in sorted((tmp_path / "out").iterdir()) for obj in manifests.load(file)]
     for obj in brought:
@@ -170,12 +170,12 @@ def test_what_the_functions_have_not_looked_at_is_exported(
     providers: Providers, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A provider that is paused from the beginning; then also from a folder, which functions do not read."""
-    providers.releases.append(components(CURRENT))
+    providers.releases.append(reduced(CURRENT))
     url = providers.url("core-components.yaml")
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, fetchConfig={"url": url})
     done(command("export", "--all", "--to", str(tmp_path / "out")))
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT)
-    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
     said = done(command("export", "--all", "--to", str(tmp_path / "again")))
     assert f"of file://{tmp_path}/local/cluster-api/core-components.yaml" in said
     [one], [other] = ((tmp_path / name).iterdir() for name in ("out", "again"))
@@ -185,7 +185,7 @@ def test_what_the_functions_have_not_looked_at_is_exported(
 def test_a_registry_without_tls(
     command: Command, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
     result = command("export", "--core=cluster-api", "--to", f"oci://{registry}/mirror/capi")
     assert result.exit_code == 1
     assert f"it has no TLS: --to oci+http://{registry}/mirror/capi" in " ".join(result.stderr.split())
@@ -194,7 +194,7 @@ def test_a_registry_without_tls(
 def test_a_site_lives_on_its_registry(
     providers: Providers, command: Command, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT)))
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
     two = ("--core=cluster-api", f"--bootstrap=kubeadm:{CURRENT}")
     said = done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
     assert f"BootstrapProvider kubeadm {CURRENT}" in said

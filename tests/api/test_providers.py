@@ -7,7 +7,7 @@ from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT, SECRET
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from tests.support.provider_world import Providers, is_ready
-from tests.support.providers import CURRENT, PREVIOUS, components
+from tests.support.providers import CURRENT, PREVIOUS, components, reduced
 from tests.support.until import until
 
 FOUR = (
@@ -84,8 +84,8 @@ def test_the_four(providers: Providers) -> None:
 
 def one(providers: Providers, version: str = CURRENT, **spec: object) -> Object:
     """The core provider alone."""
-    if components(version) not in providers.releases:
-        providers.releases.append(components(version))
+    if reduced(version) not in providers.releases:
+        providers.releases.append(reduced(version))
     url = providers.url("core-components.yaml")
     providers.apply(*CORE_KEY, version=version, **{"fetchConfig": {"url": url}, **spec})
     return providers.until_ready(*CORE_KEY)
@@ -109,7 +109,7 @@ def test_flags_of_the_manager_change_and_go(providers: Providers) -> None:
 
 
 def test_not_waited_for_where_nobody_runs_workloads(providers: Providers) -> None:
-    providers.releases.append(components(CURRENT))
+    providers.releases.append(reduced(CURRENT))
     config = {"url": providers.url("core-components.yaml")}
     nowhere = {"nodeSelector": {"no": "node"}}
     annotations = {"capi-functions.dev/wait": "false"}
@@ -232,7 +232,7 @@ def test_no_way_down(providers: Providers) -> None:
 def test_missing_variables_are_named(providers: Providers) -> None:
     providers.secret("variables", "capi-system", OTHER="x")
     providers.config_map("more", "capi-system", manifests="# ${MY_TOKEN} ${MY_OTHER:=x}")
-    providers.releases.append(components(CURRENT))
+    providers.releases.append(reduced(CURRENT))
     references = {"configSecret": {"name": "variables"}, "additionalManifests": {"name": "more"}}
     config = {"url": providers.url("core-components.yaml")}
     providers.apply(*CORE_KEY, version=CURRENT, fetchConfig=config, **references)

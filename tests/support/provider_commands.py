@@ -17,7 +17,7 @@ from infra.cli.main import app
 from shared.api.provider import CORE
 from shared.kube import Key, Object
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, components
+from tests.support.providers import CURRENT, reduced
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
 
@@ -41,10 +41,12 @@ def done(result: Result, code: int = 0) -> str:
     return result.stdout
 
 
-def core(providers: Providers, version: str = CURRENT, **spec: Any) -> Object:
+def core(
+    providers: Providers, version: str = CURRENT, *, release: Callable[[str], Path] = reduced, **spec: Any
+) -> Object:
     """The core provider, installed."""
-    if components(version) not in providers.releases:
-        providers.releases.append(components(version))
+    if release(version) not in providers.releases:
+        providers.releases.append(release(version))
     config = {"fetchConfig": {"url": providers.url("core-components.yaml")}}
     providers.apply(*CORE_KEY, version=version, **{**config, **spec})
     return providers.until_ready(*CORE_KEY)

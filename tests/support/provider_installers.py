@@ -16,7 +16,7 @@ from shared.kube import Client, Key, Object, Resource, key_of, owner_reference
 from shared.kube.crds import CRD, await_established
 from tests.support.objects import manifest, secret
 from tests.support.provider_world import Providers
-from tests.support.providers import DOWNLOADS, PROVIDERS, Provider, components
+from tests.support.providers import DOWNLOADS, PROVIDERS, Provider, reduced
 
 Install = Callable[[Client, Resource, Object], None]
 
@@ -57,8 +57,8 @@ def of_before(obj: Object) -> Object:
 def installed(
     providers: Providers, version: str, install: Install, provider: Provider = CORE, namespace: str = "capi-system"
 ) -> list[tuple[Resource, Key]]:
-    """A provider as another program would have it; a cluster without cert-manager takes all but its objects."""
-    text = (components(version) / DOWNLOADS / version / provider.file).read_text()
+    """A reduced provider as another program would have it; a cluster without cert-manager takes all but its objects."""
+    text = (reduced(version) / DOWNLOADS / version / provider.file).read_text()
     providers.namespace(namespace)
     found = []
     objects = generated(text, {}, namespace=namespace, label=provider.label)
@@ -93,7 +93,7 @@ def told_by_operator(providers: Providers, key: tuple[ProviderKind, str, str], v
 def kept_by_operator(providers: Providers, provider: Object, version: str, file: str) -> list[tuple[Resource, Key]]:
     """Beside its provider object: the ConfigMap with what it downloaded, and the Secret with what it made of that."""
     key, word = key_of(provider), kind_of(provider).type_name
-    name, release = f"{word}-{key.name}-{version}", components(version) / DOWNLOADS / version
+    name, release = f"{word}-{key.name}-{version}", reduced(version) / DOWNLOADS / version
     labels = {
         "provider.cluster.x-k8s.io/version": version,
         "provider.cluster.x-k8s.io/type": word,

@@ -11,13 +11,16 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 from infra.local_control_plane.binaries import locate
 from infra.local_control_plane.cache import locked, partial
 from infra.local_control_plane.modules import MODULES, Module
+from shared import bounded_yaml
 
 CURRENT, PREVIOUS = "v1.14.0", "v1.13.4"
 DOWNLOADS = Path("kubernetes-sigs/cluster-api/releases/download")
@@ -28,7 +31,10 @@ _STAGING = re.compile(r"gcr\.io/k8s-staging-cluster-api/(?!capd-)([a-z-]+)")
 
 
 class Provider(NamedTuple):
-    """`file` of a release; `module` and `folders` (the first that exists counts) have its kustomization."""
+    """`file` of a release; `module` and `folders` (the first that exists counts) have its kustomization.
+
+    `kinds` names the CustomResourceDefinitions that a reduced release keeps.
+    """
 
     name: str
     type: str
@@ -36,6 +42,7 @@ class Provider(NamedTuple):
     file: str
     module: str
     folders: tuple[str, ...]
+    kinds: tuple[str, ...]
 
 
 PROVIDERS = (
@@ -46,6 +53,7 @@ PROVIDERS = (
         file="core-components.yaml",
         module=_CORE,
         folders=("core/config", "config"),  # before 1.14 it was in the root of its module
+        kinds=("clusters.cluster.x-k8s.io", "machinedrainrules.cluster.x-k8s.io"),
     ),
     Provider(
         name="kubeadm",
@@ -54,6 +62,7 @@ PROVIDERS = (
         file="bootstrap-components.yaml",
         module=_CORE,
         folders=("bootstrap/kubeadm/config",),
+        kinds=("kubeadmconfigs.bootstrap.cluster.x-k8s.io",),
     ),
     Provider(
         name="kubeadm",
@@ -62,6 +71,7 @@ PROVIDERS = (
         file="control-plane-components.yaml",
         module=_CORE,
         folders=("controlplane/kubeadm/config",),
+        kinds=("kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",),
     ),
     Provider(
         name="docker",
@@ -70,6 +80,7 @@ PROVIDERS = (
         file="infrastructure-components-development.yaml",
         module=f"{_CORE}/test",
         folders=("infrastructure/docker/config",),
+        kinds=("dockerclusters.infrastructure.cluster.x-k8s.io",),
     ),
 )
 
@@ -91,23 +102,43 @@ def components(version: str) -> Path:
     return target
 
 
+def reduced(version: str) -> Path:
+    """A folder like that of `components`: each provider has few kinds, with schemas that allow every field.
+
+    An API server works five times longer on the kinds of a whole release. Tests that are about something else than
+    the kinds install these.
+    """
+    whole = components(version)
+    target = whole.with_name(f"reduced-{_digest()}")
+    with locked(target.parent / ".reduced.lock", f"reduces the components of Cluster API {version}", print):
+        if not target.is_dir():
+            with partial(target) as part:
+                shutil.copytree(whole, part)
+                for provider in PROVIDERS:
+                    file = part / DOWNLOADS / version / provider.file
+                    file.write_text(_reduced(file.read_text(), provider.kinds))
+                os.replace(part, target)
+    return target
+
+
 def clusterctl() -> Path:
     """The program, of version `CURRENT`."""
     return locate(["clusterctl"], progress=print)["clusterctl"]
 
 
-def repository(folder: Path, *versions: str) -> Path:
+def repository(folder: Path, *versions: str, release: Callable[[str], Path] = components) -> Path:
     """Lay out `versions` in `folder` as a local repository of clusterctl; the result is its configuration file.
 
-    clusterctl takes a file's place for its meaning: <label of the provider>/<version>/<file>.
+    `release` gets the folder of a version: `components` or `reduced`. clusterctl takes a file's place for its meaning:
+    <label of the provider>/<version>/<file>.
     """
     for provider in PROVIDERS:
         for version in versions:
-            release = components(version) / DOWNLOADS / version
+            published = release(version) / DOWNLOADS / version
             place = folder / provider.label / version
             place.mkdir(parents=True)
             for name in (provider.file, "metadata.yaml"):
-                (place / name).symlink_to(release / name)
+                (place / name).symlink_to(published / name)
     configuration = folder / "clusterctl.yaml"
     providers = [
         {
@@ -188,3 +219,18 @@ def _published(components: str, version: str) -> str:
     components = _STAGING.sub(r"registry.k8s.io/cluster-api/\1", components)
     components = re.sub(r"(image: \S+/[a-z-]+):main$", rf"\1:{version}", components, flags=re.M)
     return components.replace("imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")
+
+
+def _reduced(components: str, kinds: Collection[str]) -> str:
+    """Other documents stay as they are written: their variables are no YAML of one meaning."""
+    documents = []
+    for document in components.split("\n---\n"):
+        if "\nkind: CustomResourceDefinition\n" in document:
+            crd = bounded_yaml.load(document)
+            if crd["metadata"]["name"] not in kinds:
+                continue
+            for version in crd["spec"]["versions"]:
+                version["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            document = yaml.safe_dump(crd)
+        documents.append(document)
+    return "\n---\n".join(documents)
