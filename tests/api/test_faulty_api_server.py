@@ -1,6 +1,6 @@
-"""A workload API server that does everything wrong: each fault ends in a condition, and is over when the server is.
+"""addon_apply with a faulty workload API server: each fault is reported in a condition and ends with the fault.
 
-The server is a real one; what is wrong with it happens on the way to it.
+The server is a real one; a proxy in front of it causes the faults.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def addons(
     caplog: pytest.LogCaptureFixture,
 ) -> Addons:
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
-    # A tenth of the patience that clients have otherwise: what hangs is given up by the same path, sooner.
+    # A tenth of the default timeouts, so that hanging requests fail sooner.
     monkeypatch.setitem(Client.__init__.__kwdefaults__ or {}, "timeout", (0.5, 1.0))
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(logging.getLogger("capi-functions"), "propagate", True)
@@ -82,7 +82,7 @@ def chart(namespace: str, value: str = "1") -> list[Object]:
 
 
 def complete(addons: Addons, value: str = "1") -> None:
-    """Everything is there and known, and the values are nowhere else."""
+    """Asserts that all objects exist with this value and are in the inventory."""
     maps = owned(addons.client, CONFIG_MAP, addons.namespace)
     assert {name: obj["data"]["k"] for name, obj in maps.items()} == {f"m{number}": value for number in range(12)}
     live = {("ConfigMap", name): obj for name, obj in maps.items()} | {
@@ -94,7 +94,7 @@ def complete(addons: Addons, value: str = "1") -> None:
 
 
 def waiting(addons: Addons, answer: Answer | None) -> str:
-    """It will be looked at again, in a while, and a person can read why; returns what is told."""
+    """Asserts that the addon is requeued and that `Ready` says why; returns the message."""
     assert answer is not None
     assert answer.status in (202, 503)
     assert answer.retry_after is not None
@@ -106,15 +106,15 @@ def waiting(addons: Addons, answer: Answer | None) -> str:
     return str(problem["message"])
 
 
-def no_secret_told(addons: Addons, log: str) -> None:
+def assert_no_secret_reported(addons: Addons, log: str) -> None:
     events = list(addons.client.list(EVENT, addons.namespace))
-    told = "\n".join([log, json.dumps([addons.addon(), events]), *(answer.message for answer in addons.answers)])
+    reported = "\n".join([log, json.dumps([addons.addon(), events]), *(answer.message for answer in addons.answers)])
     for value in SECRETS.values():
         for form in (value, base64.b64encode(value.encode()).decode()):
-            assert form not in told
+            assert form not in reported
 
 
-# -- what can be wrong, and where ------------------------------------------------------------------------------
+# -- faults, and when they occur ------------------------------------------------------------------------------
 
 STATUS: Object = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
 HTML = b"<html><body><h1>Please sign in</h1></body></html>"
@@ -160,7 +160,7 @@ PHASES: dict[str, Callable[[Request], bool]] = {
 
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_fault(
+def test_fault_is_reported_and_the_addon_recovers(
     addons: Addons, workload: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, phase: str
 ) -> None:
     name = write_release(tmp_path, "v1", chart(addons.namespace))
@@ -171,16 +171,16 @@ def test_fault(
     assert answer is not None
     assert len(workload.seen) <= 4 * len(chart(addons.namespace))
     waiting(addons, answer)
-    no_secret_told(addons, caplog.text)
+    assert_no_secret_reported(addons, caplog.text)
     workload.heal()
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons)
-    no_secret_told(addons, caplog.text)
+    assert_no_secret_reported(addons, caplog.text)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_redirects_are_not_followed(addons: Addons, workload: Proxy, tmp_path: Path, status: int) -> None:
-    """They could lead our credentials, or a Secret, anywhere."""
+    """A redirect could send credentials, or a Secret, to any server."""
     name = write_release(tmp_path, "v1", chart(addons.namespace))
     with Receiver() as elsewhere:
         workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"))
@@ -194,7 +194,7 @@ def test_redirects_are_not_followed(addons: Addons, workload: Proxy, tmp_path: P
     complete(addons)
 
 
-def test_slow_but_well(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+def test_slow_api_server_is_tolerated(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
     name = write_release(tmp_path, "v1", chart(addons.namespace))
     workload.fail(slow(0.3))
     addons.want(name)
@@ -202,10 +202,10 @@ def test_slow_but_well(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
     complete(addons)
 
 
-def test_another_release_while_it_fails(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
-    """What the first one had applied before it got stuck is pruned with the second, applied or not."""
+def test_next_release_prunes_what_a_failed_one_applied(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+    """What the first release applied before its failure is pruned with the second, whether it was recorded or not."""
     extra = config_map("extra3", namespace=addons.namespace)
-    first = write_release(tmp_path, "v1", [extra, *chart(addons.namespace)])  # the first that is tried
+    first = write_release(tmp_path, "v1", [extra, *chart(addons.namespace)])  # the first that is applied
     workload.fail(cut_after, PHASES["for some objects"])
     addons.want(first)
     waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
@@ -217,7 +217,7 @@ def test_another_release_while_it_fails(addons: Addons, workload: Proxy, tmp_pat
     complete(addons, "2")
 
 
-def test_of_objects_in_one_namespace_no_other_is_listed(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+def test_only_the_namespace_of_the_objects_is_listed(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
     for version in ("v1", "v2"):
         own = config_map("own", version, addons.namespace)
         addons.want(write_release(tmp_path, version, [*chart(addons.namespace), own]))
@@ -227,8 +227,10 @@ def test_of_objects_in_one_namespace_no_other_is_listed(addons: Addons, workload
 
 
 @pytest.mark.parametrize("when", ["at rest", "in the middle of an upgrade"])
-def test_gone_for_good(addons: Addons, workload: Proxy, tmp_path: Path, when: str) -> None:
-    """A Cluster whose API server never comes back can be deleted all the same."""
+def test_addon_of_a_vanished_api_server_can_be_deleted(
+    addons: Addons, workload: Proxy, tmp_path: Path, when: str
+) -> None:
+    """A Cluster whose API server is gone for good can still be deleted."""
     addons.want(write_release(tmp_path, "v1", chart(addons.namespace)))
     addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
     if when == "at rest":
@@ -249,8 +251,8 @@ def vanish(_exchange: Exchange, server: Proxy) -> None:
     raise Cut
 
 
-def test_the_servers_own_words_about_a_secret(addons: Addons, tmp_path: Path) -> None:
-    """A number where a string should be is a common slip, and the API server's answer quotes it."""
+def test_api_server_error_that_quotes_a_secret_is_not_reported(addons: Addons, tmp_path: Path) -> None:
+    """A number in place of a string is a common mistake, and the API server's answer quotes it."""
     number = 4815162342
     secret = chart(addons.namespace)[-1] | {"stringData": {"pin": number}}
     addons.want(write_release(tmp_path, "v1", [config_map("m0", namespace=addons.namespace), secret]))

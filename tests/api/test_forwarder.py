@@ -1,4 +1,4 @@
-"""The watcher and the forwarder on a real kube-apiserver; ConfigMaps stand for what functions watch."""
+"""Watcher and forwarder on a real kube-apiserver, with ConfigMaps as the watched objects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def config_map(namespace: str, name: str, data: dict[str, str], **labels: str) -
 
 
 class Heard:
-    """What a watcher told."""
+    """The changes that a watcher reported."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Event, tuple[str, ...]]] = []
@@ -55,11 +55,11 @@ class Heard:
         if event.name != "kube-root-ca.crt":
             self.events.append((event, tuple(functions)))
 
-    def told(self) -> list[tuple[str, str]]:
+    def changes(self) -> list[tuple[str, str]]:
         return [(str(event.change), event.name) for event, _ in self.events]
 
     def waits_for(self, change: str, name: str) -> None:
-        until(lambda: (change, name) in self.told())
+        until(lambda: (change, name) in self.changes())
 
 
 @contextmanager
@@ -87,31 +87,31 @@ def forwarding(
         forwarder.stop()
 
 
-def test_first_list_then_changes(management: Client, namespace: str) -> None:
+def test_watcher_reports_the_first_list_and_then_changes(management: Client, namespace: str) -> None:
     heard = Heard()
     management.create(CONFIG_MAP, config_map(namespace, "before", {"a": "1"}))
     with watching(management, CONFIG, heard, namespace=namespace):
-        assert heard.told() == [("add", "before")]
+        assert heard.changes() == [("add", "before")]
         management.create(CONFIG_MAP, config_map(namespace, "during", {"a": "1"}))
         management.apply(CONFIG_MAP, config_map(namespace, "during", {"a": "2"}), manager="test")
         management.delete(CONFIG_MAP, Key(namespace, "before"))
         heard.waits_for("delete", "before")
-        assert heard.told()[1:] == [("add", "during"), ("update", "during"), ("delete", "before")]
+        assert heard.changes()[1:] == [("add", "during"), ("update", "during"), ("delete", "before")]
 
 
-def test_resync_tells_of_each_object_again(management: Client, namespace: str) -> None:
+def test_resync_reports_every_object_as_an_update(management: Client, namespace: str) -> None:
     heard = Heard()
     management.create(CONFIG_MAP, config_map(namespace, "one", {"a": "1"}))
     with watching(management, CONFIG, heard, namespace=namespace, resync=0.5):
         until(lambda: len(heard.events) > 2)
-    assert heard.told()[:3] == [("add", "one"), ("update", "one"), ("update", "one")]
+    assert heard.changes()[:3] == [("add", "one"), ("update", "one"), ("update", "one")]
     assert [event.resync for event, _ in heard.events[:3]] == [False, True, True]
     resynced = heard.events[1][0]
     assert resynced.object is not None
     assert resynced.object["data"] == {"a": "1"}
 
 
-def test_predicates_selectors_and_changes_decide_who_hears(management: Client, namespace: str) -> None:
+def test_change_goes_to_functions_by_fields_selector_and_kind_of_change(management: Client, namespace: str) -> None:
     triggers = {
         "data": Triggers("data", (Watch(CONFIG_MAP, fields=("data",)),)),
         "labels": Triggers("labels", (Watch(CONFIG_MAP, fields=("metadata.labels",)),)),
@@ -126,9 +126,9 @@ def test_predicates_selectors_and_changes_decide_who_hears(management: Client, n
             management.apply(CONFIG_MAP, config_map(namespace, "one", data, **labels), manager="test")
         management.patch(CONFIG_MAP, Key(namespace, "one"), {"metadata": {"annotations": {"no": "matter"}}})
         management.delete(CONFIG_MAP, Key(namespace, "one"))
-        until(lambda: heard.told().count(("delete", "one")) == 3)
-    hearing = {name: [event.change for event, functions in heard.events if name in functions] for name in triggers}
-    assert hearing == {
+        until(lambda: heard.changes().count(("delete", "one")) == 3)
+    reported = {name: [event.change for event, functions in heard.events if name in functions] for name in triggers}
+    assert reported == {
         "data": ["add", "update", "delete"],
         "labels": ["add", "update", "update", "delete"],
         "gone": ["delete"],
@@ -138,7 +138,7 @@ def test_predicates_selectors_and_changes_decide_who_hears(management: Client, n
     assert all((event.object is None) == (functions == ("reference",)) for event, functions in heard.events)
 
 
-def test_values_of_secrets_are_not_even_fetched(management: Client, namespace: str) -> None:
+def test_secrets_are_watched_without_fetching_their_values(management: Client, namespace: str) -> None:
     with pytest.raises(ValueError, match="reference only"):
         informer_specs([Triggers("careless", (Watch(SECRET),))])
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "s"}}
@@ -150,7 +150,7 @@ def test_values_of_secrets_are_not_even_fetched(management: Client, namespace: s
         heard.waits_for("update", "s")
         management.delete(SECRET, Key(namespace, "s"))
         heard.waits_for("delete", "s")
-    assert heard.told() == [("add", "s"), ("update", "s"), ("delete", "s")]
+    assert heard.changes() == [("add", "s"), ("update", "s"), ("delete", "s")]
     expected = {"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": "s"}
     assert all(event.data == expected for event, _ in heard.events)
     management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
@@ -158,7 +158,9 @@ def test_values_of_secrets_are_not_even_fetched(management: Client, namespace: s
     assert "data" not in page["items"][0]
 
 
-def test_secrets_and_config_maps_that_no_provider_names_concern_nobody(management: Client, namespace: str) -> None:
+def test_secrets_and_config_maps_are_reported_only_if_a_provider_references_them(
+    management: Client, namespace: str
+) -> None:
     triggers = {name: catalog.triggers()[name] for name in ("provider_preflight", "provider_wake")}
     heard = Heard()
 
@@ -169,12 +171,12 @@ def test_secrets_and_config_maps_that_no_provider_names_concern_nobody(managemen
         heard.waits_for("add", name)
 
     def inputs(*names: str) -> set[tuple[str, str]]:
-        """Which of these are told of. They come in order, and the last is named by a provider."""
+        """Creates these objects and returns which are reported, once the last one is, which a provider references."""
         for name in names:
             metadata = {"namespace": namespace, "name": name}
             management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
             management.create(CONFIG_MAP, config_map(namespace, name, {}))
-        until(lambda: heard.told().count(("add", names[-1])) == 2)
+        until(lambda: heard.changes().count(("add", names[-1])) == 2)
         return {(event.kind, event.name) for event, _ in heard.events if event.name in names}
 
     with watching(management, triggers, heard, namespace=namespace):
@@ -191,10 +193,12 @@ def test_secrets_and_config_maps_that_no_provider_names_concern_nobody(managemen
         provider("three", configSecret={"name": "third"}, additionalManifests={"name": "third"})
         management.patch(SECRET, Key(namespace, "first"), {"stringData": {"key": "other"}})
         assert inputs("of-nobody-now", "third") == {("Secret", "third"), ("ConfigMap", "third")}
-        assert ("update", "first") not in heard.told()
+        assert ("update", "first") not in heard.changes()
 
 
-def test_kind_that_is_served_later(management: Client, namespace: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_kind_that_is_defined_later_is_watched(
+    management: Client, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
     heard = Heard()
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -230,8 +234,8 @@ def _created(client: Client, obj: Object) -> bool:
     return True
 
 
-def test_burst_is_coalesced_and_last_state_is_delivered(management: Client, namespace: str) -> None:
-    """The first call is held until the watch has told of all changes, so that no count depends on speed."""
+def test_burst_is_coalesced_to_the_last_state(management: Client, namespace: str) -> None:
+    """The first call waits until the watch has reported all changes, so that no count depends on speed."""
     seen: list[str] = []
     held, behind = threading.Event(), threading.Event()
 
@@ -241,7 +245,7 @@ def test_burst_is_coalesced_and_last_state_is_delivered(management: Client, name
             if seen == ["0"]:
                 held.set()
                 behind.wait(60)
-        elif event.name == "behind":  # changes come in order, so those of the other are queued by now
+        elif event.name == "behind":  # changes arrive in order, so those of "busy" are queued
             behind.set()
         return Answer(204)
 
@@ -258,7 +262,7 @@ def test_burst_is_coalesced_and_last_state_is_delivered(management: Client, name
     assert stats.coalesced == 99
 
 
-def test_refused_connection_then_recovery_and_a_reply(management: Client, namespace: str) -> None:
+def test_delivery_recovers_after_refused_connections(management: Client, namespace: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -272,8 +276,8 @@ def test_refused_connection_then_recovery_and_a_reply(management: Client, namesp
     deliver.close()
 
 
-def falls_behind(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """A watch from before the server's start is answered with 410: it has no history of that time."""
+def check_watch_that_fell_behind(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Asserts that a list follows a watch that the server answers with 410, for a version from before its start."""
     heard, versions, original = Heard(), [], client.watch
 
     def old(*arguments: Any, version: str, **options: Any) -> Iterator[Object]:
@@ -290,8 +294,8 @@ def falls_behind(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     assert len(heard.events) == known + 1, "the second list brought nothing new"
 
 
-def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It ends and starts again, and before the watcher is back things are deleted, replaced and made."""
+def test_changes_during_an_api_server_restart_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The server restarts, and before the watcher lists again, objects are deleted, replaced and created."""
     plane = tmp_path / "plane"
     local_control_plane.start(plane, owner=os.getpid())
     client = connect.from_kubeconfig(str(local_control_plane.kubeconfig(plane)))
@@ -323,7 +327,7 @@ def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             other.apply(CONFIG_MAP, config_map("default", "changes", {"a": "2"}), manager="test")
             go.set()
             heard.waits_for("delete", "goes")
-            assert sorted(heard.told()) == [
+            assert sorted(heard.changes()) == [
                 ("add", "new"),
                 ("add", "replaced"),
                 ("delete", "goes"),
@@ -336,15 +340,15 @@ def test_break_of_the_api_server(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             other.create(CONFIG_MAP, config_map("default", "after", {"a": "1"}))
             heard.waits_for("add", "after")
             assert informer.thread.is_alive()
-        falls_behind(other, caplog)
+        check_watch_that_fell_behind(other, caplog)
     finally:
         local_control_plane.stop(plane)
         client.close()
         other.close()
 
 
-def test_silence_does_not_break_a_watch(management: Client, namespace: str) -> None:
-    """The time limits of a call are not those of a watch, on which nothing may happen for minutes."""
+def test_silent_watch_does_not_time_out(management: Client, namespace: str) -> None:
+    """The read timeout of requests does not apply to watches, which may be silent for minutes."""
     [page] = management.pages(CONFIG_MAP, namespace)
     management._timeout = (60.0, 0.5)
     began = time.monotonic()
@@ -352,7 +356,7 @@ def test_silence_does_not_break_a_watch(management: Client, namespace: str) -> N
     assert time.monotonic() - began > 1.5
 
 
-def test_capture_then_replay_elsewhere(management: Client, namespace: str, tmp_path: Path) -> None:
+def test_captured_inputs_and_events_can_be_replayed(management: Client, namespace: str, tmp_path: Path) -> None:
     capture = Capture(tmp_path, management, CONFIG)
     capture._watcher._informers[0]._namespace = namespace  # type: ignore[union-attr]
     capture.start()
@@ -380,7 +384,7 @@ def test_capture_then_replay_elsewhere(management: Client, namespace: str, tmp_p
     assert len(calls) == 2 * len(recording.events)
 
 
-def test_forwarder_as_a_process_posts_to_the_sink_and_drains_on_sigterm(
+def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
     management: Client, namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
     with Receiver() as receiver:
@@ -402,8 +406,10 @@ def test_forwarder_as_a_process_posts_to_the_sink_and_drains_on_sigterm(
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-def test_latency_from_change_to_call(management: Client, namespace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Printed, not judged: from the write being sent to the function being called, at 100 changes a second."""
+def test_latency_from_change_to_call_is_printed(
+    management: Client, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prints the latency from the write to the call of the function, at 100 changes a second, without a limit."""
     sent: dict[str, float] = {}
     arrived: dict[str, float] = {}
     with Receiver() as receiver:

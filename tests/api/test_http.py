@@ -1,4 +1,4 @@
-"""Functions behind real functions-framework servers: what comes in over HTTP, and what goes out."""
+"""Functions served by real functions-framework servers: requests and responses."""
 
 from __future__ import annotations
 
@@ -79,21 +79,23 @@ def without(name: str) -> dict[str, str]:
         pytest.param(without("ce-name"), b"{}", "name", id="no name"),
     ],
 )
-def test_bad_events_are_refused(server: FunctionsServer, headers: dict[str, str], body: bytes, words: str) -> None:
+def test_invalid_event_is_answered_with_400_and_the_reason(
+    server: FunctionsServer, headers: dict[str, str], body: bytes, words: str
+) -> None:
     answer = post(f"{server.url}/cluster", headers, body)
     assert answer.status == 400
     assert words in answer.data.decode()
-    # The process goes on.
+    # The process still answers.
     assert post(f"{server.url}/cluster", GOOD, b"{}").status == 204
 
 
-def test_success_has_no_body(server: FunctionsServer) -> None:
+def test_204_has_no_body_and_no_content_type(server: FunctionsServer) -> None:
     answer = post(f"{server.url}/cluster", GOOD, b"{}")
     assert (answer.status, answer.data) == (204, b"")
     assert "content-type" not in answer.headers
 
 
-def test_structured_mode(server: FunctionsServer) -> None:
+def test_structured_event_is_accepted(server: FunctionsServer) -> None:
     document = {name.removeprefix("ce-"): value for name, value in GOOD.items() if name.startswith("ce-")} | {
         "data": {}
     }
@@ -101,22 +103,24 @@ def test_structured_mode(server: FunctionsServer) -> None:
     assert post(f"{server.url}/cluster", headers, json.dumps(document).encode()).status == 204
 
 
-def test_cluster_scoped_object_with_empty_namespace(server: FunctionsServer) -> None:
+def test_event_of_a_cluster_scoped_object_is_accepted(server: FunctionsServer) -> None:
     headers = {**GOOD, "ce-namespace": "", "ce-kind": "Node", "ce-apiversion": "v1"}
     assert post(f"{server.url}/cluster", headers, b"{}").status == 204
 
 
 @pytest.mark.parametrize("change", ["add", "update", "delete"])
 @pytest.mark.parametrize("name", catalog.names())
-def test_every_function_takes_an_event_about_something_gone(server: FunctionsServer, name: str, change: str) -> None:
+def test_event_about_a_deleted_object_is_accepted_by_every_function(
+    server: FunctionsServer, name: str, change: str
+) -> None:
     gone = cluster("default", "gone", topology=None)
     headers, body = change_event(gone, change, source="/test").to_http()  # type: ignore[arg-type]
     answer = post(f"{server.url}/{name}", headers, body)
-    # Two functions take events of their own types only.
+    # These two accept only events of their own types.
     assert answer.status == (400 if name in ("release_assets", "sweep") else 204)
 
 
-def test_an_event_does_its_work(server: FunctionsServer, management: Client, namespace: str) -> None:
+def test_event_reconciles_its_object(server: FunctionsServer, management: Client, namespace: str) -> None:
     created = management.create(
         CLUSTER, cluster(namespace, infrastructureRef={"apiGroup": "x", "kind": "Y", "name": "z"})
     )
@@ -129,7 +133,7 @@ def test_an_event_does_its_work(server: FunctionsServer, management: Client, nam
     assert "is its CRD installed?" in found["message"]
 
 
-def test_doubled_and_reordered_events_change_nothing(
+def test_duplicate_and_reordered_events_change_nothing(
     server: FunctionsServer, management: Client, namespace: str
 ) -> None:
     created = management.create(CLUSTER, cluster(namespace))
@@ -142,7 +146,7 @@ def test_doubled_and_reordered_events_change_nothing(
     assert management.get(CLUSTER, Key(namespace, "demo"))["metadata"]["resourceVersion"] == before
 
 
-def test_unknown_function_and_method(server: FunctionsServer) -> None:
+def test_unknown_function_and_unsupported_method_are_rejected(server: FunctionsServer) -> None:
     answer = post(f"{server.url}/nope", GOOD, b"{}")
     assert answer.status == 404
     assert "addon_apply" in answer.data.decode()
@@ -150,7 +154,7 @@ def test_unknown_function_and_method(server: FunctionsServer) -> None:
     assert HTTP.request("GET", f"{server.url}/cluster").status == 200
 
 
-def test_api_server_away_is_a_503(tmp_path: Path, kubeconfig: Path) -> None:
+def test_unreachable_api_server_is_answered_with_503(tmp_path: Path, kubeconfig: Path) -> None:
     away = tmp_path / "away.kubeconfig"
     lines = kubeconfig.read_text().splitlines()
     away.write_text(
@@ -170,7 +174,7 @@ def test_api_server_away_is_a_503(tmp_path: Path, kubeconfig: Path) -> None:
 
 
 @pytest.mark.parametrize("name", catalog.names())
-def test_each_function_runs_alone(name: str, kubeconfig: Path, tmp_path: Path) -> None:
+def test_each_function_is_served_alone(name: str, kubeconfig: Path, tmp_path: Path) -> None:
     server = FunctionsServer({**os.environ, "KUBECONFIG": str(kubeconfig)}, tmp_path / "log", function=name)
     server.start()
     try:
@@ -179,7 +183,7 @@ def test_each_function_runs_alone(name: str, kubeconfig: Path, tmp_path: Path) -
         server.close()
 
 
-def test_killed_server_comes_back_on_its_socket(kubeconfig: Path, tmp_path: Path) -> None:
+def test_killed_server_restarts_on_the_same_socket(kubeconfig: Path, tmp_path: Path) -> None:
     server = FunctionsServer({**os.environ, "KUBECONFIG": str(kubeconfig)}, tmp_path / "log")
     server.start()
     try:
@@ -195,7 +199,7 @@ def test_killed_server_comes_back_on_its_socket(kubeconfig: Path, tmp_path: Path
 
 
 def test_server_ends_with_its_parent(tmp_path: Path) -> None:
-    """The parent is killed; the arbiter hears of it from the kernel and takes its worker along."""
+    """The kernel signals the arbiter when the parent is killed, and the arbiter ends its worker."""
     import subprocess
     import sys
 
@@ -218,8 +222,8 @@ def test_server_ends_with_its_parent(tmp_path: Path) -> None:
             os.killpg(int(child), signal.SIGKILL)
 
 
-def test_a_body_that_is_too_large_is_not_read(server: FunctionsServer) -> None:
-    """Neither one that says so, nor one that just goes on; and the process lives."""
+def test_body_that_is_too_large_is_not_read(server: FunctionsServer) -> None:
+    """With Content-Length as well as chunked; the process survives both."""
     for length in ({"Content-Length": str(100 << 20)}, {"Transfer-Encoding": "chunked"}):
         with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60) as sender:
             headers = {"Host": "x", **GOOD, **length}
@@ -227,18 +231,20 @@ def test_a_body_that_is_too_large_is_not_read(server: FunctionsServer) -> None:
             sender.sendall(f"POST /cluster HTTP/1.1\r\n{head}\r\n".encode())
             piece = b"10000\r\n" + bytes(65536) + b"\r\n" if "Transfer-Encoding" in length else bytes(65536)
             sent = 0
-            with suppress(OSError):  # cut off by then
+            with suppress(OSError):  # the server closed the connection
                 while sent < 9 << 20:
                     sender.sendall(piece)
                     sent += 65536
             answer = b""
             with suppress(OSError):
                 answer = sender.recv(1000)
-            assert answer.startswith(b"HTTP/1.1 413") or not answer  # the rest of the body may have overtaken it
+            assert (
+                answer.startswith(b"HTTP/1.1 413") or not answer
+            )  # the connection may be closed before the answer is read
     assert post(f"{server.url}/cluster", GOOD, b"{}").status == 204
 
 
-def test_line_breaks_in_a_structured_name_are_refused(server: FunctionsServer) -> None:
+def test_line_break_in_a_structured_name_is_rejected(server: FunctionsServer) -> None:
     document = {name.removeprefix("ce-"): value for name, value in GOOD.items() if name.startswith("ce-")}
     body = json.dumps(document | {"name": "a\r\nx-evil: 1", "data": {}}).encode()
     for name in catalog.names():
@@ -246,16 +252,16 @@ def test_line_breaks_in_a_structured_name_are_refused(server: FunctionsServer) -
         assert (answer.status, b"control characters" in answer.data) == (400, True), name
 
 
-def test_liveness_is_lost_with_a_delivery_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_liveness_probe_fails_during_a_stuck_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
     entered, leave = threading.Event(), threading.Event()
 
-    def wedged(_clients: object, _event: object) -> Answer:
+    def stuck(_clients: object, _event: object) -> Answer:
         entered.set()
         leave.wait(60)
         return Answer(204)
 
     app = flask.Flask("test")
-    serve = target("sweep", wedged)
+    serve = target("sweep", stuck)
     app.add_url_rule("/<path:path>", view_func=lambda **_: serve(flask.request), methods=["GET", "POST"])
     thread = threading.Thread(target=lambda: app.test_client().post("/", headers=GOOD, data=b"{}"))
     app.add_url_rule("/", "root", view_func=lambda: serve(flask.request), methods=["POST"])
@@ -264,7 +270,7 @@ def test_liveness_is_lost_with_a_delivery_that_never_ends(monkeypatch: pytest.Mo
     thread.start()
     try:
         assert entered.wait(30)
-        assert probe.get("/healthz").status_code == 200  # it may well end
+        assert probe.get("/healthz").status_code == 200  # it is not stuck yet
         monkeypatch.setattr(http, "_STUCK_AFTER", 0.0)
         assert probe.get("/healthz").status_code == 503
         assert probe.get("/ready").status_code == 200

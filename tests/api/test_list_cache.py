@@ -1,4 +1,4 @@
-"""`shared.kube.list_cache` on a real API server: how old an answer may be."""
+"""`shared.kube.list_cache` on a real API server: which lists are answered from the cache."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def version(obj: Object) -> str:
     return str(obj["metadata"]["resourceVersion"])
 
 
-def test_what_was_there_before_the_asker_is_always_seen(management: Client, namespace: str, recent: ListCache) -> None:
+def test_list_contains_every_object_older_than_since(management: Client, namespace: str, recent: ListCache) -> None:
     asker = make(management, namespace, "asker")
     names(recent, management, namespace, version(asker))
     make(management, namespace, "new")
@@ -52,15 +52,15 @@ def test_what_was_there_before_the_asker_is_always_seen(management: Client, name
 
 
 @pytest.mark.parametrize("since", ["", "not a number", "9" * 40])
-def test_who_does_not_say_since_when_gets_it_as_it_is_now(
-    management: Client, namespace: str, recent: ListCache, since: str
-) -> None:
+def test_list_without_a_valid_since_is_fresh(management: Client, namespace: str, recent: ListCache, since: str) -> None:
     names(recent, management, namespace)
     make(management, namespace, "new")
     assert names(recent, management, namespace, since) == {"new"}
 
 
-def test_for_a_moment_only(management: Client, namespace: str, recent: ListCache, clock: Clock) -> None:
+def test_list_is_cached_for_its_lifetime_only(
+    management: Client, namespace: str, recent: ListCache, clock: Clock
+) -> None:
     names(recent, management, namespace)
     make(management, namespace, "new")
     clock.now += 2.9
@@ -69,13 +69,13 @@ def test_for_a_moment_only(management: Client, namespace: str, recent: ListCache
     assert names(recent, management, namespace, "1") == {"new"}
 
 
-def test_namespaces_are_kept_apart(management: Client, namespace: str, recent: ListCache) -> None:
+def test_lists_are_cached_per_namespace(management: Client, namespace: str, recent: ListCache) -> None:
     make(management, namespace, "one")
     assert names(recent, management, namespace, "1") == {"one"}
     assert "one" not in names(recent, management, "default", "1")
 
 
-def test_a_failure_is_not_kept(management: Client, namespace: str, recent: ListCache) -> None:
+def test_failed_list_is_not_cached(management: Client, namespace: str, recent: ListCache) -> None:
     unknown = Resource("example.dev", "v1", "Unknown", "unknowns")
     for _ in range(2):
         before = management.requests

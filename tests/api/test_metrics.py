@@ -1,4 +1,4 @@
-"""What functions count, as Prometheus reads it."""
+"""The metrics of functions, as Prometheus scrapes them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def sample(scraped: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], nam
 
 
 @pytest.mark.parametrize("function", ["", "cluster"])
-def test_15_deliveries_are_counted_and_served(function: str, kubeconfig: Path, tmp_path: Path) -> None:
-    """An earlier manager of addons counted nothing of its own, and served what it had not where it was told to."""
+def test_15_deliveries_are_counted_and_served_at_metrics(function: str, kubeconfig: Path, tmp_path: Path) -> None:
+    """An earlier addon manager had no metrics of its own, and served others at another address than configured."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "LOG_FORMAT": "json"}
     server = FunctionsServer(environment, tmp_path / "log", function=function)
     server.start()
@@ -59,9 +59,9 @@ def test_15_deliveries_are_counted_and_served(function: str, kubeconfig: Path, t
         found = scrape(server.url)
     finally:
         server.close()
-    told = "capi_functions_deliveries_total"
-    assert sample(found, told, function="cluster", outcome="done") == 2.0
-    assert sample(found, told, function="cluster", outcome="refused") == 1.0
+    deliveries = "capi_functions_deliveries_total"
+    assert sample(found, deliveries, function="cluster", outcome="done") == 2.0
+    assert sample(found, deliveries, function="cluster", outcome="refused") == 1.0
     assert sample(found, "capi_functions_delivery_seconds_count", function="cluster") == 3.0
     assert sample(found, "capi_functions_api_requests_total", cluster="management", verb="GET") == 2.0
     assert "very-own" not in str(found)
@@ -70,7 +70,7 @@ def test_15_deliveries_are_counted_and_served(function: str, kubeconfig: Path, t
     assert lines[0]["name"] == "very-own-name"
 
 
-def test_an_event_that_brings_nothing_new_counts_as_settled(world: World) -> None:
+def test_event_of_a_reconciled_object_counts_as_reconciled(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()
@@ -87,7 +87,7 @@ COUNTED = (
 )
 
 
-def test_waits_fetches_and_requests_of_a_rollout(world: World) -> None:
+def test_rollout_counts_waits_fetches_and_requests(world: World) -> None:
     before = [count(name, **labels) for name, labels in COUNTED]
     world.secret()
     cluster = world.cluster("test-stack-1-36-v1")
@@ -103,7 +103,7 @@ def test_waits_fetches_and_requests_of_a_rollout(world: World) -> None:
     assert [new - old for new, old in zip(after, before, strict=True)] == [1.0, 1.0, 1.0, 1.0, 2.0]
 
 
-def test_functions_are_the_only_names_in_labels(world: World) -> None:
+def test_labels_contain_no_names_but_those_of_functions(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()

@@ -1,4 +1,4 @@
-"""The four steps on a real API server: what is written when, and what is not."""
+"""The four steps of a function on a real API server: which objects, statuses and events are written."""
 
 from __future__ import annotations
 
@@ -57,52 +57,54 @@ def primary(management: Client, namespace: str) -> Object:
         (Conflict("moved on", status=409), False),
     ],
 )
-def test_a_failed_effect_is_not_reported_as_done(
+def test_failed_effect_leaves_the_status_unchanged(
     clients: Clients, management: Client, primary: Object, error: Exception, recorded: bool
 ) -> None:
     answer = function(Fails(error)).handle(clients, change_event(primary, "update", source="/test"))
     assert answer.status == 503
     assert str(error) in answer.message
     assert "status" not in management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p"))
-    told = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]
-    assert told == ([str(error)] if recorded else [])
+    messages = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]
+    assert messages == ([str(error)] if recorded else [])
 
 
-@pytest.mark.parametrize(("seconds", "rounds"), [(1000.0, 100), (0.0, 1)])
-def test_a_delivery_that_took_long_begins_no_other_round(
-    clients: Clients, primary: Object, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int
+PROCEEDS = Decision(proceed=True)
+CONFLICTS = Decision((Fails(Conflict("moved on", status=409)),))
+MORE_STEPS = "more steps to do: they need another delivery"
+
+
+@pytest.mark.parametrize(
+    ("decision", "seconds", "rounds", "expected"),
+    [
+        pytest.param(PROCEEDS, 1000.0, 100, (202, 0.0, MORE_STEPS), id="proceeds, limit of rounds"),
+        pytest.param(PROCEEDS, 0.0, 1, (202, 0.0, MORE_STEPS), id="proceeds, limit of time"),
+        pytest.param(CONFLICTS, 1000.0, 4, (503, 1.0, "moved on"), id="conflicts, limit of rounds"),
+        pytest.param(CONFLICTS, 0.0, 1, (503, 1.0, "moved on"), id="conflicts, limit of time"),
+    ],
+)
+def test_rounds_of_a_delivery_are_limited(
+    clients: Clients,
+    primary: Object,
+    monkeypatch: pytest.MonkeyPatch,
+    decision: Decision,
+    seconds: float,
+    rounds: int,
+    expected: tuple[int, float, str],
 ) -> None:
     monkeypatch.setattr("shared.runtime.function._MAX_SECONDS", seconds)
     begun: list[datetime] = []
 
     def decide(_observed: None, now: datetime) -> Decision:
         begun.append(now)
-        return Decision(proceed=True)
+        return decision
 
-    goes_on = Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
-    answer = goes_on.handle(clients, change_event(primary, "update", source="/test"))
-    assert (answer.status, answer.retry_after) == (202, 0.0)
+    repeated = Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
+    answer = repeated.handle(clients, change_event(primary, "update", source="/test"))
+    assert (answer.status, answer.retry_after, answer.message) == expected
     assert len(begun) == rounds
 
 
-@pytest.mark.parametrize(("seconds", "rounds"), [(1000.0, 4), (0.0, 1)])
-def test_a_delivery_that_took_long_enters_no_other_race(
-    clients: Clients, primary: Object, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int
-) -> None:
-    monkeypatch.setattr("shared.runtime.function._MAX_SECONDS", seconds)
-    begun: list[datetime] = []
-
-    def decide(_observed: None, now: datetime) -> Decision:
-        begun.append(now)
-        return Decision((Fails(Conflict("moved on", status=409)),))
-
-    loses = Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
-    answer = loses.handle(clients, change_event(primary, "update", source="/test"))
-    assert (answer.status, answer.retry_after, answer.message) == (503, 1.0, "moved on")
-    assert len(begun) == rounds
-
-
-def test_an_unchanged_status_is_not_written(clients: Clients, management: Client, primary: Object) -> None:
+def test_unchanged_status_is_not_written(clients: Clients, management: Client, primary: Object) -> None:
     event = change_event(primary, "update", source="/test")
     key = Key(primary["metadata"]["namespace"], "p")
     assert function().handle(clients, event).status == 204
@@ -113,11 +115,13 @@ def test_an_unchanged_status_is_not_written(clients: Clients, management: Client
 
 
 def recorded(client: Client, namespace: str) -> list[tuple[str, int]]:
-    """Message and count of each event, the oldest first."""
+    """Returns message and count of each event."""
     return [(event["message"], event["count"]) for event in client.list(EVENTS, namespace)]
 
 
-def test_an_event_is_recorded_though_the_status_stays(clients: Clients, management: Client, primary: Object) -> None:
+def test_kubernetes_event_is_recorded_with_an_unchanged_status(
+    clients: Clients, management: Client, primary: Object
+) -> None:
     namespace, event = primary["metadata"]["namespace"], change_event(primary, "update", source="/test")
     for _ in range(2):
         assert function().handle(clients, event).status == 204
@@ -127,7 +131,7 @@ def test_an_event_is_recorded_though_the_status_stays(clients: Clients, manageme
     assert recorded(management, namespace) == [("it was changed", 1)]
 
 
-def test_an_event_that_comes_again_is_counted(clients: Clients, management: Client, primary: Object) -> None:
+def test_repeated_kubernetes_event_increments_its_count(clients: Clients, management: Client, primary: Object) -> None:
     namespace, event = primary["metadata"]["namespace"], change_event(primary, "update", source="/test")
     for _ in range(3):
         function(
@@ -137,7 +141,9 @@ def test_an_event_that_comes_again_is_counted(clients: Clients, management: Clie
 
 
 @pytest.mark.parametrize("name", ["x" * 253, f"{'x' * 235}.{'y' * 17}"])
-def test_objects_of_any_name_have_events(clients: Clients, management: Client, namespace: str, name: str) -> None:
+def test_kubernetes_event_name_is_valid_for_long_object_names(
+    clients: Clients, management: Client, namespace: str, name: str
+) -> None:
     body = {
         "apiVersion": KIND_CLUSTER.api_version,
         "kind": "KINDCluster",
@@ -149,7 +155,9 @@ def test_objects_of_any_name_have_events(clients: Clients, management: Client, n
     assert recorded(management, namespace) == [("there", 1)]
 
 
-def test_effects_on_the_same_object_follow_each_other(clients: Clients, management: Client, primary: Object) -> None:
+def test_second_patch_of_an_object_uses_the_version_of_the_first(
+    clients: Clients, management: Client, primary: Object
+) -> None:
     patches = [Patch(KIND_CLUSTER, primary, {"metadata": {"labels": {name: "1"}}}) for name in ("a", "b")]
     event = change_event(primary, "update", source="/test")
     assert function(*patches).handle(clients, event).status == 204
@@ -158,14 +166,14 @@ def test_effects_on_the_same_object_follow_each_other(clients: Clients, manageme
     assert live["status"]["ready"] is True
 
 
-def test_a_decision_on_an_old_version_is_refused(clients: Clients, management: Client, primary: Object) -> None:
+def test_patch_of_an_old_version_raises_conflict(clients: Clients, management: Client, primary: Object) -> None:
     management.patch(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p"), {"metadata": {"labels": {"x": "1"}}})
     with pytest.raises(Conflict):
         Patch(KIND_CLUSTER, primary, {"metadata": {"labels": {"a": "1"}}}).execute(clients)
 
 
 @pytest.mark.parametrize(("owner", "accepted"), [("u", True), ("other", False), (None, False)])
-def test_create_over_an_existing_object(
+def test_create_accepts_an_existing_object_of_the_same_owner_only(
     clients: Clients, management: Client, namespace: str, owner: str | None, accepted: bool
 ) -> None:
     def secret(uid: str | None) -> Object:
@@ -185,7 +193,7 @@ def test_create_over_an_existing_object(
 
 @pytest.mark.parametrize("where", ["observe", "act"])
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ApiError("no such name: hunter2", status=422), True),
         (Unauthorized("who are you", status=401), False),
@@ -193,8 +201,8 @@ def test_create_over_an_existing_object(
         (Unavailable("down"), False),
     ],
 )
-def test_what_is_refused_can_be_told_in_the_status(
-    clients: Clients, management: Client, primary: Object, where: str, error: Exception, told: bool
+def test_on_rejected_reports_a_rejected_request_in_the_status(
+    clients: Clients, management: Client, primary: Object, where: str, error: Exception, reported: bool
 ) -> None:
     def observe(_clients: Clients, _key: Key, _primary: Object | None) -> None:
         if where == "observe":
@@ -210,10 +218,10 @@ def test_what_is_refused_can_be_told_in_the_status(
     answer = tested.handle(clients, change_event(primary, "update", source="/test"))
     status = management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p")).get("status")
     events = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]
-    if not told:
+    if not reported:
         assert (answer.status, status, events) == (503, None, [])
         return
     assert (answer.status, answer.retry_after, status) == (202, 60.0, {"ready": False})
-    # What was not observed, nobody knows to be secret.
-    words = str(error) if where == "observe" else "no such name: …"
-    assert (answer.message, events) == (words, [words])
+    # The sensitive values are known only once observe has succeeded.
+    message = str(error) if where == "observe" else "no such name: …"
+    assert (answer.message, events) == (message, [message])

@@ -1,4 +1,4 @@
-"""Functions with the rights that the generated manifests give them, and no others."""
+"""Clients with the rights that the generated manifests grant, and no others."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _RESOURCES = {
 
 
 def as_account(admin: Client, kubeconfig: Path, manifest: str, may: tuple[str, str, str]) -> Clients:
-    """Clients of the one ServiceAccount in a file below `infra`, once it may do what is asked (group, plural, verb)."""
+    """Returns clients of the one ServiceAccount in a manifest below `infra`, once the right `may` is granted.
+
+    `may` is group, plural and verb.
+    """
     client = _client(kubeconfig, _token(admin, *_install(admin, PROJECT / "infra" / manifest)))
     _await(client, *may)
     return Clients(client)
 
 
 def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plural: str, verb: str) -> Client:
-    """A client of a new ServiceAccount in `namespace` with this one right in the whole cluster."""
+    """Returns a client of a new ServiceAccount in `namespace` with this one right in the whole cluster."""
     metadata = {"name": f"{namespace}-one-right"}
     rules = [{"apiGroups": [group], "resources": [plural], "verbs": [verb]}]
     subject = {"kind": "ServiceAccount", "namespace": namespace, **metadata}
@@ -51,7 +54,7 @@ def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plu
 
 
 def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path) -> None:
-    """Writes the kubeconfig of the one ServiceAccount in a manifest, which has all of its rights by then."""
+    """Writes the kubeconfig of the one ServiceAccount in a manifest, once all its rights are granted."""
     token = _token(admin, *_install(admin, manifest))
     client = _client(kubeconfig, token)
     for role in (obj for obj in yaml.safe_load_all(manifest.read_text()) if obj and obj["kind"] == "ClusterRole"):
@@ -88,7 +91,7 @@ def _client(kubeconfig: Path, token: str) -> Client:
 
 
 def _await(client: Client, group: str, plural: str, verb: str) -> None:
-    """The authorizer learns of roles a moment later."""
+    """Waits until the authorizer knows the role."""
     name, _, subresource = plural.partition("/")
     asked = {"resourceAttributes": {"group": group, "resource": name, "subresource": subresource, "verb": verb}}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}

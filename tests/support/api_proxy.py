@@ -1,6 +1,6 @@
-"""A real HTTP server before a real API server (or object store) that can be told, per request, what to do wrong.
+"""A proxy in front of a real API server (or object store) that causes faults, request by request.
 
-What to do is a `Fault`: a function of one exchange, which may forward, answer, wait, or break the connection.
+A `Fault` is a function of one exchange, which may forward, answer, wait, or break the connection.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cut(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What arrived; `number` counts from 1 in order of arrival."""
+    """A received request; `number` counts from 1 in order of arrival."""
 
     number: int
     method: str
@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """`headers` without those that belong to one connection."""
+    """A response; `headers` omits the hop-by-hop headers."""
 
     status: int
     body: bytes = b""
@@ -68,7 +68,7 @@ class Response:
 
 
 class Exchange:
-    """One request under way."""
+    """One request in progress."""
 
     def __init__(self, proxy: Proxy, request: Request, handler: BaseHTTPRequestHandler) -> None:
         self.request = request
@@ -77,12 +77,12 @@ class Exchange:
         self._handler = handler
 
     def forward(self) -> Response:
-        """The real server's answer. Raises `Cut` where it gives none."""
+        """Returns the response of the real server. Raises `Cut` if there is none."""
         answer = self._proxy.send(self.request, stream=False)
         return Response(answer.status, answer.data, _passed_on(answer.headers))
 
     def answer(self, response: Response, *, part: float = 1.0) -> None:
-        """Sends the response; with `part` below 1 only so much of the body that its length promises."""
+        """Sends the response; with `part` below 1 only this part of the body, with the length of the whole."""
         handler = self._handler
         handler.send_response(response.status)
         for name, value in response.headers.items():
@@ -96,7 +96,7 @@ class Exchange:
             raise Cut
 
     def stream(self) -> None:
-        """Passes on a watch, piece by piece."""
+        """Forwards a watch, chunk by chunk."""
         answer = self._proxy.send(self.request, stream=True)
         handler = self._handler
         handler.close_connection = True  # the end of the connection is the end of the body
@@ -130,7 +130,7 @@ def cut_before(_exchange: Exchange) -> None:
 
 
 def cut_after(exchange: Exchange) -> None:
-    """The server has done it, and nobody is told."""
+    """The server executes the request; the response is lost."""
     exchange.forward()
     raise Cut
 
@@ -140,14 +140,14 @@ def half_body(exchange: Exchange) -> None:
 
 
 def answering(status: int, body: bytes | Mapping[str, Any] = b"", **headers: str) -> Fault:
-    """This answer in the server's place; header names with underscores for hyphens."""
+    """Answers in place of the server; header names have underscores for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return lambda exchange: exchange.answer(Response(status, data, {"Content-Type": "application/json"} | named))
 
 
 def replacing(body: bytes, content_type: str = "application/json") -> Fault:
-    """The server does it, and its answer has another body."""
+    """The server executes the request; the body of its response is replaced."""
 
     def fault(exchange: Exchange) -> None:
         exchange.answer(Response(exchange.forward().status, body, {"Content-Type": content_type}))
@@ -156,7 +156,7 @@ def replacing(body: bytes, content_type: str = "application/json") -> Fault:
 
 
 def hanging(until: Event) -> Fault:
-    """No answer until told (or until the proxy ends), and then none."""
+    """Sends no response; ends the connection when `until` is set or the proxy ends."""
 
     def fault(exchange: Exchange) -> None:
         while not (until.wait(0.05) or exchange.closing.is_set()):
@@ -178,7 +178,7 @@ def slow(seconds: float, then: Fault = healthy) -> Fault:
 
 
 class Proxy:
-    """`fault` is asked for each request what to do with it; None is to pass it on. `seen` holds all requests."""
+    """Forwards requests, or applies the `Fault` that `fault` returns for one. `seen` has all requests."""
 
     def __init__(self, upstream: Credentials, port: int = 0) -> None:
         self.fault: Callable[[Request], Fault | None] = lambda _request: None
@@ -194,7 +194,7 @@ class Proxy:
 
     @property
     def kubeconfig(self) -> bytes:
-        """The way to the API server through here; the credentials are added on the way."""
+        """A kubeconfig for the API server behind the proxy, which adds the credentials."""
         return yaml.safe_dump(
             {
                 "apiVersion": "v1",
@@ -217,7 +217,7 @@ class Proxy:
             return [request for request in self.seen if request.writes]
 
     def close(self) -> None:
-        """Gone: no new connection, and the present ones are cut."""
+        """Refuses new connections and ends the present ones."""
         with self._lock:
             if self.closing.is_set():
                 return
@@ -313,7 +313,7 @@ class _Server(ThreadingHTTPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what some tests are about; anything else is a fault in here."""
+        """Ignores that a client closed its connection, as some tests do; anything else is a bug of the proxy."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

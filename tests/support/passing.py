@@ -1,4 +1,4 @@
-"""Events as a broker hands them on, and the replies that they lead to."""
+"""Delivers events, and the replies to them, as a broker does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.runtime import Answer
 
 
 def takers(event: Event, among: Iterable[str] | None = None) -> list[str]:
-    """The functions whom the event concerns."""
+    """Returns the functions that the event is for."""
     triggers = catalog.triggers()
     return [name for name in (triggers if among is None else among) if triggers[name].key(event) is not None]
 
@@ -20,7 +20,10 @@ def takers(event: Event, among: Iterable[str] | None = None) -> list[str]:
 def passed_on(
     event: Event, first: Iterable[str], deliver: Deliver, then: Callable[[Event], Iterable[str]] = takers
 ) -> Iterator[tuple[str, Answer]]:
-    """Who answered what: the `first` get the event, and `then` says who gets a reply. 500 is a bug."""
+    """Delivers the event to the functions `first`, and each reply to those that `then` returns; yields all answers.
+
+    Fails for an answer of 500.
+    """
     todo = deque((name, event) for name in first)
     for _ in range(40):
         if not todo:

@@ -1,4 +1,4 @@
-"""Secrets that a test plants, and the places where nobody may find them again."""
+"""Searches everything that functions write for secrets that a test has planted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EVENTS = Resource("", "v1", "Event", "events")
 
 
 def forms(secret: str) -> set[str]:
-    """As it is, escaped for JSON and URLs, and in base64 wherever it begins in what was encoded."""
+    """Returns the secret as it is, escaped for JSON and URLs, and in base64 at each of the three alignments."""
     data = secret.encode()
     found = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], quote(secret, safe=""), quote_plus(secret)}
     for before in range(3):
@@ -37,7 +37,7 @@ def forms(secret: str) -> set[str]:
 
 
 class Places:
-    """Everything that functions leave behind: logs, answers, Kubernetes events, objects, stored objects, captures."""
+    """All that functions write: logs, answers, Kubernetes events, objects, stored objects, captures."""
 
     def __init__(self) -> None:
         self.texts: list[tuple[str, str]] = []
@@ -47,7 +47,7 @@ class Places:
 
     @contextmanager
     def logged(self) -> Iterator[None]:
-        """What is logged within, in both formats, with the warnings of all libraries."""
+        """Collects what is logged meanwhile, in both formats, with the warnings of all libraries."""
         handlers = [_Handler(self, "log", logs.Text()), _Handler(self, "JSON log", logs.Json())]
         loggers = [logging.getLogger("capi-functions"), logging.getLogger()]
         for logger in loggers:
@@ -61,7 +61,7 @@ class Places:
                     logger.removeHandler(handler)
 
     def call(self, name: str, event: Event, clients: Clients) -> Answer:
-        """The answer of a function over HTTP."""
+        """Calls a function over HTTP, collects the response, and returns the answer."""
         headers, body = event.to_http()
         with flask.Flask("test").test_request_context("/", method="POST", headers=headers, data=body):
             response = target(name, catalog.handler(name), clients)(flask.request)
@@ -69,7 +69,7 @@ class Places:
         return read_answer(response.status_code, dict(response.headers), response.get_data())
 
     def look(self, client: Client, namespace: str, resources: Iterable[Resource], *, whole: bool = True) -> None:
-        """At the objects of a namespace, or at their status alone."""
+        """Collects the Kubernetes events and objects of a namespace, or, without `whole`, their status only."""
         for event in client.list(_EVENTS, namespace):
             self.add("event", json.dumps(event))
         for resource in resources:
@@ -90,7 +90,7 @@ class Places:
                 self.add("capture", file.read_text())
 
     def hold(self, *secrets: str) -> list[str]:
-        """Where a secret is, with what is around it."""
+        """Returns each place that contains a secret, with the text around it."""
         return [
             f"{place}: ...{text[max(0, text.index(form) - 80) : text.index(form) + len(form) + 20]}..."
             for secret in secrets
@@ -115,5 +115,5 @@ class _Handler(logging.Handler):
 
 
 def conditions(obj: dict[str, object] | None) -> str:
-    """All that they say, to see that there was something to be said."""
+    """Returns the messages of all conditions."""
     return " ".join(str(one.get("message")) for one in dig(obj or {}, "status.conditions", []))

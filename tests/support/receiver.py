@@ -1,4 +1,4 @@
-"""A real HTTP server in the place of functions: keeps the events it gets and answers as told."""
+"""A real HTTP server in place of functions: stores the events that it receives and returns given answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.runtime.answer import Answer
 
 
 class Receiver:
-    """`answer(function, event)` decides; `received` holds (function, event, time of arrival)."""
+    """Answers with `answer(function, event)`; `received` has function, event and time of arrival of each request."""
 
     def __init__(self, answer: Callable[[str, Event], Answer] | None = None, port: int = 0) -> None:
         self.answer = answer or (lambda _function, _event: Answer(204))

@@ -1,4 +1,4 @@
-"""Waiting for what other processes do."""
+"""Waits for what other processes do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 HANGS = 300.0
-"""Seconds after which a test is taken to hang: far more than a busy machine needs, since speed is not tested."""
+"""Seconds after which a test counts as hanging: far more than a busy machine needs, since speed is not tested."""
 
 
 def until(
@@ -22,7 +22,16 @@ def until(
     between: Callable[[], object] = lambda: None,
     told: Callable[[], object] = lambda: "",
 ) -> _T:
-    """What `reached` returns once that is true. `between` is done in between; `told` is for when it never is."""
+    """Calls `reached` until it returns something true, and returns that.
+
+    Args:
+        reached: The condition.
+        what: What is waited for, for the message of a failure.
+        within: Seconds until the test fails.
+        pause: Seconds between calls.
+        between: Called between calls of `reached`.
+        told: Returns more text for the message of a failure.
+    """
     deadline = time.monotonic() + within
     while not (found := reached()):
         assert time.monotonic() < deadline, f"not within {within:g} s: {what}\n{told()}".rstrip()
@@ -32,5 +41,5 @@ def until(
 
 
 def logged(log: Path) -> Callable[[], str]:
-    """The end of a log, to be `told`."""
+    """Returns a function that reads the end of a log, for `told`."""
     return lambda: log.read_text()[-3000:]

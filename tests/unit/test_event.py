@@ -1,4 +1,4 @@
-"""What is taken as an event, and what is refused with which words."""
+"""Parsing and writing CloudEvents, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parse(body: bytes = b"{}", **changes: str | None) -> Event:
     return from_http(headers, body)
 
 
-def test_binary_mode() -> None:
+def test_binary_mode_event_is_parsed() -> None:
     event = parse(json.dumps(CLUSTER).encode())
     assert (event.change, event.key, event.kind, event.group) == (
         "update",
@@ -45,7 +45,7 @@ def test_binary_mode() -> None:
 
 @pytest.mark.parametrize("attribute", ["name", "namespace", "kind", "apiversion", "id", "source", "type", "subject"])
 @pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\nb", "a\x00", "a\u0085b", "\ud800", "x" * 3000])
-def test_what_cannot_be_a_header_is_refused(attribute: str, value: str) -> None:
+def test_attribute_with_control_characters_or_too_long_is_rejected(attribute: str, value: str) -> None:
     document = {name.removeprefix("ce-"): text for name, text in HEADERS.items() if name.startswith("ce-")}
     body = json.dumps(document | {"data": {}, attribute: value}).encode()
     with pytest.raises(EventError, match=rf"attribute {attribute} (contains control characters|is longer)"):
@@ -53,23 +53,23 @@ def test_what_cannot_be_a_header_is_refused(attribute: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\r\nx-evil: 1", "käse", "a b", "日本"])
-def test_names_in_the_data_are_checked_too(name: str) -> None:
+def test_object_name_in_the_data_is_validated(name: str) -> None:
     changed = {**CLUSTER, "metadata": {"name": name, "namespace": "default"}}
     with pytest.raises(EventError, match="attribute name"):
         parse(json.dumps(changed).encode(), name=None)
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' * 200_000])
-def test_a_body_that_is_nested_too_deep_is_no_event(body: bytes) -> None:
+def test_body_nested_too_deep_is_rejected(body: bytes) -> None:
     with pytest.raises(EventError, match="not a valid CloudEvent"):
         parse(body)
 
 
-def test_header_names_in_any_case() -> None:
+def test_header_names_are_case_insensitive() -> None:
     assert from_http({name.title(): value for name, value in HEADERS.items()}, b"{}").name == "demo"
 
 
-def test_structured_mode() -> None:
+def test_structured_mode_event_is_parsed() -> None:
     document = {
         "specversion": "1.0",
         "id": "1",
@@ -81,13 +81,13 @@ def test_structured_mode() -> None:
     assert (event.change, event.key) == ("add", Key("default", "demo"))
 
 
-def test_cluster_scoped_object_has_an_empty_namespace() -> None:
+def test_cluster_scoped_object_has_an_empty_namespace_attribute() -> None:
     event = parse(namespace="")
     assert event.key == Key("", "demo")
     assert event.to_http()[0]["ce-namespace"] == ""
 
 
-def test_reference_mode_carries_no_object() -> None:
+def test_reference_event_has_no_object() -> None:
     event = parse(type="dev.knative.apiserver.ref.add")
     assert event.object is None
     assert event.as_object["metadata"] == {"name": "demo", "namespace": "default"}
@@ -108,7 +108,7 @@ def test_reference_mode_carries_no_object() -> None:
         (b"{}", {"kind": None}, "kind"),
     ],
 )
-def test_refused(body: bytes, changes: dict[str, str | None], words: str) -> None:
+def test_invalid_event_is_rejected_with_the_reason(body: bytes, changes: dict[str, str | None], words: str) -> None:
     with pytest.raises(EventError, match=words):
         parse(body, **changes)
 
@@ -124,27 +124,27 @@ def test_refused(body: bytes, changes: dict[str, str | None], words: str) -> Non
         ({"content-type": "application/cloudevents+json"}, b'{"specversion": "1.0"}'),
     ],
 )
-def test_not_a_cloudevent(headers: dict[str, str], body: bytes) -> None:
+def test_request_that_is_no_single_cloudevent_is_rejected(headers: dict[str, str], body: bytes) -> None:
     with pytest.raises(EventError):
         from_http(headers, body)
 
 
 @pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("resync", [False, True])
-def test_what_we_send_is_what_is_read(reference: bool, resync: bool) -> None:
+def test_change_event_round_trips(reference: bool, resync: bool) -> None:
     sent = change_event(CLUSTER, "delete", source="/here", reference=reference, resync=resync)
     assert from_http(*sent.to_http()) == sent
     assert from_json(sent.to_json()) == sent
 
 
-def test_subject_is_the_adapters() -> None:
+def test_change_event_has_the_subject_of_apiserversource() -> None:
     event = change_event(CLUSTER, "add", source="/here")
     assert event.subject == "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters/demo"
     node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     assert change_event(node, "add", source="/here").subject == "/apis/v1/namespaces//nodes/n"
 
 
-def test_own_events_round_trip() -> None:
+def test_own_event_round_trips() -> None:
     event = own_event("release.wanted", source="/addon_apply", subject="r", about=CLUSTER, data={"release": "r"})
     again = from_http(*event.to_http())
     assert (again.change, again.key, again.data) == (None, Key("default", "demo"), {"release": "r"})

@@ -1,4 +1,4 @@
-"""Which part of an object is the user's, and captures written and read again."""
+"""Captures: extracting the user's part of an object, recording, and loading."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LABEL = managed("kubectl", {"f:metadata": {"f:labels": {"f:x": {}}}})
 SYSTEM = managed("kube-controller-manager", {"f:spec": {"f:image": {}}})
 
 
-def test_user_part_leaves_out_what_we_and_the_server_added() -> None:
+def test_user_part_omits_fields_set_by_functions_and_the_server() -> None:
     obj = kind_cluster(KUBECTL, OURS, STATUS, finalizers=["kindcluster"], ownerReferences=[{"kind": "Cluster"}])
     assert user_part(obj) == {
         "apiVersion": "infrastructure.cluster-k8s.io/v1alpha1",
@@ -55,23 +55,23 @@ def test_user_part_leaves_out_what_we_and_the_server_added() -> None:
         "metadata": {"name": "one", "namespace": "team"},
         "spec": {"image": "node", "list": [{"name": "a"}]},
     }
-    assert obj["status"], "the event's object is left alone"
+    assert obj["status"], "the object of the event stays unchanged"
 
 
 @pytest.mark.parametrize(
     "managers",
     [(OURS,), (OURS, STATUS), (OURS, LABEL), (SYSTEM,)],
-    ids=["ours", "ours with somebody's status", "ours with a label", "the system's"],
+    ids=["ours", "ours, status by a user", "ours, label by a user", "system"],
 )
-def test_objects_that_programs_made_are_no_inputs(managers: tuple[dict[str, Any], ...]) -> None:
+def test_objects_created_by_programs_are_not_inputs(managers: tuple[dict[str, Any], ...]) -> None:
     assert user_part(kind_cluster(*managers)) is None
 
 
-def test_object_being_deleted_is_no_input() -> None:
+def test_object_being_deleted_is_not_an_input() -> None:
     assert user_part(kind_cluster(KUBECTL, deletionTimestamp="2026-01-01T00:00:00Z")) is None
 
 
-def test_namespaces_come_first_also_those_only_mentioned() -> None:
+def test_ordered_inputs_begin_with_all_referenced_namespaces() -> None:
     given = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b", "labels": {"x": "y"}}}
     objects = [
         kind_cluster(),
@@ -86,7 +86,7 @@ def test_namespaces_come_first_also_those_only_mentioned() -> None:
     ]
 
 
-def test_capture_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
+def test_loaded_capture_equals_the_recording(tmp_path: Path) -> None:
     capture = Capture(tmp_path)
     first = kind_cluster(KUBECTL)
     second = first | {"spec": {"image": "newer"}}
@@ -128,7 +128,7 @@ def test_capture_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
     named = [(obj["kind"], obj["metadata"]["name"]) for obj in recording.inputs]
     assert named == [("Namespace", "team"), ("KINDCluster", "one"), ("KINDCluster", "gone"), ("ConfigMap", "c")]
     assert recording.inputs[1]["spec"]["image"] == "newer"
-    assert recording.inputs[2] == user_part(gone), "as it last was before it was deleted"
+    assert recording.inputs[2] == user_part(gone), "the last version before the deletion"
     assert recording.inputs[3] == extra
     assert sorted(file.name for file in (tmp_path / "events").iterdir())[:2] == [
         "00001-kindcluster-add-team-one.json",
@@ -139,7 +139,7 @@ def test_capture_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
         Capture(tmp_path)
 
 
-def test_load_takes_single_files_and_names_the_one_at_fault(tmp_path: Path) -> None:
+def test_load_reads_single_files_and_names_an_invalid_one(tmp_path: Path) -> None:
     event = change_event(kind_cluster(), "add", source="test")
     (one := tmp_path / "one.json").write_text(event.to_json())
     (many := tmp_path / "many.json").write_text(f"[{event.to_json()},{event.to_json()}]")

@@ -1,4 +1,4 @@
-"""The dispatcher with real threads; the functions are plain calls."""
+"""The dispatcher, with real threads; functions are plain calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shared.triggers import Subscription, Triggers, Watch
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 WANTED = "dev.capi-functions.wanted"
 LONG = 60.0
-"""Seconds: where a test gives up on what never comes."""
+"""Seconds until a test fails for something that does not happen."""
 
 
 def only_ours(obj: Mapping[str, Any]) -> Key | None:
@@ -86,11 +86,11 @@ class Calls:
         *[(Answer(status), DONE) for status in (400, 401, 403, 405, 422)],
     ],
 )
-def test_outcome(answer: Answer, expected: DeliveryResult) -> None:
+def test_answer_status_determines_the_delivery_result(answer: Answer, expected: DeliveryResult) -> None:
     assert delivery_result(answer) == expected
 
 
-def test_routes_by_declaration_and_a_broken_mapping_stops_nobody() -> None:
+def test_event_goes_to_functions_that_declare_it_even_if_another_mapping_fails() -> None:
     with dispatching(calls := Calls()) as dispatcher:
         assert dispatcher.submit(changed("theirs")) == 1
         assert dispatcher.submit(changed("ours-1")) == 2
@@ -99,7 +99,7 @@ def test_routes_by_declaration_and_a_broken_mapping_stops_nobody() -> None:
     assert sorted(calls.functions) == ["all", "all", "ours", "ours"]
 
 
-def test_reply_goes_to_whom_it_concerns() -> None:
+def test_reply_is_delivered_to_its_subscribers() -> None:
     reply = own_event("wanted", source="all", subject="release-1", data={"release": "1"})
 
     def deliver(function: str, event: Event) -> Answer:
@@ -113,8 +113,8 @@ def test_reply_goes_to_whom_it_concerns() -> None:
     assert seen == [("all", changed().type), ("steps", WANTED)]
 
 
-def test_burst_is_coalesced_and_one_call_is_in_flight_per_key() -> None:
-    """The first call for each key is held until the whole burst is queued, so that no count depends on speed."""
+def test_burst_is_coalesced_with_one_call_in_flight_per_key() -> None:
+    """The first call for each key waits until the burst is queued, so that no count depends on speed."""
     names = ("a", "b", "c")
     calls: list[tuple[str, str]] = []
     held, go = threading.Barrier(len(names) + 1), threading.Event()
@@ -142,7 +142,7 @@ def test_burst_is_coalesced_and_one_call_is_in_flight_per_key() -> None:
     assert (stats.delivered, stats.coalesced) == (6, 3 * 199)
 
 
-def test_refusal_is_a_dead_letter() -> None:
+def test_rejected_event_becomes_a_dead_letter() -> None:
     dead: list[tuple[str, int]] = []
     with dispatching(
         calls := Calls(Answer(400, "no")),
@@ -150,13 +150,13 @@ def test_refusal_is_a_dead_letter() -> None:
     ) as dispatcher:
         dispatcher.submit(changed())
         assert dispatcher.drain(LONG)
-        assert dispatcher.pending() == Pending(), "nothing is left that would be delivered again"
+        assert dispatcher.pending() == Pending(), "a rejected event is not requeued"
         assert dispatcher.stats.dead_letters == 1
     assert len(calls.calls) == 1
     assert dead == [("all", 400)]
 
 
-def test_failure_backs_off_then_recovers() -> None:
+def test_failed_delivery_is_retried_as_a_resync() -> None:
     told: list[int] = []
     with dispatching(
         calls := Calls(Answer(500), Answer(409), Answer(204)),
@@ -169,7 +169,7 @@ def test_failure_backs_off_then_recovers() -> None:
     assert [event.resync for _, event in calls.calls] == [False, True, True]
 
 
-def test_retry_after_is_kept_to() -> None:
+def test_dispatcher_waits_for_retry_after() -> None:
     calls = Calls(Answer(202, retry_after=0.3), Answer(503, retry_after=0.2), Answer(204))
     with dispatching(calls) as dispatcher:
         dispatcher.submit(changed())
@@ -179,7 +179,7 @@ def test_retry_after_is_kept_to() -> None:
     assert third - second >= 0.2
 
 
-def test_drain_leaves_out_waits_that_are_longer_than_what_is_waited_for() -> None:
+def test_drain_ignores_waits_above_its_limit() -> None:
     with dispatching(Calls(Answer(202, retry_after=3600))) as dispatcher:
         dispatcher.submit(changed())
         assert dispatcher.drain(LONG, ignore_waits_above=1800)
@@ -187,7 +187,7 @@ def test_drain_leaves_out_waits_that_are_longer_than_what_is_waited_for() -> Non
         assert not dispatcher.drain(0.05)
 
 
-def test_hooks_and_deliveries_that_raise_lose_nothing() -> None:
+def test_exceptions_in_hooks_and_deliveries_lose_no_event() -> None:
     def deliver(_function: str, _event: Event) -> Answer:
         attempts.append(1)
         if len(attempts) == 1:
@@ -204,7 +204,7 @@ def test_hooks_and_deliveries_that_raise_lose_nothing() -> None:
         assert dispatcher.stats.by_status == {500: 1, 204: 1}
 
 
-def test_in_process_delivery_turns_exceptions_into_answers() -> None:
+def test_in_process_delivery_answers_exceptions_with_400_and_500() -> None:
     def refuses(_clients: Clients, _event: Event) -> Answer:
         raise EventError("not mine")
 
@@ -221,7 +221,7 @@ def test_in_process_delivery_turns_exceptions_into_answers() -> None:
     [({}, 5), ({"double": True}, 10), ({"shuffle_seed": 7}, 5), ({"pace": 0.001}, 5)],
     ids=["in order", "double", "shuffled", "paced"],
 )
-def test_replay(options: dict[str, Any], count: int) -> None:
+def test_replay_submits_events_in_the_requested_order(options: dict[str, Any], count: int) -> None:
     with dispatching(calls := Calls()) as dispatcher:
         assert replay([changed(f"o{number}") for number in range(5)], dispatcher, **options)
     names = [event.name for _, event in calls.calls]
@@ -230,6 +230,6 @@ def test_replay(options: dict[str, Any], count: int) -> None:
         assert names == ["o0", "o1", "o2", "o3", "o4"]
 
 
-def test_replay_tells_of_what_does_not_settle() -> None:
+def test_replay_returns_false_while_an_event_keeps_failing() -> None:
     with dispatching(Calls(Answer(503, retry_after=0.1))) as dispatcher:
         assert not replay([changed()], dispatcher, timeout=0.5, ignore_waits_above=1)

@@ -51,20 +51,20 @@ def delivering(url: str, *, single: bool = False) -> Iterator[HttpDelivery]:
     ],
     ids=lambda answer: str(answer.status),
 )
-def test_answers_come_back_as_they_were_given(answer: Answer) -> None:
+def test_http_delivery_returns_the_answer_of_the_function(answer: Answer) -> None:
     with Receiver(lambda _function, _event: answer) as receiver, delivering(receiver.url) as deliver:
         assert deliver("cluster", EVENT) == answer
     [(function, event, _)] = receiver.received
     assert (function, event) == ("cluster", EVENT)
 
 
-def test_single_posts_to_the_url_itself() -> None:
+def test_http_delivery_with_single_posts_to_the_url_itself() -> None:
     with Receiver() as receiver, delivering(receiver.url + "/default/broker", single=True) as deliver:
         assert deliver("sink", EVENT).status == 204
     assert receiver.received[0][0] == "default/broker"
 
 
-def test_nobody_there_is_503() -> None:
+def test_http_delivery_answers_503_for_a_refused_connection() -> None:
     with delivering(f"http://127.0.0.1:{unused_port()}") as deliver:
         answer = deliver("cluster", EVENT)
     assert answer.status == 503
@@ -81,7 +81,9 @@ def test_nobody_there_is_503() -> None:
         (200, {"ce-id": "1"}, b"", Answer(502, "the reply is not a valid CloudEvent")),
     ],
 )
-def test_read_answer(status: int, headers: dict[str, str], body: bytes, expected: Answer) -> None:
+def test_read_answer_parses_status_retry_after_and_reply(
+    status: int, headers: dict[str, str], body: bytes, expected: Answer
+) -> None:
     answer = read_answer(status, headers, body)
     assert (answer.status, answer.retry_after) == (expected.status, expected.retry_after)
     assert answer.message.startswith(expected.message)
@@ -97,7 +99,7 @@ def listening(submit: Callable[[Event], object], **options: object) -> Iterator[
         ingress.stop()
 
 
-def test_ingress_takes_both_modes_and_chunks() -> None:
+def test_ingress_accepts_binary_structured_and_chunked_events() -> None:
     taken: list[Event] = []
     headers, body = EVENT.to_http()
     structured = {"content-type": "application/cloudevents+json"}
@@ -121,7 +123,7 @@ def test_ingress_takes_both_modes_and_chunks() -> None:
         ({"ce-id": "1", "content-length": "99999999"}, b"", "larger than"),
     ],
 )
-def test_ingress_refuses_with_a_reason(headers: dict[str, str], body: bytes, message: str) -> None:
+def test_ingress_rejects_invalid_events_with_the_reason(headers: dict[str, str], body: bytes, message: str) -> None:
     taken: list[Event] = []
     with listening(taken.append) as ingress, urllib3.PoolManager(retries=False) as http:
         answer = http.request("POST", ingress.url, headers=headers, body=body)
@@ -130,7 +132,7 @@ def test_ingress_refuses_with_a_reason(headers: dict[str, str], body: bytes, mes
     assert not taken
 
 
-def test_ingress_on_a_socket_that_listens_already() -> None:
+def test_ingress_uses_a_given_listening_socket() -> None:
     taken: list[Event] = []
     listener = socket.create_server(("127.0.0.1", 0))
     with listening(taken.append, listener=listener) as ingress:
@@ -139,22 +141,22 @@ def test_ingress_on_a_socket_that_listens_already() -> None:
     assert taken == [EVENT]
 
 
-def test_replay_to_tries_failures_again_and_tells_the_last_answers() -> None:
+def test_replay_to_retries_failures_and_counts_the_last_answers() -> None:
     script = [Answer(503, retry_after=0.01), Answer(204), Answer(400), *[Answer(500)] * 2]
     with Receiver(lambda _function, _event: script.pop(0)) as receiver:
         assert replay_to(receiver.url, [EVENT] * 3, attempts=2, longest_wait=0.01) == {204: 1, 400: 1, 500: 1}
     assert not script
 
 
-def test_json_of_a_reply_survives() -> None:
+def test_reply_round_trips_over_http() -> None:
     with Receiver(lambda _function, _event: Answer(200, reply=REPLY)) as receiver, delivering(receiver.url) as deliver:
         reply = deliver("cluster", EVENT).reply
     assert reply is not None
     assert json.loads(reply.to_json()) == json.loads(REPLY.to_json())
 
 
-def test_an_ingress_waits_only_so_long_for_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte comes in time; only their sum does not."""
+def test_ingress_closes_a_request_whose_body_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte arrives in time, the whole body does not."""
     monkeypatch.setattr("events.ingress._SECONDS", 0.3)
     taken: list[Event] = []
     ingress = Ingress(taken.append)
@@ -175,7 +177,7 @@ def test_an_ingress_waits_only_so_long_for_a_body(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("begin", [b"P", b"POST / HTTP/1.1\r\nX: "])
-def test_an_ingress_waits_only_so_long_for_the_head_of_a_request(monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
+def test_ingress_closes_a_request_whose_head_takes_too_long(monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
     monkeypatch.setattr("events.ingress._SECONDS", 0.3)
     with (
         listening(lambda _event: None) as ingress,
@@ -197,7 +199,7 @@ def test_an_ingress_waits_only_so_long_for_the_head_of_a_request(monkeypatch: py
             pytest.fail("the connection is still held")
 
 
-def test_a_connection_to_an_ingress_may_rest_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingress_keeps_an_idle_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("events.ingress._SECONDS", 0.3)
     headers, body = EVENT.to_http()
     taken: list[Event] = []
@@ -209,7 +211,7 @@ def test_a_connection_to_an_ingress_may_rest_between_requests(monkeypatch: pytes
     assert taken == [EVENT] * 2
 
 
-def test_an_ingress_takes_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingress_limits_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("events.ingress._CONNECTIONS", 2)
     ingress = Ingress(lambda _event: None)
     ingress.start()

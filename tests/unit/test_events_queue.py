@@ -1,4 +1,4 @@
-"""The queue against a clock that only the test moves."""
+"""The work queue, with a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def take(queue: WorkQueue) -> QueueItem:
     return item
 
 
-def test_first_come_first_served(queue: WorkQueue) -> None:
+def test_items_are_taken_in_order(queue: WorkQueue) -> None:
     for function, key in (("f", ONE), ("f", TWO), ("g", ONE)):
         queue.add(function, key, event())
     assert [(item.function, item.key) for item in (take(queue), take(queue), take(queue))] == [
@@ -54,14 +54,14 @@ def test_first_come_first_served(queue: WorkQueue) -> None:
     assert queue.take(0) is None
 
 
-def test_what_has_begun_goes_on_before_anything_else_begins(queue: WorkQueue) -> None:
+def test_item_added_first_is_taken_next(queue: WorkQueue) -> None:
     queue.add("f", ONE, event())
     queue.add("f", TWO, event())
     queue.add("next", ONE, event(), first=True)
     assert [item.function for item in (take(queue), take(queue), take(queue))] == ["next", "f", "f"]
 
 
-def test_newer_event_takes_the_place_of_the_waiting_one(queue: WorkQueue) -> None:
+def test_newer_event_replaces_the_waiting_one(queue: WorkQueue) -> None:
     queue.add("f", ONE, event(1))
     queue.add("f", TWO, event(5, "two"))
     queue.add("f", ONE, newest := event(2))
@@ -74,16 +74,16 @@ def test_newer_event_takes_the_place_of_the_waiting_one(queue: WorkQueue) -> Non
 RESYNC = replace(event(1), resync=True)
 MERGES = [
     ("same object", event(1), event(2), False),
-    ("a resync waits", RESYNC, event(2), True),
-    ("a resync comes", event(2), RESYNC, True),
-    ("another kind, so each may hide the other", event(1, kind="Secret"), event(2), True),
+    ("a resync is waiting", RESYNC, event(2), True),
+    ("a resync arrives", event(2), RESYNC, True),
+    ("another kind: one may be reconciled, the other not", event(1, kind="Secret"), event(2), True),
     ("another object of the kind", event(1, name="two"), event(2), True),
     ("another change of the object", event(1, change="add"), event(1, change="delete"), False),
 ]
 
 
 @pytest.mark.parametrize(("waiting", "newer", "full"), [case[1:] for case in MERGES], ids=[case[0] for case in MERGES])
-def test_merge(waiting: Event, newer: Event, full: bool) -> None:
+def test_merge_keeps_the_newer_event_and_an_owed_resync(waiting: Event, newer: Event, full: bool) -> None:
     merged = merge(waiting, newer)
     assert merged.resync == full
     assert replace(merged, resync=False) == replace(newer, resync=False)
@@ -95,17 +95,17 @@ NEWS = [
     ("same version again", event(1), event(1), False),
     ("same version, other change", event(1), event(1, change="delete"), True),
     ("resync of another version", event(1), replace(event(2), resync=True), False),
-    ("the very same next step", WANTED, WANTED, False),
-    ("a next step asked for again", WANTED, replace(WANTED, id="other"), True),
+    ("the same next step", WANTED, WANTED, False),
+    ("the next step requested again", WANTED, replace(WANTED, id="other"), True),
 ]
 
 
 @pytest.mark.parametrize(("waiting", "newer", "news"), [case[1:] for case in NEWS], ids=[case[0] for case in NEWS])
-def test_is_news(waiting: Event, newer: Event, news: bool) -> None:
+def test_is_news_is_true_for_another_change_only(waiting: Event, newer: Event, news: bool) -> None:
     assert is_news(waiting, newer) == news
 
 
-def test_change_during_delivery_is_delivered_afterwards(queue: WorkQueue) -> None:
+def test_event_during_a_delivery_is_delivered_after_it(queue: WorkQueue) -> None:
     queue.add("f", ONE, event(1))
     item = take(queue)
     queue.add("f", ONE, event(2))
@@ -116,7 +116,7 @@ def test_change_during_delivery_is_delivered_afterwards(queue: WorkQueue) -> Non
     assert queue.pending().in_flight == 1
 
 
-def test_requeue_comes_after_its_time_and_asks_for_a_full_look(queue: WorkQueue, clock: Clock) -> None:
+def test_requeued_item_is_due_after_its_wait_as_a_resync(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
     queue.finish(take(queue), DeliveryResult("requeue", 30))
     clock.now += 29.9
@@ -125,7 +125,7 @@ def test_requeue_comes_after_its_time_and_asks_for_a_full_look(queue: WorkQueue,
     assert take(queue).event.resync
 
 
-def test_event_ends_a_requeue_at_once_and_the_old_time_is_forgotten(queue: WorkQueue, clock: Clock) -> None:
+def test_event_ends_a_requeue_wait_and_cancels_its_time(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
     queue.finish(take(queue), DeliveryResult("requeue", 30))
     queue.add("f", ONE, event(1))
@@ -135,7 +135,7 @@ def test_event_ends_a_requeue_at_once_and_the_old_time_is_forgotten(queue: WorkQ
     assert queue.is_idle()
 
 
-def test_backoff_grows_and_success_resets_it(queue: WorkQueue, clock: Clock) -> None:
+def test_backoff_grows_until_a_success_resets_it(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
     waits = []
     for _ in range(11):
@@ -149,7 +149,7 @@ def test_backoff_grows_and_success_resets_it(queue: WorkQueue, clock: Clock) -> 
     assert item.wait == pytest.approx(0.2)
 
 
-def test_backoff_is_fully_jittered() -> None:
+def test_backoff_has_full_jitter() -> None:
     waits = [backoff(5) for _ in range(1000)]
     assert min(waits) < 0.4
     assert 2.8 < max(waits) <= 3.2
@@ -160,7 +160,7 @@ def test_backoff_is_fully_jittered() -> None:
     [(event(1), False), (replace(event(2), resync=True), False), (event(2), True)],
     ids=["same change", "resync", "news"],
 )
-def test_only_news_ends_a_backoff(queue: WorkQueue, clock: Clock, again: Event, at_once: bool) -> None:
+def test_only_a_new_change_ends_a_backoff(queue: WorkQueue, clock: Clock, again: Event, at_once: bool) -> None:
     queue.add("f", ONE, event(1))
     queue.finish(take(queue), FAILED)
     queue.add("f", ONE, again)
@@ -169,7 +169,7 @@ def test_only_news_ends_a_backoff(queue: WorkQueue, clock: Clock, again: Event, 
     assert (queue.take(0) is not None) != at_once
 
 
-def test_retry_after_is_honoured(queue: WorkQueue, clock: Clock) -> None:
+def test_retry_after_of_a_failure_replaces_the_backoff(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
     queue.finish(take(queue), DeliveryResult("failed", 7))
     clock.now += 6.9
@@ -178,7 +178,7 @@ def test_retry_after_is_honoured(queue: WorkQueue, clock: Clock) -> None:
     assert take(queue).failures == 1
 
 
-def test_change_during_a_failed_delivery_waits_for_the_backoff_only(queue: WorkQueue, clock: Clock) -> None:
+def test_event_during_a_failed_delivery_waits_for_the_backoff_only(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
     item = take(queue)
     queue.add("f", ONE, event(2))
@@ -188,7 +188,7 @@ def test_change_during_a_failed_delivery_waits_for_the_backoff_only(queue: WorkQ
     assert take(queue).event.resync
 
 
-def test_add_after(queue: WorkQueue, clock: Clock) -> None:
+def test_add_after_delays_an_item(queue: WorkQueue, clock: Clock) -> None:
     queue.add_after("f", ONE, event(), 5)
     assert queue.take(0) is None
     clock.now += 5
@@ -196,7 +196,7 @@ def test_add_after(queue: WorkQueue, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("below", "idle"), [(5, True), (30, False)])
-def test_settled_leaves_out_the_longer_waits(queue: WorkQueue, clock: Clock, below: float, idle: bool) -> None:
+def test_is_idle_ignores_waits_above_its_limit(queue: WorkQueue, clock: Clock, below: float, idle: bool) -> None:
     queue.add("f", ONE, event())
     assert not queue.is_idle(below)
     item = take(queue)
@@ -206,7 +206,7 @@ def test_settled_leaves_out_the_longer_waits(queue: WorkQueue, clock: Clock, bel
     assert queue.is_idle(below) == idle
 
 
-def test_rate_is_limited_by_a_token_bucket(clock: Clock) -> None:
+def test_token_bucket_limits_rate_and_burst(clock: Clock) -> None:
     bucket = TokenBucket(rate=10, burst=2)
     assert [bucket.wait(clock.now) for _ in range(3)] == [0, 0, pytest.approx(0.1)]
     clock.now += 0.11
@@ -215,7 +215,7 @@ def test_rate_is_limited_by_a_token_bucket(clock: Clock) -> None:
     assert [bucket.wait(clock.now) for _ in range(3)] == [0, 0, pytest.approx(0.1)]
 
 
-def test_close_ends_take() -> None:
+def test_close_makes_take_return_none() -> None:
     queue = WorkQueue()
     queue.close()
     assert queue.take() is None

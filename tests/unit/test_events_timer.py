@@ -1,4 +1,4 @@
-"""`events.timer`, alone and in a forwarder."""
+"""The timer, alone and in a forwarder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from shared.kube.credentials import Credentials
 from shared.runtime import Answer
 
 
-def test_again_and_again_also_after_a_failure() -> None:
+def test_timer_repeats_its_event_even_after_a_failure() -> None:
     taken: queue.Queue[Event] = queue.Queue()
 
     def submit(event: Event) -> None:
         taken.put(event)
         if taken.qsize() == 1:
-            raise RuntimeError("nobody takes it")
+            raise RuntimeError("no sink")
 
     timer = Timer(submit, every=0.01)
     timer.start()
@@ -40,7 +40,7 @@ def _forwarder(deliver: Callable[[str, Event], Answer], **options: Any) -> Forwa
     return Forwarder(Client(Credentials("http://127.0.0.1:1")), {"release_prune": TRIGGERS}, deliver, **options)
 
 
-def test_functions_that_a_timer_starts_hear_of_it() -> None:
+def test_forwarder_delivers_timer_events_to_functions_with_a_ping_subscription() -> None:
     called: queue.Queue[tuple[str, Event]] = queue.Queue()
 
     def deliver(function: str, event: Event) -> Answer:
@@ -56,7 +56,7 @@ def test_functions_that_a_timer_starts_hear_of_it() -> None:
     assert (function, TRIGGERS.key(event) is not None) == ("release_prune", True)
 
 
-def test_a_broker_has_timers_of_its_own() -> None:
+def test_forwarder_to_a_sink_has_no_timer() -> None:
     called: queue.Queue[str] = queue.Queue()
     forwarder = _forwarder(lambda function, _: called.put(function) or Answer(204), to_sink=True, timer=0.01)  # type: ignore[func-returns-value]
     forwarder.start()

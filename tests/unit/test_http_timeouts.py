@@ -1,4 +1,4 @@
-"""Every client gives up on a server that says nothing, also where nobody told it when."""
+"""Every client times out for a server that does not answer, with its default timeout."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def _functions(url: str) -> None:
 
 
 def _shorter(seconds: Any) -> Any:
-    """A connection is made at once or not at all: only the wait for the answer is shortened."""
+    """Shortens the timeout for the answer, not the one for the connection, which is made at once or not at all."""
     return (seconds[0], _shorter(seconds[1])) if isinstance(seconds, tuple) else seconds / 100
 
 
 @pytest.mark.parametrize("ask", [_kubernetes, _releases, _storage, _functions])
-def test_14_calls_have_timeouts(ask: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """They had none, and whoever asked waited for ever. What is waited for here is a hundredth of each default."""
+def test_14_clients_have_default_timeouts(ask: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier they had none and waited for ever. The test uses a hundredth of each default."""
     for function, name in ((Client, "timeout"), (HttpSession, "read"), (HttpDelivery, "timeout")):
         defaults = vars(function)["__init__"].__kwdefaults__
         monkeypatch.setitem(defaults, name, _shorter(defaults[name]))

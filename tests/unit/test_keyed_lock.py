@@ -1,4 +1,4 @@
-"""One piece of work at a time for each key; whoever waits for long gives up."""
+"""KeyedLock: one holder per key, a limit of keys, and a timeout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.kube import Unavailable
 from shared.runtime.keyed_lock import KeyedLock
 
 
-def _within(lock: KeyedLock, key: str, entered: Event, leave: Event) -> Thread:
+def _hold(lock: KeyedLock, key: str, entered: Event, leave: Event) -> Thread:
     def work() -> None:
         with lock.hold(key):
             entered.set()
@@ -26,14 +26,14 @@ def _within(lock: KeyedLock, key: str, entered: Event, leave: Event) -> Thread:
     return thread
 
 
-def test_the_second_of_a_key_waits_and_then_gives_up() -> None:
+def test_second_holder_of_a_key_times_out() -> None:
     lock, leave = KeyedLock("the work", timeout=0.1), Event()
-    thread = _within(lock, "a", Event(), leave)
+    thread = _hold(lock, "a", Event(), leave)
     try:
         with pytest.raises(Unavailable, match="the work is under way") as caught, lock.hold("a"):
             pass
         assert caught.value.retry_after == 0.1
-        with lock.hold("b"):  # nobody's business but its own
+        with lock.hold("b"):  # another key is free
             pass
     finally:
         leave.set()
@@ -43,9 +43,9 @@ def test_the_second_of_a_key_waits_and_then_gives_up() -> None:
     assert lock._locks == {}
 
 
-def test_only_so_many_keys_at_a_time() -> None:
+def test_holder_beyond_the_limit_of_keys_times_out() -> None:
     lock, leave = KeyedLock("the work", limit=2, timeout=0.1), Event()
-    threads = [_within(lock, key, Event(), leave) for key in "ab"]
+    threads = [_hold(lock, key, Event(), leave) for key in "ab"]
     try:
         with pytest.raises(Unavailable), lock.hold("c"):
             pass
@@ -57,7 +57,7 @@ def test_only_so_many_keys_at_a_time() -> None:
         pass
 
 
-def test_nobody_is_within_a_key_together_with_another() -> None:
+def test_key_has_one_holder_at_a_time() -> None:
     lock, inside, most = KeyedLock("the work", timeout=30), [0], [0]
 
     def work(_: int) -> None:
@@ -71,7 +71,7 @@ def test_nobody_is_within_a_key_together_with_another() -> None:
     assert most == [1]
 
 
-def test_addon_apply_answers_503_where_another_delivery_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addon_apply_answers_503_during_a_long_delivery_for_the_same_addon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addon_apply, "_LOCK", lock := KeyedLock("this addon", timeout=0.1))
     addon = {
         "apiVersion": "clusteraddon.cluster.x-k8s.io/v1alpha1",
@@ -79,11 +79,9 @@ def test_addon_apply_answers_503_where_another_delivery_takes_long(monkeypatch: 
         "metadata": {"namespace": "n", "name": "cluster-addon-c"},
     }
     clients, event, leave = Clients(), change_event(addon, "update", source="/test"), Event()
-    monkeypatch.setattr(
-        addon_apply, "Function", None
-    )  # nothing of it may run: it would have to ask the management cluster
+    monkeypatch.setattr(addon_apply, "Function", None)  # it must not run: there is no management cluster
     key = (id(clients), addon_apply.TRIGGERS.key(event))
-    thread = _within(lock, key, Event(), leave)  # type: ignore[arg-type]
+    thread = _hold(lock, key, Event(), leave)  # type: ignore[arg-type]
     try:
         answer = addon_apply.handle(clients, event)
     finally:

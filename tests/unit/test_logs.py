@@ -1,4 +1,4 @@
-"""The line that each delivery leaves in the log, as text and as JSON."""
+"""Log lines of deliveries, as text and as JSON, and tracebacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANGE = change_event(CLUSTER, "update", source="/test")
 @pytest.mark.parametrize(
     ("event", "answer", "line"),
     [
-        pytest.param(CHANGE, done(), "f Cluster team/demo update -> 204 1.5ms", id="nothing to tell"),
+        pytest.param(CHANGE, done(), "f Cluster team/demo update -> 204 1.5ms", id="no message"),
         pytest.param(CHANGE, done("all well"), "f Cluster team/demo update -> 204 1.5ms all well", id="message"),
         pytest.param(
             CHANGE,
@@ -38,23 +38,23 @@ CHANGE = change_event(CLUSTER, "update", source="/test")
         ),
         pytest.param(None, Answer(400, "no event"), "f - -> 400 1.5ms no event", id="no event"),
         pytest.param(
-            Event(type="a.timer", source="/test", id="1"), done(), "f a.timer -> 204 1.5ms", id="no object change"
+            Event(type="a.timer", source="/test", id="1"), done(), "f a.timer -> 204 1.5ms", id="no change of an object"
         ),
         pytest.param(
             CHANGE,
             Answer(503, "first\n2026 INFO forged\x1b[2K\u2028.", context={"stage": "a\nb"}),
             'f Cluster team/demo update -> 503 1.5ms stage="a\\nb" first\\n2026 INFO forged\\x1b[2K\\u2028.',
-            id="no line of its own",
+            id="line breaks are escaped",
         ),
     ],
 )
-def test_text(event: Event | None, answer: Answer, line: str) -> None:
+def test_text_line_of_a_delivery(event: Event | None, answer: Answer, line: str) -> None:
     assert logs.line("f", event, answer, 0.0015) == line
 
 
 def record(event: Event | None, answer: Answer) -> dict[str, object]:
-    told = {"delivery": logs.fields("f", event, answer, 0.0015)}
-    made = logging.getLogger("x").makeRecord("x", logging.INFO, "", 0, "line", (), None, extra=told)
+    extra = {"delivery": logs.fields("f", event, answer, 0.0015)}
+    made = logging.getLogger("x").makeRecord("x", logging.INFO, "", 0, "line", (), None, extra=extra)
     text = logs.Json().format(made)
     assert "\n" not in text
     parsed: dict[str, object] = json.loads(text)
@@ -62,7 +62,7 @@ def record(event: Event | None, answer: Answer) -> dict[str, object]:
     return parsed
 
 
-def test_json() -> None:
+def test_json_line_of_a_delivery() -> None:
     answer = done(
         "two\nlines", retry_after=2.5, context={"cluster": "team/demo", "function": "forged", "level": "forged"}
     )
@@ -82,20 +82,20 @@ def test_json() -> None:
     }
 
 
-def test_json_without_an_event() -> None:
-    told = record(None, Answer(400, "no event"))
-    assert told == {"level": "INFO", "function": "f", "status": 400, "seconds": 0.0015, "message": "no event"}
+def test_json_line_without_an_event() -> None:
+    line = record(None, Answer(400, "no event"))
+    assert line == {"level": "INFO", "function": "f", "status": 400, "seconds": 0.0015, "message": "no event"}
 
 
-def test_json_of_any_other_record() -> None:
+def test_json_line_of_an_exception_has_its_traceback() -> None:
     try:
         raise TypeError("broken")
     except TypeError as error:
         failure = (type(error), error, None)
     made = logging.getLogger("x").makeRecord("x", logging.ERROR, "", 0, "%s failed", ("f",), failure)
-    told = json.loads(logs.Json().format(made))
-    assert (told["level"], told["message"]) == ("ERROR", "f failed")
-    assert "TypeError: broken" in told["traceback"]
+    line = json.loads(logs.Json().format(made))
+    assert (line["level"], line["message"]) == ("ERROR", "f failed")
+    assert "TypeError: broken" in line["traceback"]
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_json_of_any_other_record() -> None:
         (Answer(502), "failed"),
     ],
 )
-def test_outcome(answer: Answer, outcome: str) -> None:
+def test_answer_status_determines_the_outcome(answer: Answer, outcome: str) -> None:
     assert answer.outcome == outcome
 
 
 @pytest.mark.parametrize("formatter", [logs.Text(), logs.Json()])
-def test_a_traceback_does_not_quote_what_an_exception_is_about(formatter: logging.Formatter) -> None:
+def test_traceback_omits_messages_that_may_quote_input(formatter: logging.Formatter) -> None:
     try:
         try:
             int("s3cr3t")

@@ -1,4 +1,4 @@
-"""What is told without the values that nobody may read."""
+"""Redaction of secrets from texts and statuses, and the forms of a secret."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from shared.redaction import redact, redact_status
         ("in a URL: ?p=hun%2Fter%202&q=hun%2Fter+2", ["hun/ter 2"], "in a URL: ?p=…&q=…"),
     ],
 )
-def test_words(text: str, values: list[str], left: str) -> None:
+def test_redact_replaces_values_in_all_encodings_and_truncations(text: str, values: list[str], left: str) -> None:
     assert redact(text, values) == left
 
 
-def test_a_status_without_them_keeps_all_else() -> None:
+def test_redact_status_changes_text_fields_only() -> None:
     condition = {"type": "Ready", "status": "True", "reason": "docker", "message": "of docker"}
     status = {"conditions": [condition], "resources": [{"name": "docker", "error": "no docker"}], "version": 1}
     found = redact_status(status, ["docker"])
@@ -54,5 +54,5 @@ def test_a_status_without_them_keeps_all_else() -> None:
         ("ca.crt", "-- begin", set()),
     ],
 )
-def test_forms_of_a_secret(name: str, value: str, known: set[str]) -> None:
+def test_secret_values_include_the_forms_that_parsers_quote(name: str, value: str, known: set[str]) -> None:
     assert sensitive_values(Observed(None, Inputs({name: value}))) == known

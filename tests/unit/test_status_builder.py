@@ -1,4 +1,4 @@
-"""Conditions while a decision is made: what an API server would not take is not handed to it."""
+"""StatusBuilder: length of messages, and which conditions become Kubernetes events."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
 @pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
 @pytest.mark.parametrize(("length", "ends"), [(MAX_MESSAGE, "x"), (MAX_MESSAGE + 1, "…")])
-def test_messages_have_an_end(kind: type[StatusBuilder], length: int, ends: str) -> None:
+def test_long_message_is_shortened_in_condition_and_event(kind: type[StatusBuilder], length: int, ends: str) -> None:
     builder = kind({}, NOW)
     builder.set_false("Done", "TooMuch", "x" * length, event_type="Warning")
-    told = get_condition(builder.status()["conditions"], "Done") or {}
-    assert len(told["message"]) == MAX_MESSAGE
-    assert told["message"].endswith(ends)
-    assert [event.message for event in builder.kubernetes_events] == [told["message"]]
+    condition = get_condition(builder.status()["conditions"], "Done") or {}
+    assert len(condition["message"]) == MAX_MESSAGE
+    assert condition["message"].endswith(ends)
+    assert [event.message for event in builder.kubernetes_events] == [condition["message"]]
 
 
 def broken(message: str) -> Object:
@@ -33,7 +33,7 @@ def broken(message: str) -> Object:
 
 @pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
 @pytest.mark.parametrize(
-    ("reason", "message", "progress", "told"),
+    ("reason", "message", "progress", "recorded"),
     [
         ("Broken", "the disk is full", False, False),
         ("Broken", "the disk is gone", False, True),
@@ -41,21 +41,21 @@ def broken(message: str) -> Object:
         ("Worse", "the disk is full", True, True),
     ],
 )
-def test_another_cause_for_the_same_reason_is_an_event(
-    kind: type[StatusBuilder], reason: str, message: str, progress: bool, told: bool
+def test_changed_reason_or_message_adds_an_event(
+    kind: type[StatusBuilder], reason: str, message: str, progress: bool, recorded: bool
 ) -> None:
     builder = kind(broken("the disk is full"), NOW)
     builder.set_false("Done", reason, message, event_type="Warning", progress=progress)
-    assert [event.message for event in builder.kubernetes_events] == ([message] if told else [])
+    assert [event.message for event in builder.kubernetes_events] == ([message] if recorded else [])
 
 
-@pytest.mark.parametrize(("before", "told"), [("no such name: …", False), ("no such file: …", True)])
-def test_an_event_of_a_condition_is_compared_as_it_is_written(before: str, told: bool) -> None:
-    """The condition has a value withheld, which the decision did not know when it was made."""
+@pytest.mark.parametrize(("before", "recorded"), [("no such name: …", False), ("no such file: …", True)])
+def test_event_of_an_unchanged_condition_is_left_out_after_redaction(before: str, recorded: bool) -> None:
+    """A value was redacted from the condition after the decision was made."""
     after = broken("no such name: …")
     kubernetes_events = (
         KubernetesEvent("Broken", "no such name: …", "Warning", "Done"),
         KubernetesEvent("Seen", "there"),
     )
     decision = Decision(status=after["status"], kubernetes_events=kubernetes_events)
-    assert new_events(decision, broken(before)) == (kubernetes_events if told else kubernetes_events[1:])
+    assert new_events(decision, broken(before)) == (kubernetes_events if recorded else kubernetes_events[1:])

@@ -1,4 +1,4 @@
-"""Which objects the sweep sends again: those that are on their way somewhere, or that an event was lost about."""
+"""Which Clusters the sweep sends: those that are not reconciled by their status."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
     ids=[
         "provisioned",
         "provisioning",
-        "never looked at",
-        "changed since",
+        "never reconciled",
+        "changed after the last reconciliation",
         "deleting",
         "without kubeconfig",
-        "waiting for its authority",
+        "waiting for its CA",
         "with kubeconfig",
-        "kubeconfig by its control plane",
-        "references are well",
+        "kubeconfig made by its control plane",
+        "references are ready",
         "infrastructure is not ready",
         "control plane is unknown",
-        "topology is its controller's",
+        "topology condition of another controller",
         "paused",
     ],
 )

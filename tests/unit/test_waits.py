@@ -1,4 +1,4 @@
-"""How long conditions were False, counted when that ends and only then."""
+"""How long conditions were False, measured when that ends."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def condition(type_: str, status: str, since: str | None = EARLIER) -> dict[str,
     ("before", "after", "waits"),
     [
         pytest.param([condition("A", "False")], [condition("A", "True")], {"A": 90.0}, id="becomes True"),
-        pytest.param([condition("A", "False")], [], {"A": 90.0}, id="is dropped"),
-        pytest.param([condition("A", "False")], [condition("A", "False")], {}, id="goes on"),
-        pytest.param([condition("A", "True")], [condition("A", "True")], {}, id="was none"),
-        pytest.param([], [condition("A", "True")], {}, id="never was"),
+        pytest.param([condition("A", "False")], [], {"A": 90.0}, id="is removed"),
+        pytest.param([condition("A", "False")], [condition("A", "False")], {}, id="stays False"),
+        pytest.param([condition("A", "True")], [condition("A", "True")], {}, id="was True"),
+        pytest.param([], [condition("A", "True")], {}, id="is new"),
         pytest.param(
             [condition("A", "False"), condition("B", "False", "2026-01-01T11:59:59Z")],
             [condition("A", "False"), condition("B", "True")],
@@ -33,17 +33,19 @@ def condition(type_: str, status: str, since: str | None = EARLIER) -> dict[str,
         ),
         pytest.param([condition("A", "False", "2026-01-01T12:00:05Z")], [], {"A": 0.0}, id="clocks differ"),
         pytest.param([condition("A", "False", None)], [], {}, id="no time"),
-        pytest.param([condition("A", "False", "yesterday")], [], {}, id="no such time"),
+        pytest.param([condition("A", "False", "yesterday")], [], {}, id="invalid time"),
         pytest.param([condition("A", "False", "2026-01-01T11:00:00")], [], {}, id="no time zone"),
         pytest.param([{"status": "False", "lastTransitionTime": EARLIER}], [], {}, id="no type"),
         pytest.param([condition("A", "False")], None, {}, id="a status without conditions"),
     ],
 )
-def test_ended(before: list[Any], after: list[Any] | None, waits: dict[str, float]) -> None:
+def test_ended_returns_the_seconds_of_conditions_that_are_no_longer_false(
+    before: list[Any], after: list[Any] | None, waits: dict[str, float]
+) -> None:
     status = {"ready": True} if after is None else {"conditions": after}
     assert ended({"status": {"conditions": before}}, status, NOW) == waits
 
 
-def test_no_status_at_all() -> None:
+def test_ended_returns_nothing_without_a_status() -> None:
     assert ended({}, None, NOW) == {}
     assert ended({}, {"conditions": [condition("A", "True")]}, NOW) == {}
