@@ -27,6 +27,7 @@ def find_helm() -> Path:
         return _provider()
     found = shutil.which(named or "helm")
     if found is None:
-        where = f"$HELM names {named}, which is no program" if named else "$HELM is not set, and the PATH has no helm"
+        wrong = f"$HELM is {named}, which is not an executable file"
+        where = wrong if named else "$HELM is not set, and the PATH has no helm"
         raise HelmMissing(f"{where}; install the helm program (v4), or use this project's image, which has it")
     return Path(found)
