@@ -11,7 +11,7 @@ import pytest
 from infra.cli.output import WaitTimeout
 from infra.cli.provider import init
 from infra.cli.provider.requests import parse
-from infra.cli.provider.standing import providers as listed
+from infra.cli.provider.status import list_providers
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, download_labels
 from shared.api.resources import CONFIG_MAP
 from shared.applier import inventory
@@ -44,23 +44,23 @@ def test_init(providers: Providers, command: Command) -> None:
         assert (one["installed"], one["wanted"], one["contract"], one["ready"]) == (CURRENT, CURRENT, "v1beta2", "True")
 
     # Again: nothing is touched, and all are named.
-    before = [(key_of(each), each["metadata"]["resourceVersion"]) for each in listed(providers.client)]
+    before = [(key_of(each), each["metadata"]["resourceVersion"]) for each in list_providers(providers.client)]
     result = command("init", "-i", "docker:not-there:v1.0.0")
     said, notes = done(result), " ".join(result.stderr.split())
-    assert "InfrastructureProvider docker-infrastructure-system/docker is there already: left alone" in said
-    assert f"asks for {CURRENT}, and not for v1.0.0: `kubectl -n docker-infrastructure-system patch" in notes
+    assert "InfrastructureProvider docker-infrastructure-system/docker exists: left unchanged" in said
+    assert f"has {CURRENT} in its spec instead of v1.0.0: `kubectl -n docker-infrastructure-system patch" in notes
     assert """--type merge -p '{"spec":{"version":"v1.0.0"}}'` changes it""" in notes
     assert "docker-infrastructure-system/docker stays in its namespace" in notes
-    assert "CoreProvider capi-system/cluster-api is there already: left alone" in said
-    assert before == [(key_of(each), each["metadata"]["resourceVersion"]) for each in listed(providers.client)]
+    assert "CoreProvider capi-system/cluster-api exists: left unchanged" in said
+    assert before == [(key_of(each), each["metadata"]["resourceVersion"]) for each in list_providers(providers.client)]
     assert providers.client.find(NAMESPACE, Key("", "not-there")) is None
 
 
 def test_init_does_not_wait_where_nobody_works(providers: Providers, command: Command) -> None:
     said = done(command("init", "--ipam=in-cluster:ipam-test", "--config-secret=variables:vault", "--no-wait"))
     assert "Namespace ipam-test created" in said
-    assert "IPAMProvider ipam-test/in-cluster created, of the newest version" in said
-    made = {one["kind"]: one for one in listed(providers.client)}
+    assert "IPAMProvider ipam-test/in-cluster created with the newest version" in said
+    made = {one["kind"]: one for one in list_providers(providers.client)}
     assert set(made) == {"CoreProvider", "IPAMProvider"}
     assert made["IPAMProvider"]["spec"] == {"configSecret": {"name": "variables", "namespace": "vault"}}
     rows = done(command("list")).splitlines()
@@ -73,7 +73,7 @@ def test_what_comes_by_itself_is_of_the_version_of_the_core_provider_that_is_the
 ) -> None:
     providers.apply(*CORE_KEY, version=PREVIOUS)
     done(command("init", "-i", "aws:v2.0.0", "--annotate=capi-functions.dev/wait=false", "--no-wait"))
-    made = {one["kind"]: one for one in listed(providers.client)}
+    made = {one["kind"]: one for one in list_providers(providers.client)}
     versions = {kind: one["spec"]["version"] for kind, one in made.items()}
     assert versions == {
         "CoreProvider": PREVIOUS,
@@ -87,8 +87,8 @@ def test_what_comes_by_itself_is_of_the_version_of_the_core_provider_that_is_the
 @pytest.mark.parametrize(
     ("asked", "note"),
     [
-        ("in-cluster:brought", "are of v1.0.0, v1.0.1, and count once spec.version is one of them"),
-        ("in-cluster:brought:v1.0.2", "are of v1.0.0, v1.0.1, not of v1.0.2"),
+        ("in-cluster:brought", "have v1.0.0, v1.0.1, which are used once spec.version is one of them"),
+        ("in-cluster:brought:v1.0.2", "have v1.0.0, v1.0.1, not v1.0.2"),
         ("in-cluster:brought:1.0.1", ""),
     ],
 )
@@ -114,8 +114,8 @@ def test_waiting_ends_with_the_reason(providers: Providers) -> None:
 
 
 def test_no_providers(providers: Providers, command: Command) -> None:
-    assert listed(providers.client) == []
-    assert "there are no providers" in done(command("list"))
+    assert list_providers(providers.client) == []
+    assert "the cluster has no providers" in done(command("list"))
     assert done(command("list", "-o", "json")) == "[]\n"
 
 
@@ -192,7 +192,8 @@ def test_a_site_without_a_way_out(providers: Providers, command: Command) -> Non
         providers.until_ready(*CORE_KEY)
         [foretold] = outlooks(command("plan", "core", "-o", "json", "--exit-code"), 3)
         assert foretold["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
-        told = f"the newest of the ConfigMaps in its namespace ({PREVIOUS}, {CURRENT}); its source gives no list: "
+        place = f"the ConfigMaps in its namespace ({PREVIOUS}, {CURRENT})"
+        told = f"the newest of {place}; its source has no list of versions: "
         assert [note.startswith(told) for note in foretold["notes"]] == [True] * ("url" in config)
         assert "set spec.version" not in str(foretold["notes"])
     # What is installed is among them, or beyond them.
@@ -202,7 +203,7 @@ def test_a_site_without_a_way_out(providers: Providers, command: Command) -> Non
     # What is not brought along is not to be had.
     [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"), 4)
     assert foretold["obstacle"]
-    assert foretold["notes"] == [f"ConfigMaps in its namespace are of {PREVIOUS}"]
+    assert foretold["notes"] == [f"ConfigMaps in the provider's namespace have {PREVIOUS}"]
     for config_map in made:
         providers.client.delete(CONFIG_MAP, key_of(config_map))
 
@@ -211,7 +212,7 @@ def test_what_would_not_get_there(providers: Providers, command: Command) -> Non
     core(providers)
     for version, told in ((PREVIOUS, "Downgrade is not supported"), ("v1.14.99", "no version v1.14.99")):
         text = done(command("plan", "core", "cluster-api", "--version", version, "--exit-code"), 4)
-        assert "it would not get there: " in text
+        assert "cannot be installed: " in text
         assert told in text
     providers.releases.clear()  # nor is there a list of versions; the others are planned for nevertheless
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT, configSecret={"name": "missing"})
@@ -221,7 +222,7 @@ def test_what_would_not_get_there(providers: Providers, command: Command) -> Non
     assert "Secret capd-system/missing (spec.configSecret) does not exist" in docker_says["obstacle"]
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, manager={"verbosity": 5})
     [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
-    assert foretold["notes"] == ["it is paused: nothing of this happens before it is not"]
+    assert foretold["notes"] == ["the provider is paused: nothing changes until the annotation is removed"]
     assert foretold["obstacle"] == ""
     assert places(foretold["changes"], "update") == {("Deployment", "capi-controller-manager")}
 
@@ -239,8 +240,8 @@ def test_providers_are_planned_before_the_core_provider_is_ready(providers: Prov
     assert core_says["obstacle"] == ""
     told = "it waits until CoreProvider capi-system/cluster-api is ready"
     assert docker_says["notes"][:2] == [
-        "this version is asked for already",
-        "releases are tagged v1.14.0, as a rule; a version is asked for as it is written",
+        "spec.version has this version already",
+        "release tags usually begin with v, as in v1.14.0; the version is looked up exactly as written",
     ]
     assert told in docker_says["notes"]
     assert "no version 1.14.0" in docker_says["obstacle"]
@@ -248,16 +249,16 @@ def test_providers_are_planned_before_the_core_provider_is_ready(providers: Prov
     [docker_says] = outlooks(command("plan", "infrastructure", "-o", "json", "--exit-code"), 3)
     assert docker_says["obstacle"] == ""
     assert told in docker_says["notes"]
-    assert "spec.patches[0] is for none of the objects, and changes nothing" in docker_says["notes"]
+    assert "spec.patches[0] matches no object and changes nothing" in docker_says["notes"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nodes",), "'nodes' is no kind of provider"),
-        (("infrastructure", "docker"), "there is no InfrastructureProvider docker"),
-        (("--version", "v1.2.3"), "--version is of one provider"),
-        (("core", "cluster-api", "--version", "newest"), "is no version such as v1.2.3"),
+        (("nodes",), "'nodes' is not a kind of provider"),
+        (("infrastructure", "docker"), "the cluster has no InfrastructureProvider docker"),
+        (("--version", "v1.2.3"), "--version applies to one provider"),
+        (("core", "cluster-api", "--version", "newest"), "is not a version such as v1.2.3"),
     ],
 )
 def test_what_cannot_be_planned(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.cli import manifests
-from infra.cli.provider.standing import providers as listed
+from infra.cli.provider.status import list_providers
 from shared import bounded_yaml
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
@@ -32,21 +32,21 @@ def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None
     result = command("adopt", "--all", "--dry-run")
     [manifest] = bounded_yaml.load_all(done(result))
     assert (manifest["kind"], manifest["spec"]) == ("CoreProvider", {"version": CURRENT})
-    assert listed(providers.client) == []
+    assert list_providers(providers.client) == []
 
     # First a look, then the take-over.
     said = done(command("adopt", "core", "cluster-api", "--paused"))
-    assert f"CoreProvider capi-system/cluster-api created, of {CURRENT}" in said
-    assert "not waited for: they are paused" in said
+    assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in said
+    assert "without waiting: they are paused" in said
     [foretold] = outlooks(command("plan", "core", "cluster-api", "-o", "json"))
     assert foretold["version"] == {"installed": "", "wanted": CURRENT}
     assert foretold["obstacle"] == ""
-    assert any("are taken over" in note for note in foretold["notes"])
+    assert any("are adopted" in note for note in foretold["notes"])
     assert ("Deployment", "capi-controller-manager") not in places(foretold["changes"], "create", "recreate")
     providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
     with working(providers, CORE_KEY):
         said = done(command("adopt", "--all", "--wait", "--timeout=60"))
-    assert "CoreProvider capi-system/cluster-api is there already: left alone" in said
+    assert "CoreProvider capi-system/cluster-api exists: left unchanged" in said
     assert "all are ready" in said
     after = providers.client.get(DEPLOYMENT, MANAGER_KEY)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -62,7 +62,7 @@ def test_a_take_over_that_only_marks(providers: Providers, command: Command) -> 
     assert others == []
     assert foretold["summary"]["marked"] == foretold["summary"]["update"] > 10
     told = done(command("plan"))
-    assert f"{foretold['summary']['marked']} objects: only labels and owners" in told
+    assert f"{foretold['summary']['marked']} objects: only labels, owner references" in told
     assert "clusterstack.x-k8s.io/instance" not in told
     providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
     providers.until_ready(*CORE_KEY)
@@ -85,13 +85,13 @@ def test_not_beside_an_operator_at_work(providers: Providers, command: Command) 
     providers.client.create(DEPLOYMENT, operator)
     result = command("adopt", "--all", "--dry-run")
     assert "kind: CoreProvider" in done(result)
-    assert "note: Cluster API Operator is at work" in " ".join(result.stderr.split())
+    assert "note: Cluster API Operator reconciles the same objects" in " ".join(result.stderr.split())
     result = command("adopt", "--all")
     assert result.exit_code == 1
     assert "kubectl -n operator-test scale deployment capi-operator --replicas 0" in " ".join(result.stderr.split())
     providers.client.patch(DEPLOYMENT, key_of(operator), {"spec": {"replicas": 0}})
     said = done(command("adopt", "--all", "--no-wait"))
-    assert f"CoreProvider capi-system/cluster-api created, of {CURRENT}" in said  # as its image says
+    assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in said  # as its image says
     providers.client.delete(DEPLOYMENT, key_of(operator))
     core(providers)
 
@@ -99,17 +99,17 @@ def test_not_beside_an_operator_at_work(providers: Providers, command: Command) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say which: KIND and NAME, or --all"),
-        (("core",), "say which: KIND and NAME, or --all"),
-        (("core", "cluster-api", "--all"), "say which: KIND and NAME, or --all"),
+        ((), "give either KIND and NAME, or --all"),
+        (("core",), "give either KIND and NAME, or --all"),
+        (("core", "cluster-api", "--all"), "give either KIND and NAME, or --all"),
         (("--all",), "no other program has installed a provider"),
-        (("core", "cluster-api"), "no other program has installed CoreProvider cluster-api; there is nothing"),
+        (("core", "cluster-api"), "no other program has installed CoreProvider cluster-api; found: none"),
     ],
 )
 def test_what_cannot_be_adopted(
     providers: Providers, command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert listed(providers.client) == []
+    assert list_providers(providers.client) == []
     result = command("adopt", *arguments)
     assert result.exit_code == 1
     assert message in " ".join(result.stderr.split())
@@ -160,7 +160,7 @@ def test_a_site_without_a_way_out(
     with working(providers, *keys):
         said = done(command("init", *two, "--wait", "--timeout=120"))
     assert "all are ready" in said
-    assert {one["status"]["installedVersion"] for one in listed(providers.client)} == {CURRENT}
+    assert {one["status"]["installedVersion"] for one in list_providers(providers.client)} == {CURRENT}
     for obj in brought:
         if obj["kind"] == CONFIG_MAP.kind:
             providers.client.delete(CONFIG_MAP, key_of(obj))
@@ -188,7 +188,7 @@ def test_a_registry_without_tls(
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
     result = command("export", "--core=cluster-api", "--to", f"oci://{registry}/mirror/capi")
     assert result.exit_code == 1
-    assert f"it has no TLS: --to oci+http://{registry}/mirror/capi" in " ".join(result.stderr.split())
+    assert f"the registry has no TLS: use --to oci+http://{registry}/mirror/capi" in " ".join(result.stderr.split())
 
 
 def test_a_site_lives_on_its_registry(
@@ -232,8 +232,8 @@ def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--to", "x"), "say which: --all for what the cluster has"),
-        (("--to", "x", "--all", "--ipam=in-cluster"), "say which: --all for what the cluster has"),
+        (("--to", "x"), "give either --all for the cluster"),
+        (("--to", "x", "--all", "--ipam=in-cluster"), "give either --all for the cluster"),
         (("--to", "s3://x/y", "--ipam=in-cluster"), "want a folder, or oci://"),
         (("--to", "oci://x/y z", "--ipam=in-cluster:v1.0.0"), "want [http://]<host>"),
         (("--to", "127.0.0.1:5000/x/y", "--ipam=in-cluster"), "it is oci://127.0.0.1:5000/x/y, or oci+http://"),
@@ -246,7 +246,7 @@ def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pyt
 def test_what_cannot_be_exported(
     providers: Providers, command: Command, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert listed(providers.client) == []
+    assert list_providers(providers.client) == []
     result = command("export", *arguments)
     assert result.exit_code == 1
     assert message in " ".join(result.stderr.split())

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from infra import local_control_plane
-from infra.cli.provider.standing import providers as listed
+from infra.cli.provider.status import list_providers
 from infra.local_control_plane.processes import Process
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, key_of
@@ -75,14 +75,14 @@ def test_functions_of_a_cluster_are_waited_for(
     assert WAITED in " ".join(result.stderr.split())
     for deployment in functions:
         providers.client.patch(DEPLOYMENT, key_of(deployment), {"spec": {"replicas": 0}})
-    assert "asked for, not waited for: functions are scaled to 0" in done(command(*INIT, where=of_environment))
+    assert "requested, without waiting: functions are scaled to 0" in done(command(*INIT, where=of_environment))
 
 
 def test_nobody_is_waited_for_where_there_are_no_functions(
     providers: Providers, command: Command, of_environment: tuple[str, ...]
 ) -> None:
     for where in (of_environment, None):
-        assert f"asked for, not waited for: {NOBODY}" in done(command(*INIT, where=where))
+        assert f"requested, without waiting: {NOBODY}" in done(command(*INIT, where=where))
     result = command(*INIT, "--wait")
     assert result.exit_code == 1
     assert WAITED in " ".join(result.stderr.split())
@@ -100,7 +100,7 @@ def test_what_init_has_written(providers: Providers, command: Command, option: l
     dry = json.loads(done(command(*init, "--dry-run")))
     assert dry["kind"] == "List"
     assert [one["kind"] for one in dry["items"]] == ["Namespace", "Namespace", "CoreProvider", "IPAMProvider"]
-    assert listed(providers.client) == []
+    assert list_providers(providers.client) == []
 
     there = {one for one in ("capi-system", "json-test") if providers.client.find(NAMESPACE, Key("", one))}
     namespaces = [
@@ -119,7 +119,7 @@ def test_what_init_has_written(providers: Providers, command: Command, option: l
     told = json.loads(done(again, 1))
     assert told["written"] == [{**one, "action": "unchanged"} for one in (core, made)]
     assert told["obstacle"].startswith(WAITED)
-    assert "is there already: left alone" in again.stderr
+    assert "exists: left unchanged" in again.stderr
 
 
 def test_what_adopt_has_written(providers: Providers, command: Command) -> None:

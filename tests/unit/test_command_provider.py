@@ -110,15 +110,15 @@ def test_without_version_the_metadata_says_nothing(tmp_path: Path) -> None:
     [
         (
             {"secret": None},
-            "note: without Secret to/settings; --secret names the file .* variables [REGION] is not set",
+            "note: rendered without Secret to/settings; give its file with --secret .* variables [REGION] is not set",
         ),
-        ({"secret": SECRET.replace("settings", "x")}, "Secret to/settings is not in it"),
-        ({"secret": SECRET.replace("}", ", namespace: elsewhere}")}, "Secret to/settings is not in it"),
+        ({"secret": SECRET.replace("settings", "x")}, "the file does not have Secret to/settings"),
+        ({"secret": SECRET.replace("}", ", namespace: elsewhere}")}, "the file does not have Secret to/settings"),
         ({"secret": SECRET + "data: {"}, "secret: not YAML"),
-        ({"additional": SECRET}, "ConfigMap to/more is not in it"),
+        ({"additional": SECRET}, "the file does not have ConfigMap to/more"),
         ({"additional": MORE % "x"}, "document 4 is a str, not an object"),
-        ({"provider": SECRET}, "no provider of operator.cluster.x-k8s.io in it: CoreProvider"),
-        ({"provider": PROVIDER.replace("operator.", "")}, "no provider of operator.cluster.x-k8s.io in it"),
+        ({"provider": SECRET}, "the file has no provider of operator.cluster.x-k8s.io; kinds are CoreProvider"),
+        ({"provider": PROVIDER.replace("operator.", "")}, "the file has no provider of operator.cluster.x-k8s.io"),
         ({"provider": PROVIDER.replace("v1.2.3", "v1.3.0")}, "version v1.3.0 does not match any release series"),
         ({"provider": PROVIDER.replace("v1.2.3", "v0.1.0")}, "of contract v1alpha3"),
         ({"provider": PROVIDER.replace("v1.2.3", "newest")}, "newest"),
@@ -138,22 +138,25 @@ def test_what_does_not_fit(tmp_path: Path, files: dict[str, str | None], message
 @pytest.mark.parametrize(
     ("files", "note"),
     [
-        ({"provider": PROVIDER.replace("configSecret", "configSecrt")}, "spec.configSecrt is no field of a provider"),
+        (
+            {"provider": PROVIDER.replace("configSecret", "configSecrt")},
+            "spec.configSecrt is not a field of a provider",
+        ),
         ({"provider": PROVIDER.replace("configSecret", "configSecrt")}, "did you mean configSecret?"),
         ({"provider": PROVIDER.replace("configSecret", "configSecrt")}, "--secret is not used"),
-        ({"provider": PROVIDER.replace("replicas", "replica")}, "spec.deployment.replica is no field"),
-        ({"provider": PROVIDER + "  patches: [{taget: {}, patch: 'a: 1'}]"}, "spec.patches[0].taget is no field"),
+        ({"provider": PROVIDER.replace("replicas", "replica")}, "spec.deployment.replica is not a field"),
+        ({"provider": PROVIDER + "  patches: [{taget: {}, patch: 'a: 1'}]"}, "spec.patches[0].taget is not a field"),
         (
             {"provider": PROVIDER + "  patches: [{target: {kind: Deploymnt}, patch: 'a: 1'}]"},
-            "spec.patches[0] is for none of the objects, and changes nothing",
+            "spec.patches[0] matches no object and changes nothing",
         ),
         (
             {"provider": PROVIDER + "  manifestPatches: ['{kind: Pd}']"},
-            "spec.manifestPatches[0] is for none of the objects",
+            "spec.manifestPatches[0] matches no object",
         ),
         (
             {"provider": PROVIDER + "  additionalDeployments: {nope: {}}"},
-            "spec.additionalDeployments.nope: there is no such Deployment, there are manager",
+            "spec.additionalDeployments.nope: no such Deployment; the components have manager",
         ),
         (
             {"additional": (MORE % "").replace("manifests", "manifest")},
@@ -192,8 +195,8 @@ def test_variables_of_other_places_are_not_read(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("REGION", "north")
     code, _, said = run(tmp_path, secret=SECRET)
     assert code == 1
-    assert "note: variable REGION of the environment is not read" in said
-    assert "note: variable ZONE of $CLUSTERCTL_CONFIG is not read" in said
+    assert "note: variable REGION in the environment is not used" in said
+    assert "note: variable ZONE in $CLUSTERCTL_CONFIG is not used" in said
     assert run(tmp_path, secret=SECRET + "data: {REGION: bm9ydGg=, ZONE: eg==}").said == ""
 
 
@@ -210,7 +213,7 @@ def test_a_provider_of_standard_input_as_json(tmp_path: Path) -> None:
 def test_without_more_manifests(tmp_path: Path) -> None:
     code, objects, said = run(tmp_path, additional=None)
     assert (code, len(objects)) == (0, 2)
-    assert "note: without ConfigMap to/more; --additional names the file" in said
+    assert "note: rendered without ConfigMap to/more; give its file with --additional" in said
 
 
 TEXTS = [

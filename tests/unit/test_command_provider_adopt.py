@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from infra.cli.failures import Failure
-from infra.cli.provider.adopt import chosen, found, of_label, paused
-from infra.cli.provider.requests import Settings, Wanted
+from infra.cli.provider.adopt import paused, provider_of_label, recognize, select
+from infra.cli.provider.requests import ProviderRequest, ProviderSettings
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, PROVIDER_LABEL, RUNTIME_EXTENSION
 from shared.kube import Key, Object
 
@@ -24,15 +24,15 @@ def deployment(label: str, *images: str, namespace: str = "x") -> Object:
     return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers}}}}
 
 
-DOCKER = Wanted(INFRASTRUCTURE, "docker", "x", "v1.2.3")
+DOCKER = ProviderRequest(INFRASTRUCTURE, "docker", "x", "v1.2.3")
 
-FOUND: list[tuple[list[Object], list[Object], list[Wanted], list[str]]] = [
+FOUND: list[tuple[list[Object], list[Object], list[ProviderRequest], list[str]]] = [
     ([], [], [], []),
     ([record("docker", "InfrastructureProvider")], [], [DOCKER], []),
     (
         [record("docker", "InfrastructureProvider"), record("cluster-api", "CoreProvider", watchedNamespace="team")],
         [],
-        [Wanted(CORE, "cluster-api", "x", "v1.2.3", watched="team"), DOCKER],
+        [ProviderRequest(CORE, "cluster-api", "x", "v1.2.3", watched="team"), DOCKER],
         [],
     ),
     # A record outranks what runs.
@@ -40,11 +40,11 @@ FOUND: list[tuple[list[Object], list[Object], list[Wanted], list[str]]] = [
     ([], [deployment("infrastructure-docker", "a.io:5000/b:v1.2.3")], [DOCKER], []),
     ([], [deployment("infrastructure-docker", f"a/b:v1.2.3@sha256:{'0' * 64}")], [DOCKER], []),
     ([], [deployment("infrastructure-docker", "a/b:v1.2.3", "a/sidecar:latest")], [DOCKER], []),
-    ([], [deployment("infrastructure-docker", "a/b:v1.2.3", "a/c:v0.9.0")], [], ["images are of v0.9.0 and v1.2.3"]),
-    ([], [deployment("infrastructure-docker", "a.io:5000/b")], [], ["images name no version"]),
-    ([], [deployment("mine", "a/b:v1.2.3")], [], ["'mine', which is no provider"]),
-    ([record("docker", "Provider")], [], [], ["record x/docker is of no known type"]),
-    ([record("", "CoreProvider")], [], [], ["is of no known type, name and version"]),
+    ([], [deployment("infrastructure-docker", "a/b:v1.2.3", "a/c:v0.9.0")], [], ["its images have v0.9.0 and v1.2.3"]),
+    ([], [deployment("infrastructure-docker", "a.io:5000/b")], [], ["its images have no version"]),
+    ([], [deployment("mine", "a/b:v1.2.3")], [], ["'mine', which names no provider"]),
+    ([record("docker", "Provider")], [], [], ["record x/docker has no known type"]),
+    ([record("", "CoreProvider")], [], [], ["has no known type, name and version"]),
     ([record("docker", "InfrastructureProvider", "newest")], [], [], ["record x/docker"]),
     ([record("docker", "InfrastructureProvider", None)], [], [], ["record x/docker"]),
 ]
@@ -52,9 +52,9 @@ FOUND: list[tuple[list[Object], list[Object], list[Wanted], list[str]]] = [
 
 @pytest.mark.parametrize(("records", "deployments", "wanted", "unclear"), FOUND)
 def test_what_is_installed(
-    records: list[Object], deployments: list[Object], wanted: list[Wanted], unclear: list[str]
+    records: list[Object], deployments: list[Object], wanted: list[ProviderRequest], unclear: list[str]
 ) -> None:
-    result = found(records, deployments)
+    result = recognize(records, deployments)
     assert list(result.providers) == wanted
     assert len(result.unclear) == len(unclear)
     for said, part in zip(result.unclear, unclear, strict=True):
@@ -64,24 +64,24 @@ def test_what_is_installed(
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type_name)
 def test_labels_lead_back(kind: Any) -> None:
     name = "cluster-api" if kind.is_core else "some-name"
-    assert of_label(kind.label(name)) == (kind, name)
+    assert provider_of_label(kind.label(name)) == (kind, name)
 
 
 @pytest.mark.parametrize("label", ["", "docker", "infrastructure-", "infrastructure", "runtimeextension-x"])
 def test_labels_of_no_provider(label: str) -> None:
-    assert of_label(label) is None
+    assert provider_of_label(label) is None
 
 
 def test_one_of_them() -> None:
-    runtime = Wanted(RUNTIME_EXTENSION, "docker", "y", "v1.0.0")
-    assert chosen([DOCKER, runtime], RUNTIME_EXTENSION, "docker") == [runtime]
-    with pytest.raises(Failure, match="BootstrapProvider docker; there is infrastructure docker, runtime-extension"):
-        chosen([DOCKER, runtime], BOOTSTRAP, "docker")
+    runtime = ProviderRequest(RUNTIME_EXTENSION, "docker", "y", "v1.0.0")
+    assert select([DOCKER, runtime], RUNTIME_EXTENSION, "docker") == [runtime]
+    with pytest.raises(Failure, match="BootstrapProvider docker; found: infrastructure docker, runtime-extension"):
+        select([DOCKER, runtime], BOOTSTRAP, "docker")
 
 
 def test_manifests() -> None:
-    [one] = paused([Wanted(CORE, "cluster-api", "x", "v1.2.3", watched="team")])
-    made = one.dump(Settings(Key("", "variables")))
+    [one] = paused([ProviderRequest(CORE, "cluster-api", "x", "v1.2.3", watched="team")])
+    made = one.dump(ProviderSettings(Key("", "variables")))
     assert made["metadata"]["annotations"] == {"cluster.x-k8s.io/paused": "true"}
     secret = {"name": "variables", "namespace": "x"}
     assert made["spec"] == {"version": "v1.2.3", "configSecret": secret, "manager": {"cacheNamespace": "team"}}

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from infra.cli.failures import Failure
 from infra.cli.main import app
-from infra.cli.provider.requests import Wanted, complete, default_namespace, kind_named, parse, secret_named
-from infra.cli.provider.standing import standing, table
+from infra.cli.provider.requests import ProviderRequest, complete, default_namespace, kind_named, parse, secret_named
+from infra.cli.provider.status import format_table, status_of
 from shared import bounded_yaml
 from shared.api.conditions import READY
 from shared.api.provider import (
@@ -51,7 +51,7 @@ from tests.support.providers_made import provider
     ],
 )
 def test_name_namespace_and_version(kind: ProviderKind, text: str, namespace: str, version: str) -> None:
-    assert parse(kind, text) == Wanted(kind, text.split(":")[0], namespace, version)
+    assert parse(kind, text) == ProviderRequest(kind, text.split(":")[0], namespace, version)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_what_names_no_provider(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("docker:v1.14", "'v1.14' is no version such as v1.2.3"),
-        ("docker:1.14", "'1.14' is no version such as v1.2.3"),
-        ("docker:x:v1.14", "'v1.14' is no version such as v1.2.3"),
+        ("docker:v1.14", "'v1.14' is not a version such as v1.2.3"),
+        ("docker:1.14", "'1.14' is not a version such as v1.2.3"),
+        ("docker:x:v1.14", "'v1.14' is not a version such as v1.2.3"),
         ("docker:v1.14.0:capd-system", "the namespace comes before the version, as in docker:capd-system:v1.14.0"),
         ("docker:Capd", "names have lower-case letters"),
     ],
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_it(text: str, words: str) -> None:
 
 
 def test_the_core_provider_has_one_name() -> None:
-    with pytest.raises(Failure, match="is called cluster-api"):
+    with pytest.raises(Failure, match="must be named cluster-api"):
         parse(CORE, "capi")
 
 
@@ -115,8 +115,8 @@ def test_what_names_no_secret(text: str) -> None:
         secret_named(text)
 
 
-def wanted(*places: tuple[ProviderKind, str]) -> list[Wanted]:
-    return [Wanted(kind, name, default_namespace(kind, name)) for kind, name in places]
+def wanted(*places: tuple[ProviderKind, str]) -> list[ProviderRequest]:
+    return [ProviderRequest(kind, name, default_namespace(kind, name)) for kind, name in places]
 
 
 KUBEADM = [(BOOTSTRAP, "kubeadm"), (CONTROL_PLANE, "kubeadm")]
@@ -153,7 +153,7 @@ def test_what_comes_by_itself_is_of_the_core_providers_version() -> None:
 
 
 def test_nothing_twice() -> None:
-    with pytest.raises(Failure, match="InfrastructureProvider docker is asked for twice"):
+    with pytest.raises(Failure, match="InfrastructureProvider docker is requested twice"):
         complete([parse(INFRASTRUCTURE, "docker"), parse(INFRASTRUCTURE, "docker:elsewhere")])
 
 
@@ -161,7 +161,7 @@ def test_nothing_twice() -> None:
 def test_the_words_for_a_kind(kind: ProviderKind) -> None:
     for text in (kind.kind, kind.kind.lower(), kind.resource.plural, kind.short_name, kind.type_name, kind.prefix):
         assert kind_named(text) is kind
-    with pytest.raises(Failure, match="is no kind of provider"):
+    with pytest.raises(Failure, match="is not a kind of provider"):
         kind_named("node")
 
 
@@ -210,7 +210,7 @@ def test_a_secret_elsewhere_and_one_namespace_for_all() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "no provider is asked for: name one"),
+        ((), "no provider is given: name one"),
         (("-i", "aws:infra:v1.2.3:extra"), "'aws:infra:v1.2.3:extra': want name, name:version, name:namespace or"),
         (("-b", ""), "--bootstrap '': want"),
         (
@@ -302,13 +302,15 @@ def condition(type_: str, status: str, reason: str = "Because", *, generation: i
     ],
 )
 def test_how_a_provider_stands(made: Object, ready: str, reason: str) -> None:
-    stands = standing(made)
+    stands = status_of(made)
     assert (stands.ready, stands.reason) == (ready, reason)
 
 
 def test_a_table_of_providers() -> None:
     ready = provider(installed="v1.2.3", version="v1.2.3", conditions=[condition(READY, "True", "Ready")])
-    heading, first, second = table([standing(ready), standing(provider(conditions=[condition(READY, "False")]))])
+    heading, first, second = format_table(
+        [status_of(ready), status_of(provider(conditions=[condition(READY, "False")]))]
+    )
     assert first.split() == ["CoreProvider", "cluster-api", "capi-system", "v1.2.3", "v1.2.3", "-", "True"]
     assert second.split()[3:] == ["-", "newest", "-", "False", "Because:", "of\\x1b[31m", "that"]
     assert second.index("Because") == heading.index("REASON")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from infra.cli.provider import plan_text
-from infra.cli.provider.crds import brief, dropped
-from infra.cli.provider.marks import only_marked
-from infra.cli.provider.plan import Outlook
-from infra.cli.provider.rights import widened
+from infra.cli.provider.crd_changes import removals, without_descriptions
+from infra.cli.provider.ownership_marks import is_only_marked
+from infra.cli.provider.plan import ProviderPlan
+from infra.cli.provider.rights import new_rights
 from shared.applier.apply import FieldConflict
 from shared.applier.diff import FieldDiff, compare
 from shared.applier.inventory import InventoryEntry
@@ -75,14 +75,14 @@ RIGHTS: list[tuple[list[Object], list[Object], list[str]]] = [
 
 @pytest.mark.parametrize(("before", "after", "lines"), RIGHTS)
 def test_rights_that_come(before: list[Object], after: list[Object], lines: list[str]) -> None:
-    assert widened(before, after) == lines
+    assert new_rights(before, after) == lines
 
 
 def test_rights_without_end() -> None:
     """A role can be written so that it gives any number."""
     many = ",".join(f"r{number}" for number in range(1000))
-    lines = widened([], [role(rule(many, many, many))])
-    assert lines[-1] == "beyond the first 20000 rights nothing was compared"
+    lines = new_rights([], [role(rule(many, many, many))])
+    assert lines[-1] == "rights after the first 20000 were not compared"
 
 
 def crd(*versions: Object) -> Object:
@@ -94,11 +94,11 @@ def crd(*versions: Object) -> Object:
     [
         ([{"name": "v1"}], [{"name": "v1"}], []),
         ([{"name": "v1"}], [{"name": "v1"}, {"name": "v2"}], []),
-        ([{"name": "v1"}, {"name": "v2"}], [{"name": "v2"}], ["a.x.io: v1 goes"]),
+        ([{"name": "v1"}, {"name": "v2"}], [{"name": "v2"}], ["a.x.io: v1 is removed"]),
         (
             [{"name": "v1", "served": True}, {"name": "v2"}],
             [{"name": "v1", "served": False}, {"name": "v2"}],
-            ["a.x.io: v1 is served no more"],
+            ["a.x.io: v1 is no longer served"],
         ),
         ([{"name": "v1", "served": False}], [{"name": "v1", "served": True}], []),
     ],
@@ -106,7 +106,7 @@ def crd(*versions: Object) -> Object:
 def test_versions_that_go(old: list[Any], new: list[Any], told: list[str]) -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     changes = [Change(entry, "update", compare(crd(*old), crd(*new)))]
-    assert list(dropped(changes)) == told
+    assert list(removals(changes)) == told
 
 
 def schema(**properties: Any) -> Object:
@@ -120,15 +120,15 @@ TEXT = {"type": "string"}
 @pytest.mark.parametrize(
     ("old", "new", "gone", "told"),
     [
-        (schema(a=TEXT, b=TEXT), schema(a=TEXT), ["a.x.io: v1 has no spec.b any more"], ["v1: spec.b"]),
+        (schema(a=TEXT, b=TEXT), schema(a=TEXT), ["a.x.io: v1 no longer has spec.b"], ["v1: spec.b"]),
         (schema(a=TEXT), schema(a=TEXT, b=TEXT), [], ["v1: spec.b"]),
         (schema(a=TEXT), schema(a={**TEXT, "description": "x"}), [], []),
-        (schema(description=TEXT), schema(), ["a.x.io: v1 has no spec.description any more"], ["v1: spec.description"]),
+        (schema(description=TEXT), schema(), ["a.x.io: v1 no longer has spec.description"], ["v1: spec.description"]),
         (schema(a=TEXT), schema(a={**TEXT, "maxLength": 1}), [], ["v1: spec.a.maxLength"]),
         (
             schema(items={"type": "array", "items": {"properties": {"b": TEXT, "c": TEXT}}}),
             schema(items={"type": "array", "items": {"properties": {"b": TEXT}}}),
-            ["a.x.io: v1 has no spec.items.c any more"],
+            ["a.x.io: v1 no longer has spec.items.c"],
             ["v1: spec.items.c"],
         ),
     ],
@@ -136,19 +136,19 @@ TEXT = {"type": "string"}
 def test_fields_of_a_schema(old: Object, new: Object, gone: list[str], told: list[str]) -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     change = Change(entry, "update", compare(crd(old), crd(new)))
-    assert list(dropped([change])) == gone
-    assert [field.path for field in brief(change).fields] == told
-    assert brief(change).reason == ("" if told else "changed descriptions: 1")
+    assert list(removals([change])) == gone
+    assert [field.path for field in without_descriptions(change).fields] == told
+    assert without_descriptions(change).reason == ("" if told else "changed descriptions: 1")
 
 
 def test_the_version_of_the_generator_is_no_news() -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     field = FieldDiff("metadata.annotations.controller-gen.kubebuilder.io/version", "v0.20.0", "v0.21.0")
-    assert brief(Change(entry, "update", (field,))).fields == ()
+    assert without_descriptions(Change(entry, "update", (field,))).fields == ()
 
 
-def outlook(**fields: Any) -> Outlook:
-    return Outlook("CoreProvider", Key("capi-system", "cluster-api"), "v1.0.0", "v1.1.0", **fields)
+def outlook(**fields: Any) -> ProviderPlan:
+    return ProviderPlan("CoreProvider", Key("capi-system", "cluster-api"), "v1.0.0", "v1.1.0", **fields)
 
 
 ENTRY = InventoryEntry("", "v1", "Service", "x", "y")
@@ -164,7 +164,7 @@ ENTRY = InventoryEntry("", "v1", "Service", "x", "y")
         (outlook(obstacle="no"), 4),
     ],
 )
-def test_exit_codes(made: Outlook, code: int) -> None:
+def test_exit_codes(made: ProviderPlan, code: int) -> None:
     assert made.exit_code == code
 
 
@@ -173,7 +173,7 @@ def test_for_people() -> None:
         source="https://[x]/y",
         contract="v1beta2",
         notes=("one\x1b[31m",),
-        dropped=("a: v1 goes",),
+        dropped=("a: v1 is removed",),
         widened=("cluster-wide: get [pods]",),
         changes=(Change(ENTRY, "create"), Change(ENTRY, "unchanged")),
     )
@@ -181,7 +181,7 @@ def test_for_people() -> None:
     assert head == "[bold]CoreProvider capi-system/cluster-api[/bold]  v1.0.0 -> v1.1.0"
     assert "contract v1beta2" in source
     assert "\x1b" not in note
-    assert "a: v1 goes" in crd_line
+    assert "a: v1 is removed" in crd_line
     assert right.endswith("get \\[pods]")
     assert "create" in change
     assert "1 to create, 1 unchanged" in total
@@ -213,9 +213,9 @@ INSTANCE = "metadata.labels.clusterstack.x-k8s.io/instance"
     ids=str,
 )
 def test_what_only_marks_an_object(fields: tuple[FieldDiff, ...], only: bool) -> None:
-    assert only_marked(Change(ENTRY, "update", fields)) is only
-    assert not only_marked(Change(ENTRY, "create", fields))
-    assert only_marked(Change(ENTRY, "update", fields, (FieldConflict("other", "spec"),))) is only
+    assert is_only_marked(Change(ENTRY, "update", fields)) is only
+    assert not is_only_marked(Change(ENTRY, "create", fields))
+    assert is_only_marked(Change(ENTRY, "update", fields, (FieldConflict("other", "spec"),))) is only
 
 
 def test_marks_are_told_in_one_line() -> None:
@@ -223,7 +223,7 @@ def test_marks_are_told_in_one_line() -> None:
     both = Change(ENTRY, "update", (mark, FieldDiff("spec.replicas", 1, 2)))
     made = outlook(changes=(Change(ENTRY, "update", (mark,)), Change(ENTRY, "update", (mark,)), both))
     told = "\n".join(plan_text.lines(made))
-    assert "2 objects: only labels and owners" in told
+    assert "2 objects: only labels, owner references" in told
     assert "spec.replicas: 1 -> 2" in told
     assert INSTANCE not in told
     assert "3 to update" in told

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.cli.provider.report import Report, Written
-from infra.cli.provider.requests import Settings
-from infra.cli.provider.workers import NEEDED, WAIT, missing, without_pods
+from infra.cli.provider.deployed_functions import NEEDED, WAIT, annotate_for_no_pods, missing_functions
+from infra.cli.provider.report import Report, WrittenObject
+from infra.cli.provider.requests import ProviderSettings
 from shared.kube import Key, Object
 from shared.providers.annotations import WEBHOOKS
 
@@ -53,20 +53,20 @@ def deployments(**replicas: int | None) -> list[Object]:
     ],
 )
 def test_whether_functions_are_there(present: list[Object], words: list[str]) -> None:
-    told = missing(present)
+    told = missing_functions(present)
     assert bool(told) is bool(words)
     for part in words:
         assert part in told
 
 
 def test_providers_of_a_run_do_not_wait_for_pods() -> None:
-    assert without_pods(Settings(), local=False) == (Settings(), [])
-    given, [note] = without_pods(Settings(annotations={"a": "b"}), local=True)
+    assert annotate_for_no_pods(ProviderSettings(), local=False) == (ProviderSettings(), [])
+    given, [note] = annotate_for_no_pods(ProviderSettings(annotations={"a": "b"}), local=True)
     assert given.annotations == {"a": "b", WAIT: "false", WEBHOOKS: "none"}
-    assert f'{WAIT}: "false" and {WEBHOOKS}: "none", hence come without their webhooks' in note
-    asked = Settings(annotations={WAIT: "true", WEBHOOKS: "install"})
-    assert without_pods(asked, local=True) == (asked, [])
-    given, [note] = without_pods(Settings(annotations={WEBHOOKS: "install"}), local=True)
+    assert f'{WAIT}: "false" and {WEBHOOKS}: "none", and are installed without webhooks' in note
+    asked = ProviderSettings(annotations={WAIT: "true", WEBHOOKS: "install"})
+    assert annotate_for_no_pods(asked, local=True) == (asked, [])
+    given, [note] = annotate_for_no_pods(ProviderSettings(annotations={WEBHOOKS: "install"}), local=True)
     assert given.annotations == {WEBHOOKS: "install", WAIT: "false"}
     assert "without" not in note
 
@@ -77,10 +77,10 @@ def test_providers_of_a_run_do_not_wait_for_pods() -> None:
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_document_or_lines(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
     report = Report(as_json=as_json)
-    report.note(["unknown"])
-    report.wrote(Written("Namespace", Key("", "a"), "created"), "Namespace a created")
-    report.wrote(Written("CoreProvider", Key("a", "cluster-api"), "unchanged", "v1.2.3"), "left alone")
-    with pytest.raises(ValueError, match="broken"), report.ending():
+    report.add_notes(["unknown"])
+    report.add_written(WrittenObject("Namespace", Key("", "a"), "created"), "Namespace a created")
+    report.add_written(WrittenObject("CoreProvider", Key("a", "cluster-api"), "unchanged", "v1.2.3"), "left alone")
+    with pytest.raises(ValueError, match="broken"), report.document_at_end():
         raise ValueError("broken")
     captured = capsys.readouterr()
     assert "note: unknown" in captured.err

@@ -1,1 +1,1 @@
-"""The commands about the providers of a management cluster."""
+"""`capi-functions provider`: the commands for the providers of a management cluster."""

@@ -1,4 +1,4 @@
-"""`provider`: what operators of a management cluster do."""
+"""The commands `provider init`, `list`, `plan` and `catalog`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .options import (
     TargetNamespace,
     Timeout,
     Wait,
-    chosen,
-    parsed,
-    settings,
+    parse_requests,
+    parse_settings,
+    select_providers,
 )
 
 
@@ -54,37 +54,41 @@ def init(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """Have providers installed, by default the newest. Core, and kubeadm beside an infrastructure, come by themselves.
+    """Install providers, by default their newest versions.
+
+    The core provider is added to any provider, kubeadm's providers to an infrastructure provider.
 
     P is NAME, NAME:VERSION, NAME:NAMESPACE or NAME:NAMESPACE:VERSION.
 
-    A provider that is there already is left alone. With --dry-run no cluster is needed.
+    Providers that exist are left unchanged. With --dry-run no cluster is needed.
     """
-    from .init import carry_out
-    from .known import refuse_misspelled, unknown
+    from .catalog_names import notes_on_unknown, reject_misspelled
+    from .deployed_functions import annotate_for_no_pods, why_nothing_runs
+    from .init import create_and_wait
     from .report import Report
     from .requests import complete, manifests
-    from .workers import obstacle, without_pods
 
     with failures():
-        wanted = complete(parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon))
+        wanted = complete(
+            parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        )
         if not wanted:
-            raise Failure(
-                "no provider is asked for: name one, such as `--infrastructure docker`, or `--core cluster-api`"
-            )
-        given = settings(config_secret, annotate, target_namespace)
+            raise Failure("no provider is given: name one, such as `--infrastructure docker`, or `--core cluster-api`")
+        given = parse_settings(config_secret, annotate, target_namespace)
         report = Report(as_json=as_json or output is Format.json)
-        refuse_misspelled(wanted)
-        report.note(unknown(wanted))
+        reject_misspelled(wanted)
+        report.add_notes(notes_on_unknown(wanted))
         if dry_run:
             report.manifests(manifests(wanted, given))
             return
         with management(directory, kubeconfig, context) as asked:
             report.timeline.say(f"management cluster: {asked}")
-            given, told = without_pods(given, local=asked.run is not None)
-            report.note(told)
-            idle = "" if wait else obstacle(asked)
-            carry_out(asked.client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
+            given, notes = annotate_for_no_pods(given, local=asked.run is not None)
+            report.add_notes(notes)
+            idle = "" if wait else why_nothing_runs(asked)
+            create_and_wait(
+                asked.client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle
+            )
 
 
 def catalog(
@@ -92,14 +96,14 @@ def catalog(
     output: Output = Format.text,
     as_json: Json = False,
 ) -> None:
-    """List the providers that are known by name, and where each comes from."""
+    """List the providers in the catalog and their sources."""
     from shared.components.errors import ComponentsError
 
-    from .known import entries
+    from .catalog_names import list_known
     from .requests import kind_named
 
     with failures(ComponentsError):
-        found = list(entries(kind_named(kind) if kind else None))
+        found = list(list_known(kind_named(kind) if kind else None))
     if as_json or output is Format.json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -114,25 +118,28 @@ def list_(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """List the providers of a cluster: what is installed, what is asked for, and why one is not ready."""
-    from .standing import providers, standing, table
+    """List the providers of a cluster: installed and wanted version, and why one is not ready."""
+    from .status import format_table, list_providers, status_of
 
     with failures(), management(directory, kubeconfig, context) as asked:
-        found = [standing(provider) for provider in providers(asked.client)]
+        found = [status_of(provider) for provider in list_providers(asked.client)]
     if as_json or output is Format.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
     elif found:
-        for line in table(found):
+        for line in format_table(found):
             out.print(line, markup=False)
     else:
-        out.print("there are no providers; `capi-functions provider init --infrastructure docker` has some installed")
+        out.print("the cluster has no providers; `capi-functions provider init --infrastructure docker` installs some")
 
 
 def plan(
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure, or `all`.")] = "all",
     name: Annotated[str, typer.Argument(help="Name of the provider.", show_default=False)] = "",
     version: Annotated[
-        str, typer.Option(help="The version (default: what is asked for already, else the newest).", show_default=False)
+        str,
+        typer.Option(
+            help="The version (default: spec.version if not installed yet, else the newest).", show_default=False
+        ),
     ] = "",
     output: Output = Format.text,
     as_json: Json = False,
@@ -141,33 +148,33 @@ def plan(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """Show what a version of a provider would change, by dry runs, with what goes of CRDs and comes of rights.
+    """Show what a version of a provider would change: objects, removed parts of CRDs, new rights.
 
-    Without KIND and NAME of all providers. Changes nothing.
+    Uses dry runs and changes nothing. Without KIND and NAME for all providers.
     """
     from shared.components.errors import ComponentsError
 
-    from .plan import plan as foresee
+    from .plan import plan_provider
     from .plan_text import lines
 
     with failures(ComponentsError):
         if version and not name:
             raise Failure(
-                "--version is of one provider: name that, as in `plan infrastructure docker --version v1.2.3`"
+                "--version applies to one provider: name it, as in `plan infrastructure docker --version v1.2.3`"
             )
         _check_version(version)
     with failures(ComponentsError), management(directory, kubeconfig, context) as asked:
         as_json = as_json or output is Format.json
         os.environ |= asked.settings
-        outlooks = []
-        for provider in chosen(asked.client, kind, name):
-            outlook = foresee(asked.client, provider, version)
-            outlooks.append(outlook)
-            for line in () if as_json else lines(outlook):
+        plans = []
+        for provider in select_providers(asked.client, kind, name):
+            planned = plan_provider(asked.client, provider, version)
+            plans.append(planned)
+            for line in () if as_json else lines(planned):
                 out.print(line)
         if as_json:
-            typer.echo(json.dumps([outlook.dump() for outlook in outlooks], indent=2))
-    told = [outlook.exit_code for outlook in outlooks if exit_code or outlook.obstructed]
+            typer.echo(json.dumps([planned.dump() for planned in plans], indent=2))
+    told = [planned.exit_code for planned in plans if exit_code or planned.obstructed]
     raise typer.Exit(max(told, default=0))
 
 
@@ -175,7 +182,7 @@ def _check_version(version: str) -> None:
     from shared.components import versions
 
     if version and versions.try_parse(version) is None:
-        raise Failure(f"--version {version!r} is no version such as v1.2.3")
+        raise Failure(f"--version {version!r} is not a version such as v1.2.3")
 
 
 app = typer.Typer(name="provider", help="Providers of Cluster API.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""`provider export`: versions of providers, as a site without a way out takes them: in ConfigMaps, or in a registry."""
+"""`provider export`: writes versions of providers to ConfigMaps or a registry, for sites without internet access."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from shared.providers.source_resolution import repository_of, resolve
 from .. import manifests
 from ..failures import Failure
 from .dry_run import scratch_storage
-from .requests import Wanted, namespace_named
+from .requests import ProviderRequest, namespace_named
 
 _LIKE_REGISTRY = re.compile(
     r"([A-Za-z0-9.-]+:[0-9]+|localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\.[A-Za-z]{2,}|[0-9.]{7,})/"
 )
-"""How images are named; no scheme says that it is one."""
+"""The form of image names, which have no scheme."""
 _NO_TLS = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE")
 _IMAGE = re.compile(r"^[ \t-]*image:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Exported:
-    """One version of a provider; `source` is for people."""
+class ExportedVersion:
+    """One version of a provider, and the text form of its source."""
 
     provider: Object
     version: str
@@ -46,33 +46,46 @@ class Exported:
     source: str
 
     def config_map(self) -> Object:
+        """Returns the ConfigMap for this version."""
         return config_maps.as_config_map(self.provider, self.version, self.files, owned=False)
 
     def layers(self) -> tuple[Layer, Layer]:
+        """Returns the layers of an OCI artifact for this version."""
         word, name = provider_api.kind_of(self.provider).type_name, key_of(self.provider).name
         return oci.layers_of(word, name, self.version, self.files)
 
     def images(self) -> list[str]:
-        """What its pods need, as the components have it: variables may stand in for parts."""
+        """Returns the images in the components, as written there: parts may be variables."""
         return sorted(set(_IMAGE.findall(self.files.components)))
 
     def __str__(self) -> str:
         return f"{self.provider['kind']} {key_of(self.provider).name} {self.version}"
 
 
-# -- where they come from ------------------------------------------------------------------------------------------
+# -- sources -------------------------------------------------------------------------------------------------------
 
 
-def asked_for(wanted: Wanted) -> Exported:
-    """From the catalog. Raises `SourceError` or `ComponentsError`."""
+def from_catalog(wanted: ProviderRequest) -> ExportedVersion:
+    """Fetches a provider from the source in the catalog.
+
+    Raises:
+        SourceError: The source does not answer.
+        ComponentsError: The catalog has no such provider, or the files are invalid.
+    """
     provider = wanted.dump()
     source = repository_of(provider, Inputs(), local=True)
     version = wanted.version or source.default_version()
-    return Exported(provider, version, source.fetch(version), source.place)
+    return ExportedVersion(provider, version, source.fetch(version), source.place)
 
 
-def installed(client: Client, provider: Object) -> Exported:
-    """As the functions have it, or would fetch it. Raises `Failure`, `SourceError` or `ComponentsError`."""
+def from_cluster(client: Client, provider: Object) -> ExportedVersion:
+    """Returns the version of a provider object as the functions have stored it, or as they would fetch it.
+
+    Raises:
+        Failure: The provider is being deleted, or references an object that does not exist.
+        SourceError: The source does not answer.
+        ComponentsError: There is no source, or the files are invalid.
+    """
     clients, who = Clients(client), f"{provider['kind']} {key_of(provider)}"
     clients.components = BundleStore(scratch_storage())
     if deleting(provider):
@@ -86,29 +99,34 @@ def installed(client: Client, provider: Object) -> Exported:
     except (ComponentsError, SourceError) as error:
         return _of_folder(provider, read, version, error)
     if bundle := resolved.bundle:
-        return Exported(provider, resolved.version, Files(bundle.metadata, bundle.components), bundle.source)
+        return ExportedVersion(provider, resolved.version, Files(bundle.metadata, bundle.components), bundle.source)
     repository = resolved.source.repository
-    return Exported(provider, resolved.version, repository.fetch(resolved.version), repository.place)
+    return ExportedVersion(provider, resolved.version, repository.fetch(resolved.version), repository.place)
 
 
-def _of_folder(provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError) -> Exported:
-    """The functions read no folders; who exports may. Raises `problem` where the source is none."""
+def _of_folder(provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError) -> ExportedVersion:
+    """Reads a version from a folder, which functions do not do. Raises `problem` if the source is not a folder."""
     source = repository_of(provider, read, local=True)
     if not isinstance(source, FolderRepository):
         raise problem
     version = version or source.default_version()
-    return Exported(provider, version, source.fetch(version), source.place)
+    return ExportedVersion(provider, version, source.fetch(version), source.place)
 
 
-# -- where they go -------------------------------------------------------------------------------------------------
+# -- targets -------------------------------------------------------------------------------------------------------
 
 
-def target(to: str) -> Path | oci.Reference:
-    """A folder, or a place in a registry. Raises `Failure` or `ComponentsError`."""
+def parse_target(to: str) -> Path | oci.Reference:
+    """Parses `--to`: a folder, or a reference in a registry.
+
+    Raises:
+        Failure: The text is neither.
+        ComponentsError: The reference is invalid.
+    """
     if to.startswith(("oci://", "oci+http://")):
         reference = oci.parse(to.replace("oci+http://", "http://", 1))
         if reference.digest:
-            raise Failure(f"--to {to}: a digest is what an artifact gets, not where it is pushed")
+            raise Failure(f"--to {to}: an artifact cannot be pushed to a digest; give a tag, or none")
         return reference
     if "://" in to:
         raise Failure(f"--to {to!r}: want a folder, or oci:// or oci+http://<registry>/<name>[:<tag>]")
@@ -117,10 +135,17 @@ def target(to: str) -> Path | oci.Reference:
     return Path(to)
 
 
-def to_folder(folder: Path, exported: Sequence[Exported], *, layers: bool, tell: Callable[[str], None]) -> None:
-    """A ConfigMap in YAML each, with its namespace, or the files of an artifact as `oras push` takes them.
+def to_folder(folder: Path, exported: Sequence[ExportedVersion], *, layers: bool, tell: Callable[[str], None]) -> None:
+    """Writes each version to a folder: as a YAML file with ConfigMap and namespace, or as files for `oras push`.
 
-    Raises `OSError`.
+    Args:
+        folder: Created if it does not exist.
+        exported: The versions.
+        layers: Whether to write the files of an artifact.
+        tell: Receives a line for each file.
+
+    Raises:
+        OSError: A file cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for one in exported:
@@ -135,13 +160,27 @@ def to_folder(folder: Path, exported: Sequence[Exported], *, layers: bool, tell:
 
 
 def to_registry(
-    reference: oci.Reference, exported: Sequence[Exported], access: Access, *, force: bool, tell: Callable[[str], None]
+    reference: oci.Reference,
+    exported: Sequence[ExportedVersion],
+    access: Access,
+    *,
+    force: bool,
+    tell: Callable[[str], None],
 ) -> None:
-    """One artifact for all of a version, under that as its tag unless the reference has one.
+    """Pushes one artifact for all providers of a version; its tag is the version, unless the reference has one.
 
-    Raises `SourceError`, and `Failure` for an artifact that has other files, unless that is to be.
+    Args:
+        reference: The repository, with or without a tag.
+        exported: The versions.
+        access: Credentials and certificates for the registry.
+        force: Whether to replace an artifact that has other files.
+        tell: Receives a line for each version.
+
+    Raises:
+        SourceError: The registry does not answer, or refuses the push.
+        Failure: The tag has other files, and `force` is not set; or the registry has no TLS.
     """
-    where = _named(reference)
+    where = _repository_url(reference)
     by_tag = sorted(((reference.tag or one.version, one) for one in exported), key=lambda pair: pair[0])
     for tag, group in groupby(by_tag, key=lambda pair: pair[0]):
         those = [one for _, one in group]
@@ -149,15 +188,15 @@ def to_registry(
         with _opened(reference, access) as registry:
             others = _others(registry, tag, layers)
             if others and not force:
-                hint = "export all that is to be in it at once, give it another tag, or replace it with --force"
-                raise Failure(f"{where} has {tag} with {', '.join(others)}, which would be lost; {hint}")
+                hint = "export all providers of the tag at once, give another tag, or replace it with --force"
+                raise Failure(f"{where}:{tag} has {', '.join(others)}, which would be lost; {hint}")
             digest = registry.push(tag, layers, artifact_type=oci.ARTIFACT_TYPE)
         for one in those:
             tell(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
 
 
-def _named(reference: oci.Reference) -> str:
-    """As `spec.fetchConfig.oci` takes it."""
+def _repository_url(reference: oci.Reference) -> str:
+    """Returns the repository as `spec.fetchConfig.oci` takes it."""
     return f"{'http://' if reference.plain else ''}{reference.host}/{reference.repository}"
 
 
@@ -169,11 +208,11 @@ def _opened(reference: oci.Reference, access: Access) -> Iterator[Registry]:
     except SourceError as error:
         if reference.plain or not _NO_TLS.search(str(error)):
             raise
-        raise Failure(f"{error}; it has no TLS: --to oci+http://{_named(reference)}") from error
+        raise Failure(f"{error}; the registry has no TLS: use --to oci+http://{_repository_url(reference)}") from error
 
 
 def _others(registry: Registry, tag: str, layers: Sequence[Layer]) -> list[str]:
-    """The files that are under the tag, and would not be any more."""
+    """Returns the files of the tag's artifact that the new one does not have."""
     try:
         manifest = registry.manifest(tag)
     except NotInRegistry:

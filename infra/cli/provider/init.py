@@ -1,4 +1,4 @@
-"""Has providers installed, and tells how that goes."""
+"""Creates provider objects and waits until the functions have installed them."""
 
 from __future__ import annotations
 
@@ -10,95 +10,111 @@ from shared.clients import Clients
 from shared.kube import Client, Conflict, Object, dig, key_of
 
 from ..output import wait_for
-from .report import Report, Written
-from .requests import NAMESPACE, Settings, Wanted, default_namespace, namespaces
-from .standing import providers, standing
-from .versions import brought
+from .next_version import config_map_versions
+from .report import Report, WrittenObject
+from .requests import NAMESPACE, ProviderRequest, ProviderSettings, default_namespace, namespaces
+from .status import list_providers, status_of
 
 Tell = Callable[[str], None]
 
 
-def carry_out(
+def create_and_wait(
     client: Client,
-    wanted: Sequence[Wanted],
-    settings: Settings,
+    requests: Sequence[ProviderRequest],
+    settings: ProviderSettings,
     report: Report,
     *,
     within: float | None,
     obstacle: str,
 ) -> None:
-    """Waits `within` seconds, unless it is not to, or there is an obstacle. Raises `WaitTimeout`."""
-    with report.ending():
-        asked = create(client, wanted, settings, report)
+    """Creates the providers and waits until all are ready.
+
+    Args:
+        client: The management cluster.
+        requests: The providers, in the order of installation.
+        settings: What each created provider gets.
+        report: Receives what is created and found.
+        within: Seconds to wait; None not to wait.
+        obstacle: Why a wait would be in vain; empty to wait.
+
+    Raises:
+        WaitTimeout: Not all providers are ready in time.
+    """
+    with report.document_at_end():
+        present = create(client, requests, settings, report)
         if within is None or obstacle:
             report.obstacle = obstacle
-            report.timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
+            report.timeline.say(f"requested{f', without waiting: {obstacle}' if obstacle else ''}")
             return
-        wait(client, asked, within=within, tell=report.timeline.say)
+        wait(client, present, within=within, tell=report.timeline.say)
         report.ready = True
         report.timeline.say("all are ready", mark="✔", style="green")
 
 
-def create(client: Client, wanted: Sequence[Wanted], settings: Settings, report: Report) -> list[Wanted]:
-    """What is there already is left alone. The result is what there is of it then."""
-    present = providers(client)
-    core = next((provider for provider in present if provider["kind"] == provider_api.CORE.kind), {})
-    of_core = provider_api.spec_version(core) or provider_api.installed_version(core)
-    asked: list[Wanted] = []
-    missing: list[Wanted] = []
-    for one in wanted:
-        there = _there(one, present)
-        if there is None:
-            one = replace(one, version=of_core) if one.implied and not one.version else one
-            missing.append(one)
+def create(
+    client: Client, requests: Sequence[ProviderRequest], settings: ProviderSettings, report: Report
+) -> list[ProviderRequest]:
+    """Creates the providers that do not exist. Returns a request for each, with the key that it has in the cluster."""
+    providers = list_providers(client)
+    core = next((provider for provider in providers if provider["kind"] == provider_api.CORE.kind), {})
+    core_version = provider_api.spec_version(core) or provider_api.installed_version(core)
+    present: list[ProviderRequest] = []
+    missing: list[ProviderRequest] = []
+    for request in requests:
+        existing = _find_existing(request, providers)
+        if existing is None:
+            request = replace(request, version=core_version) if request.implied and not request.version else request
+            missing.append(request)
         else:
-            key, version = key_of(there), dig(there, "spec.version", "")
-            written = Written(one.kind.kind, key, "unchanged", version)
-            report.wrote(written, f"{one.kind.kind} {key} is there already: left alone")
-            report.note(_passed_over(one, there))
-            one = Wanted(one.kind, key.name, key.namespace)
-        asked.append(one)
+            key, version = key_of(existing), dig(existing, "spec.version", "")
+            written = WrittenObject(request.kind.kind, key, "unchanged", version)
+            report.add_written(written, f"{request.kind.kind} {key} exists: left unchanged")
+            report.add_notes(_differences(request, existing))
+            request = ProviderRequest(request.kind, key.name, key.namespace)
+        present.append(request)
     for namespace in namespaces(missing):
-        if _created(client, namespace):
+        if _create_namespace(client, namespace):
             key = key_of(namespace)
-            report.wrote(Written("Namespace", key, "created"), f"Namespace {key.name} created")
-    for one in missing:
-        client.create(one.kind.resource, one.dump(settings))
-        written = Written(one.kind.kind, one.key, "created", one.version)
-        report.wrote(written, f"{one} created, of {one.version or 'the newest version'}")
-        report.note(_brought(client, one))
-    return asked
+            report.add_written(WrittenObject("Namespace", key, "created"), f"Namespace {key.name} created")
+    for request in missing:
+        client.create(request.kind.resource, request.dump(settings))
+        written = WrittenObject(request.kind.kind, request.key, "created", request.version)
+        report.add_written(written, f"{request} created with {request.version or 'the newest version'}")
+        report.add_notes(_config_map_note(client, request))
+    return present
 
 
-def _there(one: Wanted, present: Sequence[Object]) -> Object | None:
-    """The same provider, wherever it is; for one that is only implied, and for the core one, any of the kind."""
-    same = [provider for provider in present if provider["kind"] == one.kind.kind]
-    if not (one.implied or one.kind.is_core):
-        same = [provider for provider in same if key_of(provider).name == one.name]
+def _find_existing(request: ProviderRequest, providers: Sequence[Object]) -> Object | None:
+    """Finds the same provider in any namespace; any of the kind for an implied request and for the core provider."""
+    same = [provider for provider in providers if provider["kind"] == request.kind.kind]
+    if not (request.implied or request.kind.is_core):
+        same = [provider for provider in same if key_of(provider).name == request.name]
     return same[0] if same else None
 
 
-def _passed_over(one: Wanted, there: Object) -> Iterator[str]:
-    """What was asked for of a provider that is there, and is otherwise."""
-    key, version = key_of(there), provider_api.spec_version(there)
-    what = f"{one.kind.kind} {key}"
-    if one.version and not one.implied and one.version != version:
-        patch = f'{{"spec":{{"version":"{one.version}"}}}}'
-        change = f"kubectl -n {key.namespace} patch {one.kind.kind.lower()} {key.name} --type merge -p '{patch}'"
-        yield f"{what} asks for {version or 'the newest version'}, and not for {one.version}: `{change}` changes it"
-    if one.namespace not in (key.namespace, default_namespace(one.kind, one.name)):
-        yield f"{what} stays in its namespace: there can be one {key.name} only"
+def _differences(request: ProviderRequest, existing: Object) -> Iterator[str]:
+    """Notes in what an existing provider differs from the request."""
+    key, version = key_of(existing), provider_api.spec_version(existing)
+    what = f"{request.kind.kind} {key}"
+    if request.version and not request.implied and request.version != version:
+        patch = f'{{"spec":{{"version":"{request.version}"}}}}'
+        change = f"kubectl -n {key.namespace} patch {request.kind.kind.lower()} {key.name} --type merge -p '{patch}'"
+        present = version or "the newest version"
+        yield f"{what} has {present} in its spec instead of {request.version}: `{change}` changes it"
+    if request.namespace not in (key.namespace, default_namespace(request.kind, request.name)):
+        yield f"{what} stays in its namespace: a cluster can have only one provider {key.name} of a kind"
 
 
-def _brought(client: Client, one: Wanted) -> Iterator[str]:
-    """What lies in ConfigMaps beside a provider, unless it is what was asked for."""
-    found = brought(Clients(client), one.dump())
-    if found and one.version not in found:
-        hint = f"not of {one.version}" if one.version else "and count once spec.version is one of them"
-        yield f"{one}: ConfigMaps in its namespace are of {', '.join(found)}, {hint}"
+def _config_map_note(client: Client, request: ProviderRequest) -> Iterator[str]:
+    """Notes the versions in ConfigMaps beside the provider, unless the requested one is among them."""
+    found = config_map_versions(Clients(client), request.dump())
+    if found and request.version not in found:
+        hint = f"not {request.version}" if request.version else "which are used once spec.version is one of them"
+        yield f"{request}: ConfigMaps in its namespace have {', '.join(found)}, {hint}"
 
 
-def _created(client: Client, namespace: Object) -> bool:
+def _create_namespace(client: Client, namespace: Object) -> bool:
+    """Returns whether the namespace was created; False if it exists."""
     if client.find(NAMESPACE, key_of(namespace)) is not None:
         return False
     try:
@@ -110,23 +126,27 @@ def _created(client: Client, namespace: Object) -> bool:
     return True
 
 
-def wait(client: Client, wanted: Sequence[Wanted], *, within: float, tell: Tell, pause: float = 0.5) -> None:
-    """Until all are ready, with news of each. Raises `WaitTimeout` with what keeps them."""
-    heard: dict[Wanted, str] = {}
+def wait(client: Client, requests: Sequence[ProviderRequest], *, within: float, tell: Tell, pause: float = 0.5) -> None:
+    """Waits until all providers are ready, and passes each change of a provider's status to `tell`.
+
+    Raises:
+        WaitTimeout: Not all are ready after `within` seconds; the message has the status of those.
+    """
+    reported: dict[ProviderRequest, str] = {}
 
     def ready() -> bool:
-        through = True
-        for one in wanted:
-            provider = client.find(one.kind.resource, one.key)
-            stands = standing(provider) if provider else None
-            done = stands is not None and stands.ready == "True"
-            news = "is gone" if stands is None else f"{stands.installed} is ready" if done else stands.why
-            if heard.get(one) != news:
-                tell(f"{one}: {news}")
-            heard[one], through = news, through and done
-        return through
+        all_ready = True
+        for request in requests:
+            provider = client.find(request.kind.resource, request.key)
+            status = status_of(provider) if provider else None
+            is_ready = status is not None and status.ready == "True"
+            news = "does not exist" if status is None else f"{status.installed} is ready" if is_ready else status.why
+            if reported.get(request) != news:
+                tell(f"{request}: {news}")
+            reported[request], all_ready = news, all_ready and is_ready
+        return all_ready
 
-    def kept() -> str:
-        return "; ".join(f"{one}: {news}" for one, news in heard.items() if not news.endswith(" is ready"))
+    def not_ready() -> str:
+        return "; ".join(f"{request}: {news}" for request, news in reported.items() if not news.endswith(" is ready"))
 
-    wait_for("that all providers are ready", ready, within=within, hear=kept, pause=pause)
+    wait_for("that all providers are ready", ready, within=within, hear=not_ready, pause=pause)

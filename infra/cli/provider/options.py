@@ -1,4 +1,4 @@
-"""Options that several commands about providers have, and what they mean."""
+"""Options that several `provider` commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..failures import Failure
 if TYPE_CHECKING:
     from shared.kube import Client, Object
 
-    from .requests import Settings, Wanted
+    from .requests import ProviderRequest, ProviderSettings
 
 _AGAIN = "May be repeated."
 Core = Annotated[str, typer.Option("--core", metavar="P", help="The core provider.", show_default=False)]
@@ -27,12 +27,12 @@ Annotate = Annotated[
     typer.Option(metavar="NAME=VALUE", help="Annotation of the providers that are created. May be repeated."),
 ]
 TargetNamespace = Annotated[str, typer.Option("--target-namespace", hidden=True)]
-"""clusterctl's; who gives it is told the form that is taken here."""
+"""An option of clusterctl; the commands reject it and name the form to use here."""
 Wait = Annotated[
     bool | None,
     typer.Option(
         "--wait/--no-wait",
-        help="Wait until all are ready (default: where functions run that do it).",
+        help="Wait until all are ready (default: if functions run that install them).",
         show_default=False,
     ),
 ]
@@ -40,40 +40,52 @@ Timeout = Annotated[float, typer.Option(help="Seconds to wait.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the manifests instead.")]
 ExitCode = Annotated[
     bool,
-    typer.Option("--exit-code", help="Exit with 3 if it would change something. 4, that it would fail, needs none."),
+    typer.Option("--exit-code", help="Exit with 3 if something would change. A failure exits with 4 in any case."),
 ]
 ConfigSecret = Annotated[str, typer.Option(help="Secret with variables and credentials: name[:namespace].")]
 
 
-def chosen(client: Client, kind: str, name: str) -> list[Object]:
-    """The one provider of this kind and name, or all. Raises `Failure`."""
+def select_providers(client: Client, kind: str, name: str) -> list[Object]:
+    """Returns the provider of this kind and name; with an empty name all of the kind, with kind `all` all providers.
+
+    Raises:
+        Failure: There is no such provider.
+    """
     from shared.kube import key_of
 
     from .requests import kind_named
-    from .standing import providers
+    from .status import list_providers
 
-    found = providers(client)
+    found = list_providers(client)
     if kind == "all":
         return found
     wanted = kind_named(kind).kind
     chosen = [one for one in found if one["kind"] == wanted and key_of(one).name == (name or key_of(one).name)]
     if not chosen:
-        called = f" {name}" if name else ""
-        raise Failure(f"there is no {wanted}{called}; `capi-functions provider list` shows what there is")
+        which = f" {name}" if name else ""
+        raise Failure(f"the cluster has no {wanted}{which}; `capi-functions provider list` lists its providers")
     return chosen
 
 
-def settings(secret: str, annotations: Sequence[str] | None, target_namespace: str) -> Settings:
-    """Raises `Failure`."""
-    from .requests import Settings, annotations_named, secret_named
+def parse_settings(secret: str, annotations: Sequence[str] | None, target_namespace: str) -> ProviderSettings:
+    """Parses the options that apply to all created providers.
+
+    Raises:
+        Failure: An option has another form, or is one of clusterctl's that is not supported.
+    """
+    from .requests import ProviderSettings, annotations_named, secret_named
 
     if target_namespace:
-        raise Failure("--target-namespace: each provider is given its own, as in `-i docker:capd-system:v1.14.0`")
-    return Settings(secret_named(secret), annotations_named(annotations or ()))
+        raise Failure("--target-namespace: give each provider its namespace, as in `-i docker:capd-system:v1.14.0`")
+    return ProviderSettings(secret_named(secret), annotations_named(annotations or ()))
 
 
-def parsed(core: str, *others: Sequence[str] | None) -> list[Wanted]:
-    """The providers that the options of this module name; `others` in the order of the kinds. Raises `Failure`."""
+def parse_requests(core: str, *others: Sequence[str] | None) -> list[ProviderRequest]:
+    """Parses the options for providers; `others` are those after `--core`, in the order of `KINDS`.
+
+    Raises:
+        Failure: An option has another form.
+    """
     from shared.api.provider import KINDS
 
     from .requests import parse

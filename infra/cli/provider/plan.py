@@ -1,4 +1,4 @@
-"""`provider plan`: what a version of a provider would do in the cluster, from dry runs."""
+"""`provider plan`: previews what a version of a provider would change in the cluster, by dry runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
 from ..failures import Failure
-from . import crds, rights
+from . import crd_changes, rights
 from .dry_run import Obstacle, PhaseDryRun
-from .marks import only_marked
-from .remarks import nothing_added, remarks
-from .versions import Next, brought, following
+from .ineffective import empty_additional_manifests, ineffective_settings
+from .next_version import NextVersion, config_map_versions, next_version
+from .ownership_marks import is_only_marked
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What would become of one provider. `obstacle` is why nothing would, `dropped` and `widened` are for the eye."""
+class ProviderPlan:
+    """What a version would change for one provider."""
 
     kind: str
     key: Key
@@ -37,29 +37,32 @@ class Outlook:
     contract: str = ""
     notes: tuple[str, ...] = ()
     obstacle: str = ""
+    """Why the version cannot be installed; empty if it can."""
     changes: tuple[Change, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Versions and fields of CRDs that go."""
+    """Removed versions and fields of CRDs, as texts."""
     widened: tuple[str, ...] = ()
-    """Rights that come."""
+    """Rights that no role has granted before, as texts."""
 
     @property
     def counts(self) -> dict[str, int]:
+        """The number of changes by action."""
         return totals(self.changes)
 
     @property
     def obstructed(self) -> bool:
-        """Whether the version would not get through."""
+        """Whether the installation of the version would fail."""
         return bool(self.obstacle or self.counts["refuse"] or self.counts["unknown"])
 
     @property
     def exit_code(self) -> int:
-        """0 where nothing would change, 3 where something would, 4 where it would not get through."""
+        """0: nothing would change; 3: something would change; 4: the installation would fail."""
         if self.obstructed:
             return 4
         return 3 if any(change.changes for change in self.changes) else 0
 
     def dump(self) -> Object:
+        """Returns the plan for JSON."""
         return {
             "kind": self.kind,
             "namespace": self.key.namespace,
@@ -71,99 +74,105 @@ class Outlook:
             "obstacle": self.obstacle,
             "droppedVersions": list(self.dropped),
             "widenedRights": list(self.widened),
-            "summary": self.counts | {"marked": sum(map(only_marked, self.changes))},
-            "changes": [change.dump() | ({"marked": True} if only_marked(change) else {}) for change in self.changes],
+            "summary": self.counts | {"marked": sum(map(is_only_marked, self.changes))},
+            "changes": [
+                change.dump() | ({"marked": True} if is_only_marked(change) else {}) for change in self.changes
+            ],
         }
 
 
-def plan(management: Client, provider: Object, version: str) -> Outlook:
-    """What `version` would do; without one, the next."""
-    outlook = Outlook(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
+def plan_provider(management: Client, provider: Object, version: str) -> ProviderPlan:
+    """Returns what `version` would change, or by default the version that `next_version` chooses."""
+    plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
-        goal = Next(version) if version else _goal(management, provider)
+        goal = NextVersion(version) if version else _next_version(management, provider)
     except Failure as error:
-        return replace(outlook, obstacle=str(error))
-    outlook = replace(outlook, version=goal.version, notes=tuple(_notes(provider, goal)))
-    dry_run = PhaseDryRun(management, provider, outlook.version)
+        return replace(plan, obstacle=str(error))
+    plan = replace(plan, version=goal.version, notes=tuple(_notes(provider, goal)))
+    dry_run = PhaseDryRun(management, provider, plan.version)
     try:
         if waits := dry_run.preflight():
-            outlook = _noted(outlook, waits)
+            plan = _with_notes(plan, waits)
         try:
             fetched = dry_run.fetch()
         except Obstacle:
-            outlook = _noted(outlook, *_brought(management, provider))
+            plan = _with_notes(plan, *_config_map_note(management, provider))
             raise
-        outlook = replace(outlook, source=fetched.bundle.source, contract=fetched.contract)
+        plan = replace(plan, source=fetched.bundle.source, contract=fetched.contract)
         decision = dry_run.install()
         rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
         if rollout is None:
             raise Obstacle(decision.message)
-        outlook = _noted(outlook, *_remarks(dry_run, fetched))
-        return _foreseen(management, outlook, dry_run.provider, decision, rollout)
+        plan = _with_notes(plan, *_ineffective(dry_run, fetched))
+        return _with_changes(management, plan, dry_run.provider, decision, rollout)
     except Obstacle as error:
-        return replace(outlook, obstacle=str(error))
+        return replace(plan, obstacle=str(error))
 
 
-def _noted(outlook: Outlook, *notes: str) -> Outlook:
-    return replace(outlook, notes=(*outlook.notes, *notes))
+def _with_notes(plan: ProviderPlan, *notes: str) -> ProviderPlan:
+    return replace(plan, notes=(*plan.notes, *notes))
 
 
-def _brought(management: Client, provider: Object) -> Iterable[str]:
-    if found := brought(Clients(management), provider):
-        yield f"ConfigMaps in its namespace are of {', '.join(found)}"
+def _config_map_note(management: Client, provider: Object) -> Iterable[str]:
+    if found := config_map_versions(Clients(management), provider):
+        yield f"ConfigMaps in the provider's namespace have {', '.join(found)}"
 
 
-def _goal(management: Client, provider: Object) -> Next:
+def _next_version(management: Client, provider: Object) -> NextVersion:
     clients = Clients(management)
     read = inputs.read(clients, provider)
     if read.problem:
         raise Failure(read.problem)
-    return following(clients, provider, read)
+    return next_version(clients, provider, read)
 
 
-def _notes(provider: Object, goal: Next) -> Iterable[str]:
+def _notes(provider: Object, goal: NextVersion) -> Iterable[str]:
     if goal.note:
         yield goal.note
     if cluster.is_paused(provider):
-        yield "it is paused: nothing of this happens before it is not"
+        yield "the provider is paused: nothing changes until the annotation is removed"
     if goal.version[:1].isdigit():
-        yield f"releases are tagged v{goal.version}, as a rule; a version is asked for as it is written"
+        yield f"release tags usually begin with v, as in v{goal.version}; the version is looked up exactly as written"
 
 
-def _foreseen(management: Client, outlook: Outlook, provider: Object, decision: Decision, rollout: Rollout) -> Outlook:
+def _with_changes(
+    management: Client, plan: ProviderPlan, provider: Object, decision: Decision, rollout: Rollout
+) -> ProviderPlan:
     changes = preview(rollout.cluster, rollout.plan, rollout.resources, rollout.policy)
-    there = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
-    if there and not inventory_of(provider):
-        note = f"{there} of its objects are there already, and are taken over: what only their installer set goes"
-        outlook = _noted(outlook, note)
+    existing = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
+    if existing and not inventory_of(provider):
+        note = (
+            f"{existing} of its objects exist already and are adopted: fields that only their installer set are removed"
+        )
+        plan = _with_notes(plan, note)
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
     return replace(
-        outlook,
+        plan,
         changes=tuple(changes.values()),
-        dropped=(*crds.dropped(changes.values()), *map(_moved, migrations)),
-        widened=tuple(_widened(management, outlook, provider, rollout)),
+        dropped=(*crd_changes.removals(changes.values()), *map(_format_migration, migrations)),
+        widened=tuple(_new_rights(management, plan, provider, rollout)),
     )
 
 
-def _remarks(dry_run: PhaseDryRun, fetched: FetchedComponents) -> Iterable[str]:
+def _ineffective(dry_run: PhaseDryRun, fetched: FetchedComponents) -> Iterable[str]:
     provider, read = dry_run.provider, dry_run.inputs()
-    components, added = fetched.bundle.components, read.additional
-    return (*nothing_added(provider, added), *remarks(provider, components, read.variables, added))
+    components, additional = fetched.bundle.components, read.additional
+    yield from empty_additional_manifests(provider, additional)
+    yield from ineffective_settings(provider, components, read.variables, additional)
 
 
-def _moved(migration: MigrateStorage) -> str:
-    gone = ", ".join(removed_versions(migration.live, migration.wanted))
-    return f"{migration.live['metadata']['name']}: objects that are stored as {gone} are written anew before that"
+def _format_migration(migration: MigrateStorage) -> str:
+    removed = ", ".join(removed_versions(migration.live, migration.wanted))
+    return f"{migration.live['metadata']['name']}: objects stored as {removed} are migrated to another version first"
 
 
-def _widened(management: Client, outlook: Outlook, provider: Object, rollout: Rollout) -> list[str]:
-    """Nothing for a first installation, whose rights are all new."""
-    if not outlook.installed:
+def _new_rights(management: Client, plan: ProviderPlan, provider: Object, rollout: Rollout) -> list[str]:
+    """Returns no rights for a first installation, where all are new."""
+    if not plan.installed:
         return []
     wanted = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]
-    known = {
-        (entry.kind, entry.namespace, entry.name) for entry in inventory_of(provider) if entry.kind in rights.KINDS
-    }
-    places = sorted(known | {(obj["kind"], *key_of(obj)) for obj in wanted})
-    live = [management.find(rights.KINDS[kind], Key(namespace, name)) for kind, namespace, name in places]
-    return rights.widened([{"kind": place[0], **obj} for place, obj in zip(places, live, strict=True) if obj], wanted)
+    recorded = [entry for entry in inventory_of(provider) if entry.kind in rights.KINDS]
+    keys = {(entry.kind, entry.namespace, entry.name) for entry in recorded}
+    ordered = sorted(keys | {(obj["kind"], *key_of(obj)) for obj in wanted})
+    live = [management.find(rights.KINDS[kind], Key(namespace, name)) for kind, namespace, name in ordered]
+    return rights.new_rights([{"kind": key[0], **obj} for key, obj in zip(ordered, live, strict=True) if obj], wanted)

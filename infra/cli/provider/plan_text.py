@@ -1,4 +1,4 @@
-"""The outlook of a provider for people."""
+"""The text output of `provider plan`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from rich.markup import escape
 
 from ..plan_text import objects, summary
 from ..text import plain
-from .crds import brief
-from .marks import only_marked, without
-from .plan import Outlook
+from .crd_changes import without_descriptions
+from .ownership_marks import is_only_marked, without_marks
+from .plan import ProviderPlan
 
 
-def lines(outlook: Outlook) -> Iterator[str]:
-    """In rich's markup."""
-    change = f"{outlook.installed or 'nothing'} -> {outlook.version or '?'}"
-    yield f"[bold]{outlook.kind} {outlook.key}[/bold]  {escape(plain(change))}"
-    if outlook.source:
-        yield "  " + escape(plain(f"from {outlook.source}, contract {outlook.contract}"))
-    for note in outlook.notes:
+def lines(plan: ProviderPlan) -> Iterator[str]:
+    """Yields the lines of the output, in rich's markup."""
+    change = f"{plan.installed or 'nothing'} -> {plan.version or '?'}"
+    yield f"[bold]{plan.kind} {plan.key}[/bold]  {escape(plain(change))}"
+    if plan.source:
+        yield "  " + escape(plain(f"from {plan.source}, contract {plan.contract}"))
+    for note in plan.notes:
         yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
-    if outlook.obstacle:
-        yield f"  [bold red]it would not get there:[/bold red] {escape(plain(outlook.obstacle, most=1000))}"
+    if plan.obstacle:
+        yield f"  [bold red]cannot be installed:[/bold red] {escape(plain(plan.obstacle, most=1000))}"
         return
-    for told in outlook.dropped:
-        yield f"  [yellow]of a CRD:[/yellow] {escape(plain(told))}"
-    for told in outlook.widened:
-        yield f"  [yellow]new right:[/yellow] {escape(plain(told))}"
-    marked = sum(map(only_marked, outlook.changes))
-    yield from objects(without(brief(change)) for change in outlook.changes if not only_marked(change))
+    for text in plan.dropped:
+        yield f"  [yellow]CRD change:[/yellow] {escape(plain(text))}"
+    for text in plan.widened:
+        yield f"  [yellow]new right:[/yellow] {escape(plain(text))}"
+    marked = sum(map(is_only_marked, plan.changes))
+    yield from objects(
+        without_marks(without_descriptions(change)) for change in plan.changes if not is_only_marked(change)
+    )
     if marked:
-        told = "only labels and owners by which they are known as ours, and CA certificates"
-        yield f"  [yellow]~ marked   [/yellow] {marked} objects: {told}"
-    yield "  [bold]" + ", ".join(summary(outlook.counts)) + "[/bold]"
+        fields = "only labels, owner references and CA certificates change"
+        yield f"  [yellow]~ marked   [/yellow] {marked} objects: {fields}"
+    yield "  [bold]" + ", ".join(summary(plan.counts)) + "[/bold]"

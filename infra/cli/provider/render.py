@@ -1,4 +1,4 @@
-"""`provider render`: what a provider consists of, from files alone."""
+"""`provider render`: renders a provider's objects from files, without a cluster."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def render(
     output: Output = Format.text,
     as_json: Json = False,
 ) -> None:
-    """Print what a provider consists of, as multi-document YAML, or as a List in JSON. Needs no cluster.
+    """Print the objects of a provider, as multi-document YAML, or as a List in JSON. Needs no cluster.
 
-    Variables come from the Secret alone, as they do for the functions: not from the environment.
+    Variables come from the Secret only, as for the functions, not from the environment.
     """
     from shared.api.provider import additional_manifests, config_secret
     from shared.components.render import render as rendered
@@ -42,28 +42,28 @@ def render(
     from shared.providers.inputs import decode_secret
 
     from .. import manifests
-    from .remarks import not_read, nothing_added, remarks
+    from .ineffective import empty_additional_manifests, ineffective_settings, unread_variables
     from .schema import unknown_fields
 
     with failures(OSError, ValueError):
         report = Report(as_json=as_json or output is Format.json)
         asked = _provider(provider, report)
-        report.note(unknown_fields(asked))
+        report.add_notes(unknown_fields(asked))
         _check_version(asked, metadata, report)
         variables = _referenced(config_secret(asked), "Secret", secret, "--secret", report)
         texts = {name: str(value) for name, value in dig(variables, "stringData", {}).items()}
         values = {**decode_secret(variables), **texts}
         more = _referenced(additional_manifests(asked), "ConfigMap", additional, "--additional", report)
         added, text = str(dig(more, "data.manifests", "")), manifests.text(components)
-        report.note(not_read(text, values))
+        report.add_notes(unread_variables(text, values))
         result = rendered(text, provider=asked, values=values, additional=added)
-        report.note(remarks(asked, text, values, added))
-        report.note(nothing_added(asked, added) if more else ())
+        report.add_notes(ineffective_settings(asked, text, values, added))
+        report.add_notes(empty_additional_manifests(asked, added) if more else ())
         report.manifests(result.objects)
 
 
 def _provider(path: Path, report: Report) -> Object:
-    """In the namespace `default` unless it says so, as kubectl would have it."""
+    """Returns the first provider of the file; without a namespace it is in `default`, as for kubectl."""
     from shared.api.provider import BY_KIND, GROUP
     from shared.kube import dig, key_of
     from shared.kube.resources import split_api_version
@@ -76,9 +76,11 @@ def _provider(path: Path, report: Report) -> Object:
         and isinstance(dig(document, "metadata.name"), str)
     ]
     if not found:
-        raise Failure(f"{path}: no provider of {GROUP} in it: {', '.join(BY_KIND)}")
+        raise Failure(f"{path}: the file has no provider of {GROUP}; kinds are {', '.join(BY_KIND)}")
     if len(found) > 1:
-        report.note([f"{path}: {found[0]['kind']} {key_of(found[0])} is the first of {len(found)} providers in it"])
+        report.add_notes(
+            [f"{path}: {found[0]['kind']} {key_of(found[0])} is the first of {len(found)} providers in it"]
+        )
     return found[0]
 
 
@@ -101,26 +103,26 @@ def _check_version(provider: Object, path: Path, report: Report) -> None:
 
     known = metadata.parse(path.read_bytes(), str(path))
     if not (version := spec_version(provider)):
-        report.note(["spec.version is not set: any version will do"])
+        report.add_notes(["spec.version is not set: the version of the metadata is not checked"])
     elif problem := contracts.of_version(known, version)[1]:
         raise Failure(f"{path}: {problem}")
 
 
 def _referenced(key: Key | None, kind: str, path: Path | None, option: str, report: Report) -> Mapping[str, object]:
-    """What a provider refers to; empty where it does not, or where no file is given."""
+    """Returns the object that the provider references; empty if it references none, or if no file is given."""
     from shared.kube import key_of
 
     from .. import manifests
 
     if key is None:
         if path is not None:
-            report.note([f"{option} is not used: the provider refers to no {kind}"])
+            report.add_notes([f"{option} is not used: the provider references no {kind}"])
         return {}
     if path is None:
-        report.note([f"without {kind} {key}; {option} names the file that has it"])
+        report.add_notes([f"rendered without {kind} {key}; give its file with {option}"])
         return {}
     for found in manifests.load(path):
         name = key_of(found)
         if found.get("kind") == kind and name.name == key.name and name.namespace in ("", key.namespace):
             return found
-    raise Failure(f"{path}: {kind} {key} is not in it")
+    raise Failure(f"{path}: the file does not have {kind} {key}")

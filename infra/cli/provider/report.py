@@ -1,4 +1,4 @@
-"""What a command that writes provider objects tells: lines as it goes, or one document at its end."""
+"""The output of commands that create provider objects: lines while they run, or one JSON document at the end."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..text import plain
 
 
 @dataclass(frozen=True)
-class Written:
-    """An object that was asked for. `version` is what it was given, empty for the newest, and for no provider."""
+class WrittenObject:
+    """An object that was created, or existed. `version` is empty for the newest version, and for a namespace."""
 
     kind: str
     key: Key
@@ -28,36 +28,40 @@ class Written:
     version: str = ""
 
     def dump(self) -> Object:
+        """Returns the object for JSON."""
         where = {"kind": self.kind, "namespace": self.key.namespace, "name": self.key.name}
         return {**where, "version": self.version, "action": self.action}
 
 
 class Report:
-    """`obstacle` is why not all are ready, or why that was not waited for."""
+    """Collects and prints the output. `obstacle` is why not all providers are ready, or were not waited for."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self.timeline = Timeline(err if as_json else out)
         self.notes: list[str] = []
-        self.written: list[Written] = []
+        self.written: list[WrittenObject] = []
         self.ready = False
         self.obstacle = ""
 
-    def note(self, notes: Iterable[str]) -> None:
+    def add_notes(self, notes: Iterable[str]) -> None:
+        """Adds notes, and prints them on standard error."""
         for note in notes:
             self.notes.append(note)
             err.print(f"[yellow]note:[/yellow] {escape(plain(note))}")
 
-    def wrote(self, written: Written, words: str) -> None:
+    def add_written(self, written: WrittenObject, text: str) -> None:
+        """Adds an object, and prints `text` about it."""
         self.written.append(written)
-        self.timeline.say(words)
+        self.timeline.say(text)
 
     def manifests(self, objects: Sequence[Object]) -> None:
-        """Instead of writing them; as JSON they are a list that kubectl takes."""
+        """Prints the objects of a dry run: as YAML, or as a JSON `List` that kubectl accepts."""
         listed = {"apiVersion": "v1", "kind": "List", "items": objects}
         sys.stdout.write(json.dumps(listed, indent=2) + "\n" if self._as_json else manifests.dump(objects))
 
     def dump(self) -> Object:
+        """Returns the document for JSON."""
         return {
             "written": [one.dump() for one in self.written],
             "notes": self.notes,
@@ -66,8 +70,8 @@ class Report:
         }
 
     @contextmanager
-    def ending(self) -> Iterator[None]:
-        """The document is written also where it fails on the way: what was written until then is there."""
+    def document_at_end(self) -> Iterator[None]:
+        """Prints the JSON document at the end, also after a failure: it has what was created until then."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What providers the command line asks for, as `name[:[namespace:]version]`, and the objects that ask for them."""
+"""Parses the providers on the command line, `name[:[namespace:]version]`, and builds the objects for them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _KUBEADM = "kubeadm"
 _FORM = "name, name:version, name:namespace or name:namespace:version"
 _LIKE_VERSION = re.compile(r"v?[0-9]+\.[^:]*")
-"""No namespace has a dot."""
+"""Namespaces have no dots."""
 _MEANT_AS_VERSION = re.compile(r"v[^-]*|v?[0-9].*")
-"""As the only thing after the name. A mistyped version is not to become a namespace."""
+"""Taken for a version if only one part follows the name, so that a mistyped version does not become a namespace."""
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What all providers are given; `secret` without a namespace is beside each."""
+class ProviderSettings:
+    """What every created provider gets; a `secret` without a namespace is in the namespace of each provider."""
 
     secret: Key | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One provider; without a version the newest. `implied`: asked for by another one."""
+class ProviderRequest:
+    """One requested provider; without a version the newest. `implied`: another request needs it."""
 
     kind: ProviderKind
     name: str
@@ -46,19 +46,21 @@ class Wanted:
     version: str = ""
     implied: bool = False
     watched: str = ""
-    """The only namespace that it looks at; empty for all."""
+    """The only namespace that the provider watches; empty for all."""
     paused: bool = False
 
     @property
     def key(self) -> Key:
+        """Namespace and name of the provider object."""
         return Key(self.namespace, self.name)
 
     def __str__(self) -> str:
         return f"{self.kind.kind} {self.key}"
 
-    def dump(self, settings: Settings | None = None) -> Object:
+    def dump(self, settings: ProviderSettings | None = None) -> Object:
+        """Returns the provider object."""
         spec: Object = {"version": self.version} if self.version else {}
-        settings = settings or Settings()
+        settings = settings or ProviderSettings()
         if secret := settings.secret:
             spec["configSecret"] = {"name": secret.name, "namespace": secret.namespace or self.namespace}
         if self.watched:
@@ -75,16 +77,24 @@ class Wanted:
 
 
 def kind_named(text: str) -> ProviderKind:
-    """By kind, plural or short name, or by its word, such as `infrastructure`. Raises `Failure`."""
+    """Returns the kind with this kind name, plural, short name or word, such as `infrastructure`.
+
+    Raises:
+        Failure: There is no such kind.
+    """
     word = text.lower()
     for kind in KINDS:
         if word in (kind.kind.lower(), kind.resource.plural, kind.short_name, kind.type_name, kind.prefix):
             return kind
-    raise Failure(f"{text!r} is no kind of provider: it may be {', '.join(kind.prefix for kind in KINDS)}")
+    raise Failure(f"{text!r} is not a kind of provider; kinds are {', '.join(kind.prefix for kind in KINDS)}")
 
 
-def parse(kind: ProviderKind, text: str) -> Wanted:
-    """Raises `Failure`."""
+def parse(kind: ProviderKind, text: str) -> ProviderRequest:
+    """Parses `name[:[namespace:]version]`; without a namespace the default one.
+
+    Raises:
+        Failure: The text has another form; the message names the option.
+    """
     where, parts = f"--{kind.prefix} {text!r}", text.split(":")
     if not 1 <= len(parts) <= 3 or not parts[0] or not parts[-1]:
         raise Failure(f"{where}: want {_FORM}")
@@ -95,19 +105,19 @@ def parse(kind: ProviderKind, text: str) -> Wanted:
         rest.insert(0, "")
     namespace, version = (*rest, "", "")[:2]
     if version and versions.try_parse(version) is None:
-        hint = f"; for namespace {version} name the version, too" if alone else ""
-        raise Failure(f"{where}: {version!r} is no version such as v1.2.3{hint}; want {_FORM}")
+        hint = f"; if {version} is a namespace, give the version as well" if alone else ""
+        raise Failure(f"{where}: {version!r} is not a version such as v1.2.3{hint}; want {_FORM}")
     namespace = namespace or default_namespace(kind, name)
     if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
         raise Failure(f"{where}: names have lower-case letters, digits and dashes; want {_FORM}")
     if kind.is_core and name != CORE_NAME:
-        raise Failure(f"{where}: the core provider is called {CORE_NAME}")
-    # Releases are tagged with a `v`, and asked for by the very text.
-    return Wanted(kind, name, namespace, f"v{version.removeprefix('v')}" if version else "")
+        raise Failure(f"{where}: the core provider must be named {CORE_NAME}")
+    # Release tags begin with `v`, and a release is looked up by its exact tag.
+    return ProviderRequest(kind, name, namespace, f"v{version.removeprefix('v')}" if version else "")
 
 
 def default_namespace(kind: ProviderKind, name: str) -> str:
-    """As the charts and the releases of Cluster API have it."""
+    """Returns the namespace that Cluster API's charts and releases use for the provider."""
     if kind.is_core:
         return "capi-system"
     prefix = "capi-" if name == _KUBEADM and kind in (BOOTSTRAP, CONTROL_PLANE) else ""
@@ -115,7 +125,11 @@ def default_namespace(kind: ProviderKind, name: str) -> str:
 
 
 def secret_named(text: str) -> Key | None:
-    """`name[:namespace]`; without a namespace that of each provider. Raises `Failure`."""
+    """Parses `name[:namespace]`; an empty text gives None, a missing namespace an empty one.
+
+    Raises:
+        Failure: The text has another form.
+    """
     if not text:
         return None
     name, colon, namespace = text.partition(":")
@@ -125,7 +139,11 @@ def secret_named(text: str) -> Key | None:
 
 
 def annotations_named(texts: Iterable[str]) -> dict[str, str]:
-    """`name=value` each. Raises `Failure` for those of ours that say nothing, all at once."""
+    """Parses annotations of the form `name=value`.
+
+    Raises:
+        Failure: Annotations of this project have unknown values; the message names all of them.
+    """
     found, wrong = {}, []
     for text in texts:
         name, equals, value = text.partition("=")
@@ -144,35 +162,38 @@ def annotations_named(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def complete(asked: Sequence[Wanted]) -> list[Wanted]:
-    """With what these need, in the order of installation; what is implied is of the core provider's version.
+def complete(asked: Sequence[ProviderRequest]) -> list[ProviderRequest]:
+    """Adds the providers that these need, with the core provider's version, and sorts all in order of installation.
 
-    Raises `Failure` where one is asked for twice.
+    Raises:
+        Failure: A provider is requested twice.
     """
     places = [(one.kind, one.name) for one in asked]
     if twice := next((one for one in asked if places.count((one.kind, one.name)) > 1), None):
-        raise Failure(f"{twice.kind.kind} {twice.name} is asked for twice; there can be one of a name")
+        raise Failure(f"{twice.kind.kind} {twice.name} is requested twice; a cluster can have only one of this name")
     kinds = {one.kind for one in asked}
     needed = [(CORE, CORE_NAME)] if asked else []
     if INFRASTRUCTURE in kinds:
         needed += [(BOOTSTRAP, _KUBEADM), (CONTROL_PLANE, _KUBEADM)]
     version = next((one.version for one in asked if one.kind is CORE), "")
     implied = [
-        Wanted(kind, name, default_namespace(kind, name), version, implied=True)
+        ProviderRequest(kind, name, default_namespace(kind, name), version, implied=True)
         for kind, name in needed
         if kind not in kinds
     ]
     return sorted([*asked, *implied], key=lambda one: KINDS.index(one.kind))
 
 
-def namespaces(wanted: Iterable[Wanted]) -> list[Object]:
+def namespaces(wanted: Iterable[ProviderRequest]) -> list[Object]:
+    """Returns the Namespace objects of the requests, without duplicates."""
     return [namespace_named(name) for name in dict.fromkeys(one.namespace for one in wanted)]
 
 
 def namespace_named(name: str) -> Object:
+    """Returns a Namespace object."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def manifests(wanted: Sequence[Wanted], settings: Settings) -> list[Object]:
-    """All that is to be applied, the namespaces first."""
+def manifests(wanted: Sequence[ProviderRequest], settings: ProviderSettings) -> list[Object]:
+    """Returns all objects to apply, namespaces first."""
     return [*namespaces(wanted), *(one.dump(settings) for one in wanted)]

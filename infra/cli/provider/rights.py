@@ -1,4 +1,4 @@
-"""Rights that roles give: which of them are new. Names only, no judgement."""
+"""Compares the rights that roles grant, and lists the new ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RESOURCES = (
 )
 KINDS = {resource.kind: resource for resource in RESOURCES}
 
-_MOST = 20_000
-"""Rights that are compared: a role can be written so that it gives any number."""
+_MAX_RIGHTS = 20_000
+"""The number of rights that are compared: one role can grant any number."""
 
 
 class Right(NamedTuple):
-    """`scope` is a namespace, empty for the whole cluster; `name` the only object it is about, or `*`."""
+    """One right. `scope` is a namespace, or empty for the whole cluster; `name` is one object's, or `*`."""
 
     scope: str
     verb: str
@@ -30,23 +30,23 @@ class Right(NamedTuple):
     resource: str
     name: str = "*"
 
-    def within(self, other: Right) -> bool:
-        """Whether who has `other` has this one, too."""
+    def is_covered_by(self, other: Right) -> bool:
+        """Returns whether `other` includes this right."""
         if other.scope not in ("", self.scope):
             return False
         return all(theirs in ("*", mine) for mine, theirs in zip(self[1:], other[1:], strict=True))
 
 
-def widened(before: Iterable[Object], after: Iterable[Object]) -> list[str]:
-    """A line for each resource on which objects of RBAC give more `after` than `before`."""
-    had = set(islice(_rights(list(before)), _MOST))
-    given = list(islice(_rights(list(after)), _MOST))
-    new = [right for right in sorted(set(given) - had) if not any(right.within(other) for other in had)]
+def new_rights(before: Iterable[Object], after: Iterable[Object]) -> list[str]:
+    """Returns a text for each resource on which the RBAC objects `after` grant more than those `before`."""
+    had = set(islice(_rights(list(before)), _MAX_RIGHTS))
+    given = list(islice(_rights(list(after)), _MAX_RIGHTS))
+    new = [right for right in sorted(set(given) - had) if not any(right.is_covered_by(other) for other in had)]
     verbs: dict[tuple[str, str, str, str], list[str]] = {}
     for right in new:
         verbs.setdefault((right.scope, right.group, right.resource, right.name), []).append(right.verb)
     lines = [_line(*where, what) for where, what in verbs.items()]
-    return lines if len(given) < _MOST else [*lines, f"beyond the first {_MOST} rights nothing was compared"]
+    return lines if len(given) < _MAX_RIGHTS else [*lines, f"rights after the first {_MAX_RIGHTS} were not compared"]
 
 
 def _line(scope: str, group: str, resource: str, name: str, verbs: Sequence[str]) -> str:
@@ -63,7 +63,7 @@ def _rights(objects: Sequence[Mapping[str, Any]]) -> Iterator[Right]:
             yield from _of_rule(scope, rule)
         role = dig(obj, "roleRef", {})
         if role and (role.get("kind"), role.get("name")) not in own:
-            # The rights of a role that is not theirs, such as cluster-admin.
+            # The role is none of these objects, such as cluster-admin: its name stands for its rights.
             for subject in obj.get("subjects") or []:
                 who = f"for {subject.get('kind')} {subject.get('name')}"
                 yield Right(scope, "all rights of", "", f"{role.get('kind')} {role.get('name')}", who)

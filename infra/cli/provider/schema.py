@@ -1,4 +1,4 @@
-"""Fields that a provider's kind does not have: an API server drops them, and kubectl only warns of it."""
+"""Finds unknown fields in a provider: the API server drops them, with no more than a warning."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OPEN = "x-kubernetes-preserve-unknown-fields"
 
 
 def unknown_fields(provider: Object) -> Iterator[str]:
-    """What is to be said of each in `spec`."""
+    """Yields a note for each field of `spec` that the CRD does not have."""
     for path, name, known in _unknown(provider.get("spec"), _schema(provider), "spec"):
         meant = get_close_matches(name, known, 1)
-        yield f"{path}.{name} is no field of a provider" + (f"; did you mean {meant[0]}?" if meant else "")
+        yield f"{path}.{name} is not a field of a provider" + (f"; did you mean {meant[0]}?" if meant else "")
 
 
 def _schema(provider: Object) -> Mapping[str, Any]:
@@ -31,7 +31,7 @@ def _schema(provider: Object) -> Mapping[str, Any]:
 
 
 def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Path, name, and the names that there are in its place."""
+    """Yields path and name of each unknown field, and the names that are known at this path."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _unknown(item, schema.get("items") or {}, f"{path}[{index}]")

@@ -1,4 +1,4 @@
-"""The commands that bring providers in from other programs, and out to other sites."""
+"""The commands `provider adopt`, from other installers, and `provider export`, to other sites."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from .options import (
     RuntimeExtension,
     Timeout,
     Wait,
-    parsed,
-    settings,
+    parse_requests,
+    parse_settings,
 )
 
 
 def adopt(
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure.")] = "",
     name: Annotated[str, typer.Argument(help="Name of the provider.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="All that are found.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All providers found.")] = False,
     config_secret: ConfigSecret = "",
     annotate: Annotate = None,
     pause: Annotated[
-        bool, typer.Option("--paused", help="Have the functions leave them alone, to look at `provider plan` first.")
+        bool, typer.Option("--paused", help="Create them paused, to look at `provider plan` first.")
     ] = False,
     dry_run: DryRun = False,
     wait: Wait = None,
@@ -50,53 +50,51 @@ def adopt(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """Go on with the providers that clusterctl, Cluster API Operator or plain manifests have installed.
+    """Adopt the providers that clusterctl, Cluster API Operator or plain manifests have installed.
 
-    Each gets a provider object of the version that runs; then the functions take its objects over.
+    Creates a provider object with the running version for each; the functions then adopt its objects.
     """
     from . import adopt as adopting
-    from .init import carry_out
-    from .known import unknown
+    from .catalog_names import notes_on_unknown
+    from .deployed_functions import why_nothing_runs
+    from .init import create_and_wait
     from .report import Report
     from .requests import kind_named
-    from .workers import obstacle
 
     with failures():
         if every is bool(kind and name):
-            raise Failure("say which: KIND and NAME, or --all; `--all --dry-run` shows what there is")
-        given = settings(config_secret, annotate, "")
+            raise Failure("give either KIND and NAME, or --all; `--all --dry-run` lists the providers found")
+        given = parse_settings(config_secret, annotate, "")
         with management(directory, kubeconfig, context) as asked:
             client = asked.client
             report = Report(as_json=as_json or output is Format.json)
             found = adopting.find(client)
-            wanted = list(found.providers) if every else adopting.chosen(found.providers, kind_named(kind), name)
+            wanted = list(found.providers) if every else adopting.select(found.providers, kind_named(kind), name)
             wanted = adopting.paused(wanted) if pause else wanted
-            at_work = adopting.operator(client)
-            report.note((*found.unclear, *unknown(wanted), *([at_work] if at_work and dry_run else [])))
+            at_work = adopting.stop_operator_hint(client)
+            report.add_notes((*found.unclear, *notes_on_unknown(wanted), *([at_work] if at_work and dry_run else [])))
             if dry_run:
                 report.manifests([one.dump(given) for one in wanted])
                 return
             if not wanted:
-                raise Failure(
-                    "no other program has installed a provider; `capi-functions provider init` has some installed"
-                )
+                raise Failure("no other program has installed a provider; `capi-functions provider init` installs some")
             if at_work:
                 raise Failure(at_work)
             report.timeline.say(f"management cluster: {asked}")
-            idle = "" if wait else obstacle(asked)
+            idle = "" if wait else why_nothing_runs(asked)
             idle = "they are paused" if pause else idle
-            carry_out(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
+            create_and_wait(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
 
 
 class Form(StrEnum):
-    """What a site without a way out takes."""
+    """The form of exported versions in a folder."""
 
     CONFIG_MAPS = "config-maps"
     OCI = "oci"
 
 
 def export(
-    to: Annotated[str, typer.Option(metavar="PLACE", help="Where to.")],
+    to: Annotated[str, typer.Option(metavar="PLACE", help="Folder or repository to write to.")],
     core: Core = "",
     bootstrap: Bootstrap = None,
     control_plane: ControlPlane = None,
@@ -104,14 +102,14 @@ def export(
     ipam: Ipam = None,
     runtime_extension: RuntimeExtension = None,
     addon: Addon = None,
-    every: Annotated[bool, typer.Option("--all", help="All providers of the cluster, in their versions.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All providers of the cluster.")] = False,
     form: Annotated[
         Form, typer.Option("--for", help="In a folder: ConfigMaps to apply, or the files of an OCI artifact.")
     ] = Form.CONFIG_MAPS,
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact that has other files.")] = False,
-    username: Annotated[str, typer.Option(help="For the registry.", envvar="OCI_USERNAME")] = "",
+    username: Annotated[str, typer.Option(help="User of the registry.", envvar="OCI_USERNAME")] = "",
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password here, not from $OCI_PASSWORD.")
+        bool, typer.Option("--password-stdin", help="Read the password from standard input instead of $OCI_PASSWORD.")
     ] = False,
     ca_file: Annotated[
         Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
@@ -120,9 +118,9 @@ def export(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """Bring versions of providers to a site without a way out: as ConfigMaps, or into its registry.
+    """Export versions of providers for a site without internet access: as ConfigMaps, or to its registry.
 
-    What is named comes from the catalog and needs no cluster; with --all it is what a cluster has.
+    Named providers come from the catalog and need no cluster; --all exports those of a cluster.
 
     P is NAME, NAME:VERSION, NAME:NAMESPACE or NAME:NAMESPACE:VERSION.
 
@@ -134,21 +132,21 @@ def export(
     from shared.storage import StorageError
 
     from . import export as exporting
-    from .standing import providers
+    from .status import list_providers
 
     with failures(ComponentsError, SourceError, StorageError, OSError):
-        wanted = parsed(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        wanted = parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
         if every is bool(wanted):
-            raise Failure("say which: --all for what the cluster has, or providers such as `--infrastructure docker`")
-        target, timeline = exporting.target(to), Timeline()
+            raise Failure("give either --all for the cluster's providers, or some, such as `--infrastructure docker`")
+        target, timeline = exporting.parse_target(to), Timeline()
         if every:
             with management(directory, kubeconfig, context) as asked:
                 os.environ |= asked.settings
-                exported = [exporting.installed(asked.client, provider) for provider in providers(asked.client)]
+                exported = [exporting.from_cluster(asked.client, provider) for provider in list_providers(asked.client)]
                 if not exported:
                     raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
         else:
-            exported = [exporting.asked_for(one) for one in wanted]
+            exported = [exporting.from_catalog(one) for one in wanted]
         for image in sorted({image for one in exported for image in one.images()}):
             timeline.say(f"needs image {image}")
         if isinstance(target, Path):

@@ -1,4 +1,4 @@
-"""What matters of a change of a CRD: versions and fields that go. Schemas are long, and consist of descriptions."""
+"""Summarises changes of CRDs: removed versions and fields, without the descriptions that fill schemas."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _PROPERTY = re.compile(r"(?:.*\.)?properties\.[^.]+")
 
 
 def is_crd(change: Change) -> bool:
+    """Returns whether the changed object is a CRD."""
     return (change.entry.group, change.entry.kind) == (CRD.group, CRD.kind)
 
 
-def dropped(changes: Iterable[Change]) -> Sequence[str]:
-    """Versions that are there no more, or are served no more, and fields that a version has no more."""
+def removals(changes: Iterable[Change]) -> Sequence[str]:
+    """Returns the versions that are removed or no longer served, and the fields that a version loses, as texts."""
     return [f"{change.entry.name}: {told}" for change in changes if is_crd(change) for told in _gone(change.fields)]
 
 
-def brief(change: Change) -> Change:
-    """For people: without descriptions and who generated them, and with the fields of a schema by their own paths."""
+def without_descriptions(change: Change) -> Change:
+    """Returns the change for text output: without descriptions and generator, with short paths of schema fields."""
     if not is_crd(change):
         return change
     fields = [replace(field, path=_brief(field.path)) for field in change.fields if not _describes(field)]
@@ -39,11 +40,11 @@ def _gone(fields: Iterable[FieldDiff]) -> Iterable[str]:
     for field in fields:
         version, schema = _VERSION.fullmatch(field.path), _SCHEMA.fullmatch(field.path)
         if version and not version[2] and field.new is ABSENT:
-            yield f"{version[1]} goes"
+            yield f"{version[1]} is removed"
         elif version and version[2] and field.new is False:
-            yield f"{version[1]} is served no more"
+            yield f"{version[1]} is no longer served"
         elif schema and field.new is ABSENT and _PROPERTY.fullmatch(schema[2]):
-            yield f"{schema[1]} has no {_short(schema[2])} any more"
+            yield f"{schema[1]} no longer has {_short(schema[2])}"
 
 
 def _describes(field: FieldDiff) -> bool:
@@ -59,7 +60,7 @@ def _brief(path: str) -> str:
 
 
 def _short(path: str) -> str:
-    """`properties.spec.properties.a.items.properties.b` is `spec.a.b`; a field may itself be called `items`."""
+    """Shortens `properties.spec.properties.a.items.properties.b` to `spec.a.b`; a field may itself be named `items`."""
     steps, found = path.split("."), []
     while steps:
         step = steps.pop(0)

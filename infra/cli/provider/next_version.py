@@ -1,4 +1,4 @@
-"""Which version a provider would go to next, by its source, or by what was brought along where that does not answer."""
+"""Chooses the next version of a provider: from its source, or from ConfigMaps if the source does not answer."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from shared.providers.source_resolution import repository_of
 
 from ..failures import Failure
 
-_HINT = "name a version with --version"
+_HINT = "give a version with --version"
 
 
-class Next(NamedTuple):
+class NextVersion(NamedTuple):
+    """A version, and a note for the user about its choice."""
+
     version: str
     note: str = ""
 
 
 class _Newest(NamedTuple):
-    """`failure` is why it is not of the source."""
+    """The newest version and where it was found; `failure` is why the source could not be requested."""
 
     version: str
     place: str = "its source"
@@ -36,25 +38,26 @@ class _Newest(NamedTuple):
 
     @property
     def because(self) -> str:
-        return f"; its source gives no list: {self.failure}" if self.failure else ""
+        return f"; its source has no list of versions: {self.failure}" if self.failure else ""
 
 
-def following(clients: Clients, provider: Object, read: Inputs) -> Next:
-    """What is asked for and not installed yet, else the newest there is; never one before the present one.
+def next_version(clients: Clients, provider: Object, read: Inputs) -> NextVersion:
+    """Returns the version in the spec if it is not installed yet, else the newest one; never an older one.
 
-    Raises `Failure`.
+    Raises:
+        Failure: Neither the source nor ConfigMaps have a version.
     """
-    asked, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
-    if asked and asked != installed:
-        return Next(asked, "this version is asked for already")
+    requested, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
+    if requested and requested != installed:
+        return NextVersion(requested, "spec.version has this version already")
     newest = _newest(clients, provider, read)
     before, after = versions.try_parse(installed), versions.try_parse(newest.version)
     told = f"the newest of {newest.place}"
     if before is None or after is None or after > before:
-        return Next(newest.version, told + newest.because if newest.failure else "")
+        return NextVersion(newest.version, told + newest.because if newest.failure else "")
     if after == before:
-        return Next(installed, f"it is {told}{newest.because}" if newest.failure else "it is the newest")
-    return Next(installed, f"it stays at {installed}, since {told} is {newest.version}{newest.because}")
+        return NextVersion(installed, f"it is {told}{newest.because}" if newest.failure else "it is the newest")
+    return NextVersion(installed, f"it stays at {installed}, since {told} is {newest.version}{newest.because}")
 
 
 def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
@@ -64,10 +67,10 @@ def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
             return _Newest(_tagged(source))
         return _Newest(source.default_version())
     except (SourceError, ComponentsError) as error:
-        found = brought(clients, provider)
+        found = config_map_versions(clients, provider)
         if not found:
             raise Failure(f"{error}; {_HINT}") from error
-        # What else the message advises is done already, or about to be.
+        # Without the message's advice to set spec.version: the plan is about that.
         failure = str(error).partition("; set spec.version")[0]
         return _Newest(_highest(found), f"the ConfigMaps in its namespace ({', '.join(found)})", failure)
 
@@ -83,8 +86,8 @@ def _tagged(source: OciRepository) -> str:
     return _highest(found)
 
 
-def brought(clients: Clients, provider: Object) -> list[str]:
-    """The versions in ConfigMaps with the labels of a download, ascending."""
+def config_map_versions(clients: Clients, provider: Object) -> list[str]:
+    """Returns the versions in ConfigMaps with the labels of a download, in ascending order."""
     selector = ",".join(f"{name}={value}" for name, value in provider_api.download_labels(provider).items())
     found = []
     for config_map in clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector):
@@ -96,5 +99,5 @@ def brought(clients: Clients, provider: Object) -> list[str]:
 
 
 def _highest(found: list[str]) -> str:
-    """A release before any pre-release."""
+    """Prefers any release to pre-releases."""
     return max(found, key=lambda text: (not versions.parse(text).prerelease, versions.parse(text)))

@@ -1,4 +1,4 @@
-"""What every object of a provider gets so that it is known as ours, and what its certificates bring along."""
+"""The fields that every installed object gets: labels and owner references of this project, and CA certificates."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ _OTHERS = re.compile(
 
 
 def is_mark(field: FieldDiff) -> bool:
+    """Returns whether the field is one that every installed object gets."""
     return field.path in _PLAIN or bool(_OTHERS.fullmatch(field.path)) or _all_of_them(field)
 
 
 def _all_of_them(field: FieldDiff) -> bool:
-    """Where an object had no labels or annotations at all, or has none any more."""
+    """Returns whether all labels, or all annotations, are added or removed at once and all of them are marks."""
     names = _NAMES.get(field.path.removeprefix("metadata."), ())
     values = [value for value in (field.old, field.new) if isinstance(value, Mapping)]
     return len(values) == 1 and values[0].keys() <= set(names)
 
 
-def only_marked(change: Change) -> bool:
-    """Whether nothing else of the object would change, though others may hold fields of the very same values."""
+def is_only_marked(change: Change) -> bool:
+    """Returns whether the object would be updated in such fields only."""
     return change.action == "update" and bool(change.fields) and all(map(is_mark, change.fields))
 
 
-def without(change: Change) -> Change:
-    """For people: an object that is updated, without its marks."""
+def without_marks(change: Change) -> Change:
+    """Returns the change without such fields, for text output."""
     if change.action != "update":
         return change
     return replace(change, fields=tuple(field for field in change.fields if not is_mark(field)))

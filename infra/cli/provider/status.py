@@ -1,4 +1,4 @@
-"""How providers stand: what is installed, what is asked for, and why they are not ready."""
+"""The status of providers for `provider list`: installed and wanted version, and why one is not ready."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _HEADINGS = ("KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "RE
 
 
 @dataclass(frozen=True)
-class Standing:
-    """`wanted` is empty where any version will do; `ready` is True, False or Unknown."""
+class ProviderStatus:
+    """The status of one provider; `wanted` is empty for the newest version, `ready` is True, False or Unknown."""
 
     kind: str
     name: str
@@ -33,15 +33,21 @@ class Standing:
     message: str
 
     def dump(self) -> Object:
+        """Returns the status for JSON."""
         return asdict(self)
 
     @property
     def why(self) -> str:
+        """Reason and message of the condition `Ready`, in one line."""
         return plain(f"{self.reason}: {self.message}" if self.message else self.reason)
 
 
-def providers(client: Client) -> list[Object]:
-    """All in the cluster, in the order of installation. Raises `Failure` where it does not know of such."""
+def list_providers(client: Client) -> list[Object]:
+    """Lists all providers of the cluster, in the order of installation.
+
+    Raises:
+        Failure: The cluster does not serve the provider kinds.
+    """
     found: list[Object] = []
     for kind in KINDS:
         try:
@@ -52,19 +58,19 @@ def providers(client: Client) -> list[Object]:
     return found
 
 
-def standing(provider: Mapping[str, Any]) -> Standing:
+def status_of(provider: Mapping[str, Any]) -> ProviderStatus:
     condition = get_condition(dig(provider, "status.conditions"), READY) or {}
     ready, reason = condition.get("status", "Unknown"), condition.get("reason", "NotLookedAt")
     message = condition.get("message") or ""
     if condition and condition.get("observedGeneration", 0) < dig(provider, "metadata.generation", 0):
-        ready, reason, message = "Unknown", "Changed", "what is asked for now was not looked at yet"
+        ready, reason, message = "Unknown", "Changed", "the present spec is not reconciled yet"
     if cluster.is_paused(provider):
-        reason, message = "Paused", "nothing happens until it is not"
+        reason, message = "Paused", "nothing changes until the annotation is removed"
     if deleting(provider):
         why = get_condition(dig(provider, "status.conditions"), "Deleting") or {}
         ready, reason, message = "False", why.get("reason") or "Deleting", why.get("message") or ""
     key = key_of(provider)
-    return Standing(
+    return ProviderStatus(
         provider["kind"],
         key.name,
         key.namespace,
@@ -77,8 +83,8 @@ def standing(provider: Mapping[str, Any]) -> Standing:
     )
 
 
-def table(found: Iterable[Standing]) -> list[str]:
-    """Lines of columns; the last one is as wide as it needs to be."""
+def format_table(found: Iterable[ProviderStatus]) -> list[str]:
+    """Returns the lines of a table; the last column, the reason, is not padded."""
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for one in found:
         why = "" if one.ready == "True" and one.reason == "Ready" else one.why

@@ -1,4 +1,4 @@
-"""Whether anybody does what a provider object asks for: functions of a local run, or those of a cluster."""
+"""Checks whether functions that install providers run: those of a local run, or Deployments in the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.kube import ApiError, dig, key_of
 from shared.providers.annotations import WEBHOOKS
 
 from ..connection import Management
-from .requests import Settings
+from .requests import ProviderSettings
 
 NEEDED = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report"))
 WAIT = f"{PREFIX}wait"
@@ -21,32 +21,35 @@ WITHOUT_PODS = {WAIT: "false", WEBHOOKS: "none"}
 _FORBIDDEN = 403
 
 
-def obstacle(asked: Management) -> str:
-    """Why waiting for them would be in vain; empty also where that cannot be told."""
+def why_nothing_runs(asked: Management) -> str:
+    """Returns why a wait for providers would be in vain; empty if functions run, or if that cannot be found out."""
     if asked.run:
         return ""
     try:
-        return missing(asked.client.list(DEPLOYMENT, selector="=".join(PART_OF)))
+        return missing_functions(asked.client.list(DEPLOYMENT, selector="=".join(PART_OF)))
     except ApiError as error:
         if error.status == _FORBIDDEN:
             return ""
         raise
 
 
-def without_pods(settings: Settings, *, local: bool) -> tuple[Settings, list[str]]:
-    """A local run has nothing that runs pods: providers there wait for none of theirs, and come without webhooks, which
-    nobody would answer. What the user asks for stands."""
+def annotate_for_no_pods(settings: ProviderSettings, *, local: bool) -> tuple[ProviderSettings, list[str]]:
+    """Adds the annotations that providers need in a local run, where no pods run, and returns a note about them.
+
+    Such providers are installed without webhooks, which no pod would answer, and without waiting for their workloads.
+    Annotations of the user are kept.
+    """
     given = {name: value for name, value in WITHOUT_PODS.items() if name not in settings.annotations} if local else {}
     if not given:
         return settings, []
     listed = " and ".join(f'{name}: "{value}"' for name, value in given.items())
-    without = ", hence come without their webhooks" if WEBHOOKS in given else ""
-    note = f"nothing runs pods in this run: providers that are created get {listed}{without}"
+    without = ", and are installed without webhooks" if WEBHOOKS in given else ""
+    note = f"this local run has no pods: created providers get the annotations {listed}{without}"
     return replace(settings, annotations={**settings.annotations, **given}), [note]
 
 
-def missing(deployments: Iterable[Mapping[str, Any]]) -> str:
-    """What there is not of the functions, by their Deployments."""
+def missing_functions(deployments: Iterable[Mapping[str, Any]]) -> str:
+    """Returns which functions are not deployed or are scaled to 0; empty if all run."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for deployment in deployments:
         found.setdefault(dig(deployment, ("metadata", "labels", NAME), ""), []).append(deployment)
