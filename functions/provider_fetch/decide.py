@@ -148,7 +148,7 @@ def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
 
 def _write_version(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
     """Writes the resolved version into the spec, where it stays, and starts the checks again for this version."""
-    if message := versions.downgrade(provider_api.installed_version(provider), version):
+    if message := versions.downgrade_refusal(provider_api.installed_version(provider), version):
         builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
     resource = provider_api.kind_of(provider).resource
@@ -168,13 +168,13 @@ def _check_contract(
     version = resolved.version
     try:
         release_series = metadata.parse(bundle.metadata.encode(), bundle.source)
-        contract, problem = contracts.of_version(release_series, version)
+        contract, problem = contracts.contract_of(release_series, version)
         if problem:
             raise IncompatibleVersion(problem)
     except IncompatibleVersion as error:
         return _failed(builder, error)
     upgrades = provider_api.installed_version(provider) not in ("", version)
-    if upgrades and (message := contracts.refusal(provider, version, contract, observed.others)):
+    if upgrades and (message := contracts.upgrade_refusal(provider, version, contract, observed.others)):
         builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
         status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
         return Decision(status=status, kubernetes_events=kubernetes_events, requeue_after=SOURCE_RETRY, message=message)

@@ -16,7 +16,7 @@ from shared.applier.live import recheck_readiness
 from shared.applier.policy import Policy, PolicyError
 from shared.clients import Clients
 from shared.components import catalog, certificates
-from shared.components.certificates import CERT_MANAGER, Request
+from shared.components.certificates import CERT_MANAGER, CertificateRequest
 from shared.components.errors import ComponentsError
 from shared.components.render import render
 from shared.components.webhooks import without_webhooks
@@ -46,7 +46,7 @@ class Observed:
     policy: Policy | PolicyError = field(default_factory=Policy)
     rendered: Sequence[Object] | ComponentsError = ()
     management: ClusterConnection | None = None
-    requests: Sequence[Request] = ()
+    requests: Sequence[CertificateRequest] = ()
     """The certificates to issue here; empty if cert-manager issues them."""
     secrets: Mapping[Key, Object | None] = field(default_factory=dict)
     """The Secrets of these certificates, by key; None for one that does not exist."""
@@ -73,7 +73,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
     if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
         return Observed(provider, inventory=inventory_of(provider))
     read = inputs.read(clients, provider)
-    digest = inputs.inputs_hash(provider, read, catalog.overrides_text())
+    digest = inputs.inputs_hash(provider, read, catalog.configuration_text())
     observed = Observed(provider, inputs=read, digest=digest, inventory=inventory_of(provider))
     if not resync and inputs.is_reconciled(provider, digest):
         return replace(observed, reconciled=True)
@@ -96,17 +96,21 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return replace(observed, policy=error)
     except ComponentsError as error:
         return replace(observed, rendered=error)
-    requests = certificates.requests(objects)
+    requests = certificates.certificate_requests(objects)
     if own_certificates is None:
         own_certificates = bool(requests) and not has_cert_manager(clients, observed)
     return _in_cluster(clients, observed, provider, objects, requests if own_certificates else ())
 
 
 def _in_cluster(
-    clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object], requests: Sequence[Request]
+    clients: Clients,
+    observed: Observed,
+    provider: Object,
+    objects: Sequence[Object],
+    requests: Sequence[CertificateRequest],
 ) -> Observed:
     """Adds the live state of the objects: certificates, CRDs, readiness."""
-    management = _serving(clients, objects if not requests else certificates.with_own(objects, {}))
+    management = _serving(clients, objects if not requests else certificates.inject_authorities(objects, {}))
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in requests}
     # Missing certificates are issued first; the rollout is decided in the next round, which needs the CRDs.
     crds = {} if None in secrets.values() else _live_crds(clients, observed, provider, objects)

@@ -14,7 +14,7 @@ from shared.api.conditions import rfc3339
 from shared.applier import inventory
 from shared.applier.inventory import KEPT, Plan
 from shared.applier.policy import Policy
-from shared.components.webhooks import ASKING
+from shared.components.webhooks import WEBHOOK_KINDS
 from shared.effects import Effect, Patch, write_ahead
 from shared.kube import Object, dig
 from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
@@ -28,9 +28,9 @@ def plan(
     """Returns the rollout to carry out now, and whether it is complete: it may leave out webhook configurations."""
     known, resumed = observed.inventory, observed.resumed
     whole = inventory.plan(wanted, known, resumed=resumed)
-    if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in ASKING for step in whole.steps):
+    if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in WEBHOOK_KINDS for step in whole.steps):
         return whole, True
-    early = [obj for obj in wanted if obj["kind"] not in ASKING]
+    early = [obj for obj in wanted if obj["kind"] not in WEBHOOK_KINDS]
     first = inventory.plan(early, known, resumed=resumed, prune=False)
     done = resumed and all(step.action == "keep" and not step.entry.waiting for step in first.steps)
     overdue = resumed and _waited(observed, builder.now) > policy.wait_timeout

@@ -11,7 +11,7 @@ from shared.applier import inventory
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome, format_waiting
 from shared.applier.policy import PREFIX
 from shared.applier.rollout import Rollout
-from shared.components.webhooks import ASKING
+from shared.components.webhooks import WEBHOOK_KINDS
 from shared.effects import Results
 from shared.kube import Object, dig
 from shared.providers import phases
@@ -76,8 +76,8 @@ def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: RolloutOutcom
 
 def _is_complete(observed: Observed, rollout: Rollout) -> bool:
     wanted = [] if isinstance(observed.rendered, Exception) else observed.rendered
-    late = any(obj["kind"] in ASKING for obj in wanted)
-    return not late or any(step.obj["kind"] in ASKING for step in rollout.plan.steps)
+    late = any(obj["kind"] in WEBHOOK_KINDS for obj in wanted)
+    return not late or any(step.obj["kind"] in WEBHOOK_KINDS for step in rollout.plan.steps)
 
 
 def _failed(

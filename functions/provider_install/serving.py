@@ -8,7 +8,7 @@ from datetime import datetime
 from shared.api import provider as provider_api
 from shared.api.resources import SECRET
 from shared.components import certificates
-from shared.components.certificates import CERTIFICATE_NAME, Request
+from shared.components.certificates import CERTIFICATE_NAME, CertificateRequest
 from shared.effects import Create, Effect, Patch
 from shared.kube import Object, dig, owner_reference
 
@@ -35,22 +35,22 @@ def _is_replaceable(secret: Object, provider: Object) -> bool:
     return ours or set(dig(secret, "data", {})) <= {"ca.crt", "tls.crt", "tls.key"}
 
 
-def due(observed: Observed, now: datetime) -> list[Request]:
+def due(observed: Observed, now: datetime) -> list[CertificateRequest]:
     """Returns the certificates that do not exist, are invalid, or are due for renewal."""
     wanted = []
     for request in observed.requests:
         secret = observed.secrets[request.secret]
-        renewal = certificates.renewal(secret, request) if secret else None
+        renewal = certificates.renewal_time(secret, request) if secret else None
         if renewal is None or renewal <= now:
             wanted.append(request)
     return wanted
 
 
-def issue(observed: Observed, provider: Object, requests: Sequence[Request]) -> tuple[Effect, ...]:
+def issue(observed: Observed, provider: Object, requests: Sequence[CertificateRequest]) -> tuple[Effect, ...]:
     return tuple(_issue(provider, request, observed.secrets[request.secret]) for request in requests)
 
 
-def _issue(provider: Object, request: Request, before: Object | None) -> Effect:
+def _issue(provider: Object, request: CertificateRequest, before: Object | None) -> Effect:
     """The write is conditional on what was read: of two concurrent ones, the second fails with a conflict."""
     secret = certificates.issue(request, before)
     if before is not None:
@@ -61,5 +61,5 @@ def _issue(provider: Object, request: Request, before: Object | None) -> Effect:
 
 def next_renewal(observed: Observed) -> datetime | None:
     """Returns when the first of the certificates issued here is to be renewed."""
-    times = [certificates.renewal(observed.secrets[one.secret] or {}, one) for one in observed.requests]
+    times = [certificates.renewal_time(observed.secrets[one.secret] or {}, one) for one in observed.requests]
     return min((time for time in times if time), default=None)

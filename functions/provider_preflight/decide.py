@@ -75,7 +75,7 @@ def _version(_observed: Observed, provider: Object) -> FailedCheck | None:
 
 def _no_downgrade(_observed: Observed, provider: Object) -> FailedCheck | None:
     wanted, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
-    if message := versions.downgrade(installed, wanted) if wanted and installed else "":
+    if message := versions.downgrade_refusal(installed, wanted) if wanted and installed else "":
         return FailedCheck("UnsupportedProviderDowngradeReason", message)
     return None
 

@@ -33,7 +33,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         return Observed(provider)
     kind = provider_api.kind_of(provider)
     read = inputs.read(clients, provider)
-    if not resync and inputs.is_reconciled(provider, inputs.inputs_hash(provider, read, catalog.overrides_text())):
+    if not resync and inputs.is_reconciled(provider, inputs.inputs_hash(provider, read, catalog.configuration_text())):
         return Observed(provider, read, reconciled=True)
     in_catalog = catalog.knows(kind, provider["metadata"]["name"])
     others = [

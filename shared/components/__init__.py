@@ -1,1 +1,1 @@
-"""Providers' components: from the YAML of a release to the objects to apply. Lists in, lists out, no cluster needed."""
+"""Components of Cluster API providers: from the YAML of a release to the objects to apply, by clusterctl's rules."""

@@ -1,9 +1,10 @@
-"""Downloaded components in object storage: written once, found by whence they came, checked on every read.
+"""Stores downloaded components in object storage: written once, found by source and version, checked on every read.
 
     components/<digest>.json              metadata.yaml and components of one version, by their SHA-256
-    component-sources/<source>/<version>  that digest, for who asks the same source for the same version
+    component-sources/<source>/<version>  the digest of the bundle that a source has for a version
 
-A changed source at the same version is another bundle. What a private source gave is kept for its namespace alone.
+If the content of a version changes, it is another bundle. Bundles of private sources are found by their namespace
+alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,128}")
 
 @dataclass(frozen=True)
 class Bundle:
-    """One version of a provider as it was published. `source` is for people: where it came from."""
+    """The published files of one version of a provider. `source` is the address they were downloaded from."""
 
     version: str
     metadata: str
@@ -29,21 +30,23 @@ class Bundle:
     source: str
 
     def encode(self) -> bytes:
+        """Returns the stored form; equal bundles give equal bytes."""
         return json.dumps(self.__dict__, sort_keys=True).encode()
 
     @property
     def digest(self) -> str:
+        """The sha256 of the stored form, in hexadecimal."""
         return hashlib.sha256(self.encode()).hexdigest()
 
 
 class BundleStore:
-    """All methods raise `StorageError` or `StorageUnavailable`."""
+    """The stored bundles. All methods raise `StorageError` or `StorageUnavailable`."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
 
     def load(self, digest: str) -> Bundle | None:
-        """None where it is not there, or damaged: then it has to be fetched again."""
+        """Returns a bundle by its digest; None if it is absent or damaged: then it has to be fetched again."""
         if not _DIGEST.fullmatch(digest):
             return None
         data = self._objects.get(_content_key(digest))
@@ -52,24 +55,24 @@ class BundleStore:
         return _decode(data)
 
     def find(self, source: str, version: str) -> Bundle | None:
-        """What `source` (see `identity`) gave for this version."""
+        """Returns the bundle of a version from a source (see `source_identity`); None if it is not stored."""
         if not _VERSION.fullmatch(version):
             return None
         digest = self._objects.get(_source_key(source, version))
         return self.load(digest.decode("ascii", "replace")) if digest else None
 
     def save(self, source: str, bundle: Bundle) -> Bundle:
-        """The content first: a bundle that can be found is complete."""
+        """Stores a bundle as that of the source and its version. The content is written first."""
         if not _VERSION.fullmatch(bundle.version):
-            raise ValueError(f"no version: {bundle.version!r}")
+            raise ValueError(f"{bundle.version!r} is not a version")
         self._objects.ensure_bucket()
         self._objects.put(_content_key(bundle.digest), bundle.encode(), if_absent=False)
         self._objects.put(_source_key(source, bundle.version), bundle.digest.encode(), if_absent=False)
         return bundle
 
 
-def identity(source: str, kind: str, name: str, *, private_to: str = "") -> str:
-    """Names a source for one provider. `private_to`: the namespace whose credentials open it."""
+def source_identity(source: str, kind: str, name: str, *, private_to: str = "") -> str:
+    """Returns the key of a source for one provider. `private_to`: the namespace whose credentials open the source."""
     return hashlib.sha256(json.dumps([source, kind, name, private_to], sort_keys=True).encode()).hexdigest()
 
 

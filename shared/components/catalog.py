@@ -1,7 +1,7 @@
-"""Where providers come from that are known by name: the built-in list, and what a mounted configuration adds to it.
+"""The catalog of providers by name: a built-in list, and a mounted configuration that extends it.
 
-The configuration is clusterctl's: a YAML file with `providers: [{name, type, url}]` and `images`, whose place
-$CLUSTERCTL_CONFIG tells (/config/clusterctl.yaml by default).
+The configuration is clusterctl's: a YAML file with `providers: [{name, type, url}]` and `images`. Its path is in
+$CLUSTERCTL_CONFIG, /config/clusterctl.yaml by default.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ _DEVELOPMENT = {("InfrastructureProvider", "docker"): "infrastructure-components
 
 
 def lookup(kind: ProviderKind, name: str) -> str:
-    """The URL of a provider's newest release, as in `spec.fetchConfig.url`.
+    """Returns the URL of a provider's latest release, as in `spec.fetchConfig.url`.
 
-    Raises `UnknownProvider`, and `ComponentsError` where the configuration cannot be understood: it may name another
-    place for this very provider, which must not be passed over.
+    Raises:
+        UnknownProvider: Neither the configuration nor the built-in list has the provider.
+        ComponentsError: The configuration is invalid. It may have another URL for the provider, so the built-in list
+            does not count then.
     """
     for entry in _listed():
         if (entry["type"], entry["name"]) == (kind.kind, name):
@@ -36,11 +38,11 @@ def lookup(kind: ProviderKind, name: str) -> str:
     if repository is None:
         raise UnknownProvider(f"{kind.kind} {name} is not in the catalog: set spec.fetchConfig, or correct its name")
     file = _DEVELOPMENT.get((kind.kind, name), kind.file)
-    return f"{github()}/{repository}/releases/latest/{file}"
+    return f"{github_url()}/{repository}/releases/latest/{file}"
 
 
 def knows(kind: ProviderKind, name: str) -> bool:
-    """Also with a configuration that cannot be understood: who looks the provider up is told."""
+    """Returns whether the catalog has the provider; true if the configuration is invalid, which `lookup` reports."""
     try:
         return bool(lookup(kind, name))
     except UnknownProvider:
@@ -49,24 +51,24 @@ def knows(kind: ProviderKind, name: str) -> bool:
         return True
 
 
-def github() -> str:
-    """The host of the built-in list: github.com, or what $GITHUB_URL names in its place."""
+def github_url() -> str:
+    """Returns the base URL of the built-in list: https://github.com, or that in $GITHUB_URL."""
     return SETTINGS.get("GITHUB_URL", GITHUB).rstrip("/")
 
 
-def entries() -> list[tuple[ProviderKind, str]]:
-    """All that are built in."""
+def built_in_providers() -> list[tuple[ProviderKind, str]]:
+    """Returns the kinds and names of all built-in providers."""
     return [(BY_KIND[kind], name) for kind, names in _built_in().items() for name in names]
 
 
-def images() -> Mapping[str, Any]:
-    """The image overrides of the mounted configuration. Raises `ComponentsError` where it cannot be understood."""
-    found = _configuration(overrides_text()).get("images")
+def image_overrides() -> Mapping[str, Any]:
+    """Returns the image overrides of the mounted configuration. Raises `ComponentsError` if it is invalid."""
+    found = _configuration(configuration_text()).get("images")
     return found if isinstance(found, Mapping) else {}
 
 
-def overrides_text() -> str:
-    """The mounted configuration as it is; empty where there is none."""
+def configuration_text() -> str:
+    """Returns the text of the mounted configuration; empty without one."""
     try:
         return Path(_place()).read_text(errors="replace")
     except OSError:
@@ -78,8 +80,8 @@ def _place() -> str:
 
 
 def _listed() -> Sequence[Mapping[str, Any]]:
-    """The configuration's own providers, the last of a name first: later ones win."""
-    found = _configuration(overrides_text()).get("providers") or []
+    """Returns the configuration's providers in reverse, since later entries override earlier ones."""
+    found = _configuration(configuration_text()).get("providers") or []
     if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
         raise ComponentsError(f"{_place()}: providers: want a list of {{name, type, url}}, type as {CORE.kind}")
     return found[::-1]
@@ -97,7 +99,7 @@ def _configuration(text: str) -> Mapping[str, Any]:
     except (bounded_yaml.YAMLError, RecursionError) as error:
         raise ComponentsError(f"{_place()} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, Mapping | None):
-        raise ComponentsError(f"{_place()} is no object in YAML")
+        raise ComponentsError(f"{_place()} is not a mapping")
     return found or {}
 
 

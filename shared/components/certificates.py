@@ -1,8 +1,7 @@
-"""What cert-manager does for providers, for clusters without it: serving certificates of their webhooks, and the CA in
-webhook configurations and CRDs.
+"""Issues the serving certificates of providers' webhooks, and injects their CAs, in clusters without cert-manager.
 
-Each Certificate object becomes a Secret with a certificate of a CA of its own. The Secret's `ca.crt` also holds the CA
-before, so that a renewal breaks no connection while the new files are on their way into the pods.
+Each Certificate object becomes a Secret with a certificate of its own CA. The Secret's `ca.crt` also has the previous
+CA, so that connections work while a renewed certificate reaches the pods.
 """
 
 from __future__ import annotations
@@ -19,34 +18,34 @@ from shared.kube.resources import Key, Object, dig, key_of, split_api_version
 CERT_MANAGER = "cert-manager.io"
 INJECT = f"{CERT_MANAGER}/inject-ca-from"
 CERTIFICATE_NAME = f"{CERT_MANAGER}/certificate-name"
-"""On a Secret that cert-manager keeps a certificate in."""
+"""The annotation of Secrets that cert-manager has issued."""
 
 VALIDITY = timedelta(days=365)
 RENEWED_BEFORE = timedelta(days=120)
-"""The end of its validity, as cert-manager does it by default: a third of the time."""
+"""A certificate is renewed this long before it expires: a third of its validity, as cert-manager does."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a Certificate object asks for, and the Secret to put it into."""
+class CertificateRequest:
+    """The DNS names that a Certificate object requests, and the Secret for the certificate."""
 
     certificate: Key
     secret: Key
     names: tuple[str, ...]
 
 
-def requests(objects: Iterable[Mapping[str, Any]]) -> list[Request]:
-    """One for each of cert-manager's Certificates."""
+def certificate_requests(objects: Iterable[Mapping[str, Any]]) -> list[CertificateRequest]:
+    """Returns the requests of cert-manager's Certificate objects."""
     found = []
     for obj in objects:
         if _group(obj) == CERT_MANAGER and obj["kind"] == "Certificate" and dig(obj, "spec.secretName"):
             key, names = key_of(obj), tuple(map(str, dig(obj, "spec.dnsNames", [])))
-            found.append(Request(key, Key(key.namespace, str(dig(obj, "spec.secretName"))), names))
+            found.append(CertificateRequest(key, Key(key.namespace, str(dig(obj, "spec.secretName"))), names))
     return found
 
 
-def issue(request: Request, before: Mapping[str, Any] | None = None) -> Object:
-    """A Secret with a fresh key and certificate; `before` is the one that it takes the place of."""
+def issue(request: CertificateRequest, before: Mapping[str, Any] | None = None) -> Object:
+    """Returns a Secret with a new key and certificate; `before` is the Secret that it replaces."""
     from shared.certificates import Authority
 
     name = (request.names or (request.certificate.name,))[0]
@@ -63,8 +62,8 @@ def issue(request: Request, before: Mapping[str, Any] | None = None) -> Object:
     }
 
 
-def renewal(secret: Mapping[str, Any], request: Request) -> datetime | None:
-    """When the Secret's certificate is to be renewed; None for one that does not serve."""
+def renewal_time(secret: Mapping[str, Any], request: CertificateRequest) -> datetime | None:
+    """Returns when to renew the Secret's certificate; None if the Secret does not serve the request."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -81,8 +80,13 @@ def renewal(secret: Mapping[str, Any], request: Request) -> datetime | None:
     return certificate.not_valid_after_utc - RENEWED_BEFORE
 
 
-def with_own(objects: Sequence[Object], secrets: Mapping[Key, Mapping[str, Any]]) -> list[Object]:
-    """The objects without cert-manager's, with the CAs of these Secrets (by the key of their Certificate) injected."""
+def inject_authorities(objects: Sequence[Object], secrets: Mapping[Key, Mapping[str, Any]]) -> list[Object]:
+    """Returns the objects without those of cert-manager, with CAs injected.
+
+    Args:
+        objects: The objects; annotation `cert-manager.io/inject-ca-from` names a Certificate.
+        secrets: The issued Secrets by the key of their Certificate.
+    """
     result = []
     for obj in objects:
         if _group(obj) == CERT_MANAGER:
@@ -124,7 +128,7 @@ def _data(secret: Mapping[str, Any], name: str) -> bytes:
 
 
 def _first(bundle: bytes) -> bytes:
-    """The first certificate of a bundle, if it is valid still."""
+    """Returns the first certificate of a bundle; empty if it has expired."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
 

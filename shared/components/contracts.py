@@ -1,7 +1,7 @@
-"""Which versions of providers may stand beside each other: all on one contract, or on one that is compatible to it.
+"""Checks that the installed providers keep compatible contracts of Cluster API.
 
-Only what is known counts: a provider that is not installed, or tells no contract, blocks nobody. Nor does one that is
-on its way to another version: it is judged when it gets there, so that two can leave a contract together.
+Providers that are not installed, or whose contract is unknown, block no other. Nor do providers whose upgrade is
+requested: they are checked in their own upgrade, so that several can leave a contract together.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .metadata import CONTRACTS, Metadata
 
 CURRENT = CONTRACTS[0]
 COMPATIBLE = {"v1beta2": ("v1beta2", "v1beta1"), "v1beta1": ("v1beta1",)}
-"""What may be installed beside a core provider of the contract."""
+"""The contracts that other providers may have, by the contract of the core provider."""
 
 _LOCKSTEP = ("cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm")
 _MOST_MINORS, _SINCE = 3, versions.Version(1, 10, 0)
 
 
-def of_version(metadata: Metadata, version: str) -> tuple[str, str]:
-    """The contract of a version, and why it cannot be used (empty where it can)."""
+def contract_of(metadata: Metadata, version: str) -> tuple[str, str]:
+    """Returns the contract of a version, and why the version cannot be used (empty if it can)."""
     wanted = versions.parse(version)
     contract = metadata.contract(*wanted.series)
     if not contract:
@@ -34,10 +34,14 @@ def of_version(metadata: Metadata, version: str) -> tuple[str, str]:
     return contract, ""
 
 
-def refusal(provider: Object, version: str, contract: str, others: Iterable[Mapping[str, Any]]) -> str:
-    """Why the provider must not be upgraded to a version of this contract; empty where it may.
+def upgrade_refusal(provider: Object, version: str, contract: str, others: Iterable[Mapping[str, Any]]) -> str:
+    """Returns why the provider must not be upgraded; empty if it may.
 
-    `others` are the other providers as they are; only the core provider need be among them unless this is it.
+    Args:
+        provider: The provider to upgrade.
+        version: The version to upgrade to.
+        contract: The contract of that version.
+        others: The other providers; for a provider other than core, the core provider suffices.
     """
     if message := _skips(provider, version):
         return message
@@ -47,7 +51,7 @@ def refusal(provider: Object, version: str, contract: str, others: Iterable[Mapp
             theirs = dig(other, "status.contract", "")
             if theirs and theirs not in COMPATIBLE.get(contract, ()):
                 what = f"{other['kind']} {key_of(other)} is of contract {theirs}"
-                return f"{what}, which core of contract {contract} does not go with; upgrade it first"
+                return f"{what}, which is not compatible with core of contract {contract}; upgrade it first"
         return ""
     core = next((other for other in others if other["kind"] == api.CORE.kind), None)
     theirs = dig(core, "status.contract", "") if core else ""
@@ -62,7 +66,7 @@ def _stays(other: Mapping[str, Any]) -> bool:
 
 
 def _skips(provider: Object, version: str) -> str:
-    """Core and kubeadm support an upgrade over three minor versions at most."""
+    """Returns why the upgrade skips too many versions: core and kubeadm upgrade by three minor versions at most."""
     before, after = versions.try_parse(api.installed_version(provider)), versions.try_parse(version)
     if api.label_of(provider) not in _LOCKSTEP or before is None or after is None or before < _SINCE:
         return ""

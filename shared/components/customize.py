@@ -1,4 +1,4 @@
-"""spec.deployment, spec.manager and spec.additionalDeployments of a provider, carried out on its Deployments."""
+"""Applies spec.deployment, spec.manager and spec.additionalDeployments of a provider to its Deployments."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Final
 from shared.kube.resources import Object, dig, key_of, split_api_version
 
 from .errors import CustomizationError
-from .flags import with_flag, with_manager_flags
+from .flags import set_flag, set_manager_flags
 
 _MAIN: Final = re.compile(r"ca.*-controller-manager", re.DOTALL)
-"""The provider's own among several Deployments."""
+"""The name of the provider's own Deployment among several."""
 
 _MANAGER: Final = "manager"
 
 _OF_POD: Final = ("affinity", "nodeSelector", "tolerations", "imagePullSecrets", "serviceAccountName")
-"""Fields of spec.deployment that take the place of the pod's; also where they are empty lists or mappings."""
+"""Fields of spec.deployment that replace those of the pod, also if they are empty lists or mappings."""
 
 _OF_CONTAINER: Final = (("resources", "resources"), ("imageUrl", "image"), ("command", "command"))
 _PROBES: Final = (
@@ -27,8 +27,8 @@ _PROBES: Final = (
 )
 
 
-def customized(objects: Sequence[Object], provider: Object) -> list[Object]:
-    """The objects in their order, Deployments changed as the provider's spec asks. Raises CustomizationError."""
+def customize(objects: Sequence[Object], provider: Object) -> list[Object]:
+    """Returns the objects in their order, with the Deployments customized. Raises `CustomizationError`."""
     several = sum(map(_is_deployment, objects)) > 1
     return [_customized(obj, provider, several) if _is_deployment(obj) else obj for obj in objects]
 
@@ -41,7 +41,7 @@ def _customized(deployment: Object, provider: Object, several: bool) -> Object:
     where = _where(key_of(deployment).name, several)
     wanted = dig(provider, where, {})
     result = deepcopy(deployment)
-    # The manager's fields come last, since they are the more special ones.
+    # spec.manager comes last: it overrides flags of spec.deployment.
     if (changes := wanted.get("deployment")) is not None:
         _change_deployment(result, changes, ".".join([*where, "deployment"]))
     if (changes := wanted.get("manager")) is not None:
@@ -50,7 +50,7 @@ def _customized(deployment: Object, provider: Object, several: bool) -> Object:
 
 
 def _where(name: str, several: bool) -> tuple[str, ...]:
-    """The path of what a provider says about the Deployment `name`."""
+    """Returns the path of the fields that customize the Deployment `name`."""
     return ("spec",) if not several or _MAIN.fullmatch(name) else ("spec", "additionalDeployments", name)
 
 
@@ -69,10 +69,10 @@ def _change_deployment(deployment: Object, changes: Mapping[str, Any], where: st
 def _change_container(deployment: Object, changes: Mapping[str, Any], where: str) -> None:
     container = _container(deployment, changes["name"], where)
     if container is None:
-        raise CustomizationError(f"{where}.name: {_told(deployment)} has no container {changes['name']!r}")
+        raise CustomizationError(f"{where}.name: {_describe(deployment)} has no container {changes['name']!r}")
     args = _listed(deployment, container, "args", str, where)
     for name, value in sorted((changes.get("args") or {}).items()):
-        args = with_flag(args, name, value)
+        args = set_flag(args, name, value)
     if args:
         container["args"] = args
     for variable in changes.get("env") or []:
@@ -89,11 +89,11 @@ def _change_container(deployment: Object, changes: Mapping[str, Any], where: str
 def _change_manager(deployment: Object, changes: Mapping[str, Any], where: str) -> None:
     container = _container(deployment, _MANAGER, where) or next(iter(_containers(deployment, where)), None)
     if container is None:
-        raise CustomizationError(f"{where}: {_told(deployment)} has no container")
+        raise CustomizationError(f"{where}: {_describe(deployment)} has no container")
     try:
-        args = with_manager_flags(_listed(deployment, container, "args", str, where), changes, where)
+        args = set_manager_flags(_listed(deployment, container, "args", str, where), changes, where)
     except CustomizationError as error:
-        raise CustomizationError(f"{error} (container {container.get('name')!r} of {_told(deployment)})") from error
+        raise CustomizationError(f"{error} (container {container.get('name')!r} of {_describe(deployment)})") from error
     if args:
         container["args"] = args
     for field, probe in _PROBES:
@@ -108,14 +108,14 @@ def _change_manager(deployment: Object, changes: Mapping[str, Any], where: str) 
 def _pod(deployment: Object, where: str) -> Object:
     pod = dig(deployment, "spec.template.spec")
     if not isinstance(pod, dict):
-        raise CustomizationError(f"{where}: {_told(deployment)} has no spec.template.spec")
+        raise CustomizationError(f"{where}: {_describe(deployment)} has no spec.template.spec")
     return pod
 
 
 def _containers(deployment: Object, where: str) -> list[Object]:
     containers = _pod(deployment, where).get("containers") or []
     if not isinstance(containers, list) or not all(isinstance(container, dict) for container in containers):
-        raise CustomizationError(f"{where}: the containers of {_told(deployment)} are no list of mappings")
+        raise CustomizationError(f"{where}: the containers of {_describe(deployment)} are no list of mappings")
     return containers
 
 
@@ -126,10 +126,10 @@ def _container(deployment: Object, name: str, where: str) -> Object | None:
 def _listed(deployment: Object, container: Object, field: str, type_: type, where: str) -> list[Any]:
     items = container.get(field) or []
     if not isinstance(items, list) or not all(isinstance(item, type_) for item in items):
-        told = f"container {container.get('name')!r} of {_told(deployment)}"
+        told = f"container {container.get('name')!r} of {_describe(deployment)}"
         raise CustomizationError(f"{where}: {field} of {told} cannot be changed: not what Kubernetes has there")
     return items
 
 
-def _told(deployment: Object) -> str:
+def _describe(deployment: Object) -> str:
     return f"Deployment {key_of(deployment).name}"

@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`1h2m3s`, `10m0s`, `1.5s`), which is how Kubernetes' objects have them."""
+"""Parses durations in Go's format (`1h2m3s`, `10m0s`, `1.5s`), which Kubernetes objects use."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _WHOLE = re.compile(rf"[-+]?(?:0|(?:{_PART.pattern})+)")
 
 
 def whole_seconds(text: str) -> int:
-    """To the nearest second. Raises ValueError."""
+    """Returns a duration in seconds, rounded. Raises `ValueError`."""
     if len(text) > 64 or not _WHOLE.fullmatch(text):
-        raise ValueError(f"{text[:64]!r} is no duration such as 1h30m or 10s")
+        raise ValueError(f"{text[:64]!r} is not a duration such as 1h30m or 10s")
     total = sum((Decimal(number) * _UNITS[unit] for number, unit in _PART.findall(text)), Decimal(0))
     seconds = int(total.to_integral_value(ROUND_HALF_UP))
     return -seconds if text.startswith("-") else seconds

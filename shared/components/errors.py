@@ -1,4 +1,4 @@
-"""Why components cannot be used. Each kind of trouble has the reason that Cluster API Operator's users look for."""
+"""Errors of components, with the condition reasons of Cluster API Operator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shared.api.conditions import truncate
 
 
 class ComponentsError(ValueError):
-    """The message names the field, variable or object at fault. `reason` is that of condition ProviderInstalled."""
+    """Components are unusable; the message names the field, variable or object. `reason` is for ProviderInstalled."""
 
     reason = "ComponentsFetchError"
 
@@ -15,13 +15,13 @@ class ComponentsError(ValueError):
 
 
 class UnknownProvider(ComponentsError):
-    """Neither in the catalog nor with a source of its own."""
+    """A provider is not in the catalog and has no source of its own."""
 
     reason = "UnknownProvider"
 
 
 class IncompatibleVersion(ComponentsError):
-    """metadata.yaml does not tell of this version, or of a contract that is supported."""
+    """metadata.yaml lacks the version, or the version has no supported contract."""
 
     reason = "CAPIVersionIncompatibility"
 
@@ -39,6 +39,6 @@ class PatchError(ComponentsError):
 
 
 class ImageError(ComponentsError):
-    """An image, or its override, cannot be read."""
+    """An image, or its override, is invalid."""
 
     reason = "ComponentsImageOverrideError"

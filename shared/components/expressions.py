@@ -1,4 +1,4 @@
-"""Reads a text with `${NAME}` expressions, by the grammar of clusterctl's engine."""
+"""Parses texts with `${NAME}` expressions, by the grammar of clusterctl's engine (drone/envsubst)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import ComponentsError
 MAX_NESTING: Final = 50
 
 _SPACED = re.compile(r"\$\{[\t\n\f\r ]*+([A-Za-z0-9_$]++)[\t\n\f\r ]*+\}")
-"""With blanks around the name, which the grammar does not have; Go's notion of a blank."""
+"""Blanks around the name, which clusterctl removes before the engine parses; blanks as Go defines them."""
 
 _NAME = re.compile(r"\w+")
 # Nothing follows the repeated groups, so nothing is tried twice. They are not possessive, which Python before 3.11.5
@@ -34,12 +34,12 @@ _ESCAPED = re.compile(r"\\([/\\])|\$(\$)")
 
 
 class SubstitutionError(ComponentsError):
-    """The components cannot be read as a template, or a variable has no value."""
+    """An expression in the components is invalid, or a variable has no value."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """`operator` is empty for the plain value, `=` for all that is a default."""
+    """One expression; `operator` is empty for the plain value, and `=` for all operators with a default."""
 
     name: str
     operator: str = ""
@@ -47,7 +47,7 @@ class Expression:
 
     @property
     def default(self) -> str:
-        """The text of all arguments: whatever has one counts as having a default."""
+        """The text of all arguments; an expression with arguments counts as one with a default, as in clusterctl."""
         return "".join(part if isinstance(part, str) else f"${{{part.name}}}" for part in self.arguments)
 
 
@@ -55,7 +55,7 @@ Part = str | Expression
 
 
 def parse(text: str) -> list[Part]:
-    """Texts and expressions in their order. Raises `SubstitutionError`, with the line."""
+    """Returns texts and expressions in their order. Raises `SubstitutionError`, which names the line."""
     return list(_Reader(_SPACED.sub(r"${\1}", text).partition("\0")[0]).parts())
 
 
@@ -64,7 +64,7 @@ class _Reader:
         self._text = text
         self._at = 0
         self._open: list[int] = []
-        """Where the expressions begin that are not read to their end."""
+        """The positions at which the unfinished expressions begin."""
 
     def parts(self) -> Iterator[Part]:
         while self._at < len(self._text):
@@ -118,7 +118,7 @@ class _Reader:
         return _ESCAPED.sub(r"\1\2", found) if escapes else found
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """What matches here; empty where nothing does."""
+        """Returns and skips the match at the current position; empty if there is none."""
         if match := pattern.match(self._text, self._at):
             self._at = match.end()
             return match[0]
@@ -130,7 +130,7 @@ class _Reader:
         return found
 
     def _error(self, what: str) -> SubstitutionError:
-        """About the innermost expression."""
+        """Returns an error about the innermost unfinished expression."""
         begin = self._open[-1]
         line = self._text.count("\n", 0, begin) + 1
         shown = self._text[begin : begin + 40].partition("\n")[0]

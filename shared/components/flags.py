@@ -1,4 +1,4 @@
-"""What spec.manager of a provider says, as flags of its manager."""
+"""Translates spec.manager of a provider into command-line flags of its manager."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN: Final = (
     ("webhook.certDir", "--webhook-cert-dir"),
     ("profilerAddress", "--profiler-address"),
 )
-"""Given as they are, unless empty."""
+"""Fields whose value is the value of the flag, unless it is empty."""
 
 _PERIODS: Final = (("syncPeriod", "--sync-period"),)
 _ELECTION_PERIODS: Final = (
@@ -29,32 +29,41 @@ _ELECTION_PERIODS: Final = (
     ("leaderElection.renewDeadline", "--leader-elect-renew-deadline"),
     ("leaderElection.retryPeriod", "--leader-elect-retry-period"),
 )
-"""Given in whole seconds, unless there are none."""
+"""Fields with durations, which become whole seconds, unless they are zero."""
 
 _VERBOSITY: Final = 1
-"""What the CRD fills in, and so says nothing."""
+"""The default of the CRD, which sets no flag."""
 
 _GATES: Final = "--feature-gates"
 
 
-def with_manager_flags(args: Sequence[str], manager: Mapping[str, Any], where: str) -> list[str]:
-    """`where` is the path of `manager`. Raises CustomizationError."""
+def set_manager_flags(args: Sequence[str], manager: Mapping[str, Any], where: str) -> list[str]:
+    """Returns the arguments with the flags of spec.manager set.
+
+    Args:
+        args: The arguments of the manager's container.
+        manager: The value of spec.manager.
+        where: The path of `manager`, for messages.
+
+    Raises:
+        CustomizationError: A duration is invalid, or an additional argument exists already.
+    """
     result = list(args)
     for name, value in _flags(manager, where):
-        result = with_flag(result, name, value)
+        result = set_flag(result, name, value)
     if gates := dig(manager, "featureGates"):
-        result = with_flag(result, _GATES, _merged_gates(result, gates))
+        result = set_flag(result, _GATES, _merged_gates(result, gates))
     for name, value in sorted(dig(manager, "additionalArgs", {}).items()):
         if _position(result, name) is not None:
             raise CustomizationError(
-                f"{where}.additionalArgs: {name} is there already; deployment.containers[].args replaces flags"
+                f"{where}.additionalArgs: {name} exists already; use deployment.containers[].args to replace a flag"
             )
         result.append(f"{name}={value}")
     return result
 
 
-def with_flag(args: Sequence[str], name: str, value: str) -> list[str]:
-    """In the place of the first flag of that name that has a value, or at the end."""
+def set_flag(args: Sequence[str], name: str, value: str) -> list[str]:
+    """Returns the arguments with the flag in the place of the first flag of that name, or at the end."""
     flag, position = f"{name}={value}", _position(args, name)
     return [*args, flag] if position is None else [*args[:position], flag, *args[position + 1 :]]
 
@@ -70,7 +79,7 @@ def _flags(manager: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
         if (value := dig(manager, field, "")) != "":
             yield flag, str(value)
     if dig(manager, "metrics.insecureDiagnostics"):
-        yield "--insecure-diagnostics", "true"  # false is never said: not all providers know the flag
+        yield "--insecure-diagnostics", "true"  # never false: not all providers know the flag
     yield from _seconds(manager, where, _PERIODS)
     yield from _leader_election(manager, where)
     if (verbosity := dig(manager, "verbosity", _VERBOSITY)) != _VERBOSITY:
@@ -102,7 +111,7 @@ def _seconds(manager: Mapping[str, Any], where: str, periods: Sequence[tuple[str
 
 
 def _merged_gates(args: Sequence[str], gates: Mapping[str, bool]) -> str:
-    """Those among `args` with `gates` put over them, by name."""
+    """Returns the feature gates in `args`, overridden by `gates`."""
     position = _position(args, _GATES)
     present = args[position].partition("=")[2].split(",") if position is not None else []
     merged = dict(gate.strip().split("=", 1) for gate in present if "=" in gate)

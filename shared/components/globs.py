@@ -1,6 +1,6 @@
-"""Globs as shells have them in `${V#pattern}`: `*`, `?`, `[a-z]`, `[^a-z]` and `\\c`, matched without going back.
+"""Matches the globs of `${V#pattern}`: `*`, `?`, `[a-z]`, `[^a-z]` and `\\c`, in linear time, without backtracking.
 
-A pattern that cannot be read matches nothing.
+An invalid pattern matches nothing.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable
 
 _Test = Callable[[str], bool]
-"""Of one character. None among the tests of a pattern stands for `*`."""
+"""A test of one character. In a list of tests None stands for `*`."""
 
 
 def prefixes(pattern: str, text: str) -> list[int]:
-    """The lengths of the prefixes of `text` that `pattern` matches, shortest first; the empty one never counts."""
+    """Returns the lengths of the prefixes of `text` that match, shortest first, without the empty prefix."""
     tests = _tests(pattern)
     if tests is None:
         return []
@@ -38,7 +38,7 @@ def prefixes(pattern: str, text: str) -> list[int]:
 
 
 def _spread(states: set[int], tests: list[_Test | None]) -> set[int]:
-    """With the states behind every `*` that may match nothing."""
+    """Returns the states, with those after each `*`, which may match nothing."""
     for state in list(states):
         while state < len(tests) and tests[state] is None:
             state += 1
@@ -57,7 +57,7 @@ _RANGE = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 
 def _tests(pattern: str) -> list[_Test | None] | None:
-    """None for a pattern that cannot be read."""
+    """Returns the tests of a pattern; None if it is invalid."""
     tests: list[_Test | None] = []
     position = 0
     while position < len(pattern):

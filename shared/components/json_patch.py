@@ -1,4 +1,4 @@
-"""JSON documents changed in place: by a merge patch (RFC 7396), or by the operations of a JSON patch (RFC 6902)."""
+"""Changes JSON documents in place: by a merge patch (RFC 7396), or by the operations of a JSON patch (RFC 6902)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 MAX_NESTING: Final = 200
-"""Levels of a document; what copies and compares them recurses."""
+"""Levels of a document: copying and comparing are recursive."""
 
 MAX_VALUES: Final = 200_000
 
@@ -18,18 +18,19 @@ _END: Final = "-"
 
 
 class Budget:
-    """What patches may put into documents in all: a few copies of copies would else fill the memory."""
+    """The number of values that patches may add in all: without a limit, copies of copies fill the memory."""
 
     def __init__(self, values: int = MAX_VALUES) -> None:
         self._left = values
 
     def spend(self, values: int = 1) -> None:
+        """Counts added values. Raises `ValueError` beyond the budget."""
         self._left -= values
         if self._left < 0:
             raise ValueError("the patches add too many values")
 
-    def copied(self, value: Any, level: int) -> Any:
-        """A copy for a place `level` levels below the top. Raises ValueError where that is too much or too deep."""
+    def copy(self, value: Any, level: int) -> Any:
+        """Returns a copy for a place `level` levels below the root. Raises `ValueError` if too large or too deep."""
         for nesting in _levels(value):
             self.spend()
             if level + nesting > MAX_NESTING:
@@ -38,7 +39,7 @@ class Budget:
 
 
 def _levels(value: Any) -> Iterator[int]:
-    """How deep each value in `value` is, itself included; without recursion."""
+    """Yields the level of each value within `value`, itself included; without recursion."""
     waiting = [(value, 0)]
     while waiting:
         current, level = waiting.pop()
@@ -48,9 +49,19 @@ def _levels(value: Any) -> Iterator[int]:
 
 
 def merge(document: Any, patch: Any, budget: Budget, level: int = 0) -> Any:
-    """The document merged with the patch: mappings by key, null removes, all else is replaced."""
+    """Returns the document with a merge patch applied (RFC 7396); changes the document.
+
+    Args:
+        document: The value to patch.
+        patch: The patch: mappings merge by key, null removes a key, other values replace.
+        budget: The limit of added values.
+        level: The level of the document within the whole.
+
+    Raises:
+        ValueError: The patch adds too much, or nests too deep.
+    """
     if not isinstance(patch, dict):
-        return budget.copied(patch, level)
+        return budget.copy(patch, level)
     budget.spend()
     result = document if isinstance(document, dict) else {}
     for name, value in patch.items():
@@ -61,25 +72,29 @@ def merge(document: Any, patch: Any, budget: Budget, level: int = 0) -> Any:
     return result
 
 
-def operate(document: Any, operations: Sequence[Any], budget: Budget) -> Any:
-    """The document after all operations. Raises ValueError, which names the operation; the document is spoilt then."""
+def apply_operations(document: Any, operations: Sequence[Any], budget: Budget) -> Any:
+    """Returns the document with the operations applied (RFC 6902); changes the document, also if an operation fails.
+
+    Raises:
+        ValueError: An operation is invalid or fails; the message names it.
+    """
     edited = _Edited(document, budget)
     for number, operation in enumerate(operations):
         try:
             edited.apply(operation)
         except ValueError as error:
-            raise ValueError(f"operation {number}{_told(operation)}: {error}") from error
+            raise ValueError(f"operation {number}{_describe(operation)}: {error}") from error
     return edited.root
 
 
-def _told(operation: Any) -> str:
-    """Not its value: that may be secret."""
+def _describe(operation: Any) -> str:
+    """Returns op and path of an operation, for messages; its value may be secret."""
     words = [operation.get(name) for name in ("op", "path")] if isinstance(operation, dict) else []
     return f" ({' '.join(map(str, words))[:200]})" if all(words) and words else ""
 
 
 class _Edited:
-    """A document in a frame, so that the whole of it has a place like all its parts."""
+    """A document in a frame, so that pointers can address the whole document like its parts."""
 
     def __init__(self, document: Any, budget: Budget) -> None:
         self._frame = {"": document}
@@ -103,13 +118,13 @@ class _Edited:
                 self._add(_pointer(path), self._value(_pointer(source)))
             case {"op": "test", "path": path, "value": value}:
                 if not _same(self._value(_pointer(path)), value):
-                    raise ValueError("there is another value")
+                    raise ValueError("the value differs")
             case _:
                 raise ValueError("needs op (add, remove, replace, move, copy, test), path, and its value or from")
 
     def _add(self, pointer: Sequence[str], value: Any) -> None:
         parent, name = self._parent(pointer), pointer[-1]
-        copy = self._budget.copied(value, len(pointer) - 1)
+        copy = self._budget.copy(value, len(pointer) - 1)
         if isinstance(parent, list):
             parent.insert(len(parent) if name == _END else _index(name, len(parent)), copy)
         else:
@@ -123,7 +138,7 @@ class _Edited:
 
     def _replace(self, pointer: Sequence[str], value: Any) -> None:
         parent = self._parent(pointer)
-        parent[_existing(parent, pointer[-1])] = self._budget.copied(value, len(pointer) - 1)
+        parent[_existing(parent, pointer[-1])] = self._budget.copy(value, len(pointer) - 1)
 
     def _move(self, source: Sequence[str], pointer: Sequence[str]) -> None:
         value = self._value(source)
@@ -148,7 +163,7 @@ class _Edited:
 
 
 def _pointer(text: Any) -> list[str]:
-    """The steps of a JSON pointer (RFC 6901), the first of them that into the frame."""
+    """Returns the steps of a JSON pointer (RFC 6901), after a first step into the frame."""
     if not isinstance(text, str) or (text and not text.startswith("/")) or re.search(r"~(?![01])", text):
         raise ValueError("path and from are JSON pointers such as /spec/replicas")
     steps = [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")]
@@ -158,20 +173,20 @@ def _pointer(text: Any) -> list[str]:
 
 
 def _existing(container: Any, name: str) -> Any:
-    """The key or index of what is there."""
+    """Returns the key or index of an existing value. Raises `ValueError` if there is none."""
     if isinstance(container, list):
         return _index(name, len(container) - 1)
     if not isinstance(container, dict) or name not in container:
-        raise ValueError(f"{name[:100]!r} is not there")
+        raise ValueError(f"{name[:100]!r} does not exist")
     return name
 
 
 def _index(text: str, last: int) -> int:
     if not _INDEX.fullmatch(text) or int(text) > last:
-        raise ValueError(f"{text[:100]!r} is no place in this list; the last is {last}")
+        raise ValueError(f"{text[:100]!r} is not an index of this list; the last is {last}")
     return int(text)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """As JSON has it: true is not 1."""
+    """Returns whether values are equal in JSON: true is not 1."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

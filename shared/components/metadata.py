@@ -1,4 +1,4 @@
-"""metadata.yaml: which contract each release series of a provider keeps."""
+"""Parses metadata.yaml: the contract of each release series of a provider."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from .errors import IncompatibleVersion
 
 API_VERSION = "clusterctl.cluster.x-k8s.io/v1alpha3"
 CONTRACTS = ("v1beta2", "v1beta1")
-"""That are supported, the best first."""
+"""The supported contracts, the best first."""
 _MOST = 1_000_000  # bytes
 _MOST_SERIES = 10_000
 
 
 @dataclass(frozen=True)
 class Series:
+    """One entry of `releaseSeries`."""
+
     major: int
     minor: int
     contract: str
@@ -28,15 +30,17 @@ class Series:
 
 @dataclass(frozen=True)
 class Metadata:
+    """The release series of a provider (clusterctl's Metadata, v1alpha3)."""
+
     series: tuple[Series, ...]
 
     def contract(self, major: int, minor: int) -> str:
-        """Empty where no series is of these numbers."""
+        """Returns the contract of a release series; empty if it is not listed."""
         return next((one.contract for one in self.series if (one.major, one.minor) == (major, minor)), "")
 
 
 def parse(data: bytes, where: str) -> Metadata:
-    """`where` is for messages. Raises `IncompatibleVersion`."""
+    """Parses the file; `where` is for messages. Raises `IncompatibleVersion`."""
     if len(data) > _MOST:
         raise IncompatibleVersion(f"{where}: metadata.yaml is larger than {_MOST} bytes")
     try:
@@ -45,13 +49,13 @@ def parse(data: bytes, where: str) -> Metadata:
         raise IncompatibleVersion(f"{where}: metadata.yaml is not YAML: {' '.join(str(error).split())}") from error
     document = documents[0] if len(documents) == 1 else None
     if not isinstance(document, Mapping):
-        raise IncompatibleVersion(f"{where}: metadata.yaml is no single object")
+        raise IncompatibleVersion(f"{where}: metadata.yaml is not a single object")
     if document.get("apiVersion") != API_VERSION or document.get("kind", "Metadata") not in ("Metadata", "", None):
         found = f"{document.get('apiVersion')} {document.get('kind')}"
         raise IncompatibleVersion(f"{where}: metadata.yaml is {found[:80]}, want {API_VERSION} Metadata")
     listed = dig(document, "releaseSeries")
     if not isinstance(listed, list) or not listed or len(listed) > _MOST_SERIES:
-        raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries lists nothing")
+        raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries is empty")
     return Metadata(tuple(_series(entry, number, where) for number, entry in enumerate(listed)))
 
 

@@ -1,4 +1,4 @@
-"""spec.patches and spec.manifestPatches of a provider, carried out on the objects that they are for."""
+"""Applies spec.patches and spec.manifestPatches of a provider to the objects that they select."""
 
 from __future__ import annotations
 
@@ -14,37 +14,42 @@ from shared.kube.selectors import Requirement
 from shared.manifests import identity
 
 from .errors import PatchError
-from .json_patch import Budget, merge, operate
+from .json_patch import Budget, apply_operations, merge
 
 _IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 
 
 @dataclass(frozen=True)
 class Patch:
-    """`content` is a list of operations, or a mapping to merge. `target`: what an object must be, by the name of it."""
+    """One patch, and the objects that it selects.
+
+    `where` is its path in the provider. `content` is a list of operations, or a mapping to merge. `target` has values
+    that an object must have for `group`, `version`, `kind`, `namespace`, `name` or `apiVersion`.
+    """
 
     where: str
     content: Any
     target: Mapping[str, str]
     labels: tuple[Requirement, ...] = ()
 
-    def is_for(self, obj: Mapping[str, Any]) -> bool:
+    def selects(self, obj: Mapping[str, Any]) -> bool:
+        """Returns whether the patch applies to the object."""
         facts = _facts(obj)
         if any(facts.get(name) != value for name, value in self.target.items()):
             return False
         return not self.labels or selectors.matches(self.labels, _labels(obj))
 
 
-def patched(objects: Sequence[Object], provider: Object) -> list[Object]:
-    """The objects in their order, each patch applied to all that it is for, one patch after the other.
+def apply_patches(objects: Sequence[Object], provider: Object) -> list[Object]:
+    """Returns the objects in their order, with the patches applied one after the other.
 
-    Raises PatchError, which names the patch and the object.
+    Raises `PatchError`, which names the patch and the object.
     """
     patches = _patches(provider)
     result, own, budget = list(objects), set[int](), Budget()
     for patch in patches:
         for place, obj in enumerate(result):
-            if patch.is_for(obj):
+            if patch.selects(obj):
                 result[place] = _applied(patch, obj if place in own else deepcopy(obj), budget)
                 own.add(place)
     return result
@@ -54,10 +59,10 @@ def _applied(patch: Patch, obj: Object, budget: Budget) -> Object:
     """`obj` is changed."""
     name = identity(obj)
     try:
-        change = operate if isinstance(patch.content, list) else merge
+        change = apply_operations if isinstance(patch.content, list) else merge
         result: Object = change(obj, patch.content, budget)
         if not _is_object(result):
-            raise ValueError("leaves no object with apiVersion, kind and name as text")
+            raise ValueError("the result has no apiVersion, kind or name as text")
     except ValueError as error:
         raise PatchError(f"{patch.where}: {name}: {error}") from error
     return result
@@ -74,12 +79,12 @@ def _labels(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _facts(obj: Mapping[str, Any]) -> dict[str, str]:
-    """What a target can ask for."""
+    """Returns the values that a target can select by."""
     group, version = split_api_version(obj["apiVersion"])
     return {**identity(obj)._asdict(), "group": group, "version": version, "apiVersion": obj["apiVersion"]}
 
 
-# -- what a provider asks for --------------------------------------------------------------------------------------
+# -- patches of a provider ----------------------------------------------------------------------------------------
 
 
 def _patches(provider: Object) -> list[Patch]:
@@ -104,12 +109,12 @@ def _targeted(patches: Sequence[Mapping[str, Any]]) -> Iterator[Patch]:
 
 
 def _matched(manifests: Sequence[str]) -> Iterator[Patch]:
-    """These say in their own kind, apiVersion, name and namespace what they are for."""
+    """Yields manifest patches: their kind, apiVersion, name and namespace select the objects."""
     for index, text in enumerate(manifests):
         where = f"spec.manifestPatches[{index}]"
         content = _content(text, where)
         if not dig(content, "kind"):
-            raise PatchError(f"{where}: needs the kind of the objects that it is for")
+            raise PatchError(f"{where}: needs the kind of the objects to patch")
         target = {path.rpartition(".")[2]: dig(content, path) for path in _IDENTITY}
         for name, value in target.items():
             if not isinstance(value, str | None):

@@ -1,15 +1,15 @@
-"""clusterctl's variables in components: `${NAME}`, with the operators that a shell has, as its engine reads them.
+"""Substitutes `${NAME}` in components, with the shell's operators, as clusterctl's engine (drone/envsubst) does.
 
-    ${V}                       the value, empty where there is none
-    ${#V}                      its length in bytes
-    ${V^} ${V^^} ${V,} ${V,,}  first letter, or all, in upper or lower case
-    ${V:n} ${V:n:len}          a part of it, in bytes
-    ${V#p} ${V##p}             without the shortest, longest prefix that the glob p matches
-    ${V%p} ${V%%p}             likewise a suffix
-    ${V/a/b} ${V//a/b}         with the first, each `a` replaced by `b` (no glob); `/#a/b`, `/%a/b` at its ends
-    ${V=d} ${V:=d} ${V:-d}     `d` where the value is empty; `:?` and `:+` mean the same here
+    ${V}                       the value; empty if it is not set
+    ${#V}                      the length of the value in bytes
+    ${V^} ${V^^} ${V,} ${V,,}  the value with the first letter, or all, in upper or lower case
+    ${V:n} ${V:n:len}          a part of the value, in bytes
+    ${V#p} ${V##p}             the value without the shortest or longest prefix that matches the glob p
+    ${V%p} ${V%%p}             the value without the shortest or longest suffix that matches the glob p
+    ${V/a/b} ${V//a/b}         the value with the first, or every, text `a` replaced; `/#a/b`, `/%a/b` only at an end
+    ${V=d} ${V:=d} ${V:-d}     `d` if the value is empty; `:?` and `:+` do the same
 
-The whole text counts, comments included. `$$` stands for `$`, outside of expressions. Values are not expanded again.
+Variables in comments count, too. `$$` outside of expressions gives `$`. Values are not expanded again.
 """
 
 from __future__ import annotations
@@ -22,23 +22,29 @@ from .expressions import Expression, Part, SubstitutionError, parse
 from .globs import prefixes
 
 MAX_WORK: Final = 2**24
-"""Characters that are looked at or made, in all: a few lines can ask for very many."""
+"""Characters that all expressions together may read and write: a few lines can multiply into very many."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def variables(text: str) -> dict[str, str | None]:
-    """Each name with the default of its first occurrence; None for one that has none. Raises `SubstitutionError`."""
+    """Returns the names with the default of their first occurrence, None without a default.
+
+    Raises `SubstitutionError`.
+    """
     return _variables(parse(text))
 
 
-def missing(text: str, values: Mapping[str, str]) -> list[str]:
-    """The names that need a value and have none, sorted. A value that is empty is one."""
+def missing_variables(text: str, values: Mapping[str, str]) -> list[str]:
+    """Returns the names without default and value, sorted. An empty value is a value."""
     return _missing(parse(text), values)
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str:
-    """Raises `SubstitutionError`, naming all variables without a value at once."""
+    """Returns the text with all expressions replaced.
+
+    Raises `SubstitutionError`, which names all variables without a value.
+    """
     parts = parse(text)
     if names := _missing(parts, values):
         hint = "add them to the Secret of spec.configSecret"
@@ -81,11 +87,11 @@ class _Evaluation:
     def _spend(self, characters: int, expression: Expression) -> None:
         self._left -= characters
         if self._left < 0:
-            raise SubstitutionError(f"the components grow beyond all measure, at variable {expression.name}")
+            raise SubstitutionError(f"the components grow too large, at variable {expression.name}")
 
 
 def _work(operator: str, value: str, arguments: Sequence[str]) -> int:
-    """How much is done, or made, at most."""
+    """Returns an upper bound of the characters that the operation reads and writes."""
     match operator, arguments:
         case (("#" | "##" | "%" | "%%"), [pattern]):
             return len(value) * len(pattern)
@@ -116,13 +122,13 @@ def _operated(expression: Expression, value: str, arguments: Sequence[str]) -> s
 
 
 def _simple(text: str, case: Callable[[str], str]) -> str:
-    """Letter by letter: one that would become several stays."""
+    """Changes the case letter by letter, except letters that would become several, as Go does."""
     changed = ((letter, case(letter)) for letter in text)
     return "".join(other if len(other) == 1 else letter for letter, other in changed)
 
 
 def _part(expression: Expression, value: str, arguments: Sequence[str]) -> str:
-    """What is no number, or too many bytes from the end, changes nothing."""
+    """Returns a part of the value; the whole value if an argument is not a number or lies before the start."""
     if not all(_INTEGER.fullmatch(argument) for argument in arguments):
         return value
     start, *length = map(int, arguments)
@@ -130,13 +136,13 @@ def _part(expression: Expression, value: str, arguments: Sequence[str]) -> str:
     if start < -len(data):
         return value
     if length and length[0] < 0:
-        raise SubstitutionError(f"variable {expression.name}: a part of it cannot have a negative length")
+        raise SubstitutionError(f"variable {expression.name}: the length of a part cannot be negative")
     data = data[start:]
     return (data[: length[0]] if length else data).decode(errors="replace")
 
 
 def _stripped(value: str, operator: str, pattern: str) -> str:
-    """A suffix is a prefix of the reversed text, for the reversed pattern."""
+    """Removes a prefix or suffix: a suffix is a prefix of the reversed text, with the reversed pattern."""
     step = -1 if operator.startswith("%") else 1
     lengths = prefixes(pattern[::step], value[::step])
     if not lengths:

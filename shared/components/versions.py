@@ -1,4 +1,4 @@
-"""Versions of providers: semantic versions as Kubernetes reads them, with an optional `v`, and which is the newest."""
+"""Versions of providers: semantic versions with an optional `v`, as Kubernetes parses them; the latest of several."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _VERSION = re.compile(
     re.ASCII,
 )
 _PROBES = 5
-"""How many of the newest are asked for before giving up: a tag may be there before its release."""
+"""How many of the newest versions are probed: a tag may exist before its release."""
 
 
 @total_ordering
 @dataclass(frozen=True)
 class Version:
-    """Build metadata (`+...`) is left out: it has no rank."""
+    """A semantic version without build metadata (`+...`), which has no rank."""
 
     major: int
     minor: int
@@ -41,10 +41,11 @@ class Version:
 
     @property
     def series(self) -> tuple[int, int]:
+        """Major and minor: the release series."""
         return self.major, self.minor
 
     def _rank(self) -> tuple[object, ...]:
-        """A release is higher than its pre-releases; numbers in these are lower than words (semver.org, 11)."""
+        """Returns the sort key: releases follow pre-releases, numeric identifiers precede others (semver.org, 11)."""
         parts = [
             (0, int(part), "") if part.isdecimal() else (1, 0, part) for part in self.prerelease.split(".") if part
         ]
@@ -52,7 +53,7 @@ class Version:
 
 
 def parse(text: str) -> Version:
-    """Raises `ValueError` for what is no semantic version with all three numbers."""
+    """Parses a semantic version with all three numbers. Raises `ValueError`."""
     match = _VERSION.fullmatch(text) if len(text) < 200 else None
     if match is None:
         raise ValueError(f'could not parse "{text[:60]}" as version, want one such as v1.2.3')
@@ -61,6 +62,7 @@ def parse(text: str) -> Version:
 
 
 def try_parse(text: str) -> Version | None:
+    """Parses a semantic version; None if the text is not one."""
     try:
         return parse(text)
     except ValueError:
@@ -68,12 +70,12 @@ def try_parse(text: str) -> Version | None:
 
 
 def highest(texts: Iterable[str]) -> str:
-    """As it was written. Raises `ValueError` where there is none, or one is no version."""
+    """Returns the highest version as written. Raises `ValueError` for no texts, or a text that is not a version."""
     return max(texts, key=parse)
 
 
-def downgrade(installed: str, wanted: str) -> str:
-    """Why one must not go from one to the other; empty where one may. Patch versions may go down."""
+def downgrade_refusal(installed: str, wanted: str) -> str:
+    """Returns why a provider must not be downgraded; empty if it may: within a release series, or upwards."""
     before, after = try_parse(installed), try_parse(wanted)
     if before is None or after is None or after.series >= before.series:
         return ""
@@ -84,15 +86,21 @@ def downgrade(installed: str, wanted: str) -> str:
 
 
 def latest(texts: Sequence[str], metadata: Callable[[str], Metadata | None], contracts: Sequence[str]) -> str:
-    """The newest that is published and keeps the best contract there is.
+    """Returns the newest published version with the best contract.
 
-    `metadata` is asked about few of them: None for one that is not published. `contracts`: the best first. Raises
-    `ComponentsError` where nothing is published.
+    Args:
+        texts: The versions to choose from; texts that are not versions are ignored.
+        metadata: Returns the metadata.yaml of a version, None if it is not published. Called for few versions.
+        contracts: The supported contracts, the best first.
+
+    Raises:
+        ComponentsError: None of the newest versions is published.
     """
     newest = _newest(texts, metadata)
-    told = metadata(newest)
-    for contract in contracts if told else ():
-        series = {(entry.major, entry.minor) for entry in told.series if entry.contract == contract} if told else set()
+    found_metadata = metadata(newest)
+    known_series = found_metadata.series if found_metadata else ()
+    for contract in contracts:
+        series = {(one.major, one.minor) for one in known_series if one.contract == contract}
         keeping = [text for text in texts if (found := try_parse(text)) and found.series in series]
         if keeping:
             return newest if newest in keeping else _newest(keeping, metadata)
@@ -100,7 +108,7 @@ def latest(texts: Sequence[str], metadata: Callable[[str], Metadata | None], con
 
 
 def _newest(texts: Iterable[str], metadata: Callable[[str], Metadata | None]) -> str:
-    """Releases before pre-releases, each newest first."""
+    """Returns the newest published version; releases come before pre-releases."""
     known = [(found, text) for text in texts if (found := try_parse(text))]
     known.sort(key=lambda entry: (not entry[0].prerelease, entry[0]), reverse=True)
     for _, text in known[:_PROBES]:

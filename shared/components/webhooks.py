@@ -1,6 +1,7 @@
-"""Components without what the API server would ask their programs for, for clusters in which these do not run.
+"""Removes webhooks from components, for clusters in which the providers' managers do not run.
 
-A webhook that nobody answers refuses every write of its kinds, and a conversion webhook every read in another version.
+A webhook without a server makes the API server reject every write of its kinds, and a conversion webhook every read of
+another version.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Iterable
 from shared.kube import Object
 from shared.kube.crds import CRD
 
-ASKING = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
-"""Kinds that make the API server ask a program."""
+WEBHOOK_KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
+"""The kinds whose objects make the API server call a webhook or an extension server."""
 
 
 def without_webhooks(objects: Iterable[Object]) -> list[Object]:
-    """All but the kinds that ask, with CRDs whose versions differ in their apiVersion only."""
-    return [_unconverted(obj) for obj in objects if obj["kind"] not in ASKING]
+    """Returns the objects without the kinds of `WEBHOOK_KINDS`, and CRDs without conversion webhooks."""
+    return [_unconverted(obj) for obj in objects if obj["kind"] not in WEBHOOK_KINDS]
 
 
 def _unconverted(obj: Object) -> Object:

@@ -71,7 +71,9 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
 def _source(provider: Object, repository: Repository) -> Source:
     namespace, name = key_of(provider)
     private_to = namespace if repository.private else ""
-    return Source(repository, bundles.identity(repository.identity, provider["kind"], name, private_to=private_to))
+    return Source(
+        repository, bundles.source_identity(repository.identity, provider["kind"], name, private_to=private_to)
+    )
 
 
 def _names_source(provider: Object) -> bool:

@@ -12,7 +12,7 @@ import yaml
 
 from shared.api.provider import BY_KIND
 from shared.components.expressions import SubstitutionError
-from shared.components.render import generated
+from shared.components.render import generate_components
 from shared.components.substitute import substitute
 from shared.kube import Object
 from tests.support.providers import (
@@ -77,7 +77,7 @@ def plain(obj: Object) -> Object:
 def test_the_same_objects(configuration: Path, provider: Provider, version: str) -> None:
     text = (components(version) / DOWNLOADS / version / provider.file).read_text()
     label = BY_KIND[provider.type].label(provider.name)
-    ours = generated(text, VARIABLES, namespace="elsewhere", label=label)
+    ours = generate_components(text, VARIABLES, namespace="elsewhere", label=label)
     printed = generate(configuration, provider, version, "elsewhere", VARIABLES)
     theirs = [document for document in yaml.safe_load_all(printed) if document]
     assert [obj["metadata"]["name"] for obj in ours] == [obj["metadata"]["name"] for obj in theirs]
@@ -173,7 +173,7 @@ def test_the_same_objects_of_odd_components(tmp_path: Path, images: Object) -> N
     entry = {"name": ODD.name, "type": ODD.type, "url": f"file://{release / ODD.file}"}
     (tmp_path / "clusterctl.yaml").write_text(json.dumps({"providers": [entry], "images": images}))
     values = {**VARIABLES, "images": json.dumps(images)}
-    ours = generated((release / ODD.file).read_text(), values, namespace="elsewhere", label=ODD.label)
+    ours = generate_components((release / ODD.file).read_text(), values, namespace="elsewhere", label=ODD.label)
     printed = generate(tmp_path / "clusterctl.yaml", ODD, "v1.0.0", "elsewhere", VARIABLES)
     theirs = [document for document in yaml.safe_load_all(printed) if document]
     assert [plain(obj) for obj in ours] == [plain(obj) for obj in theirs]

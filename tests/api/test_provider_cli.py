@@ -217,7 +217,7 @@ def test_what_would_not_get_there(providers: Providers, command: Command) -> Non
     providers.releases.clear()  # nor is there a list of versions; the others are planned for nevertheless
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT, configSecret={"name": "missing"})
     core_says, docker_says = outlooks(command("plan", "-o", "json"), 4)
-    assert "which version is the latest cannot be told" in core_says["obstacle"]
+    assert "cannot find the latest version" in core_says["obstacle"]
     assert "--version" in core_says["obstacle"]
     assert "Secret capd-system/missing (spec.configSecret) does not exist" in docker_says["obstacle"]
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, manager={"verbosity": 5})

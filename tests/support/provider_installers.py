@@ -11,7 +11,7 @@ from typing import Any
 from shared.api.provider import FINALIZER, HASH_ANNOTATION, ProviderKind, kind_of
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, SECRET
 from shared.components.certificates import CERT_MANAGER
-from shared.components.render import generated
+from shared.components.render import generate_components
 from shared.kube import Client, Key, Object, Resource, key_of, owner_reference
 from shared.kube.crds import CRD, await_established
 from tests.support.objects import manifest, secret
@@ -61,7 +61,7 @@ def installed(
     text = (reduced(version) / DOWNLOADS / version / provider.file).read_text()
     providers.namespace(namespace)
     found = []
-    objects = generated(text, {}, namespace=namespace, label=provider.label)
+    objects = generate_components(text, {}, namespace=namespace, label=provider.label)
     objects = [obj for obj in objects if obj["kind"] != "Namespace" and CERT_MANAGER not in obj["apiVersion"]]
     for obj in objects:
         resource = providers.clients.discovery.resource(obj["apiVersion"], obj["kind"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.components.bundles import Bundle, BundleStore, identity
+from shared.components.bundles import Bundle, BundleStore, source_identity
 from shared.storage import ObjectStore
 
 BUNDLE = Bundle("v1.1.0", "metadata", "components", "https://example.com")
@@ -10,7 +10,7 @@ BUNDLE = Bundle("v1.1.0", "metadata", "components", "https://example.com")
 
 def test_bundles_are_found_by_source_and_version(object_store: ObjectStore) -> None:
     store = BundleStore(object_store)
-    here, there = identity("a", "CoreProvider", "x"), identity("b", "CoreProvider", "x")
+    here, there = source_identity("a", "CoreProvider", "x"), source_identity("b", "CoreProvider", "x")
     assert store.find(here, "v1.1.0") is None
     assert store.save(here, BUNDLE) == BUNDLE
     assert store.find(here, "v1.1.0") == store.load(BUNDLE.digest) == BUNDLE
@@ -21,16 +21,16 @@ def test_bundles_are_found_by_source_and_version(object_store: ObjectStore) -> N
 
 def test_d6_another_source_is_another_bundle() -> None:
     places = [
-        identity("a", "CoreProvider", "x"),
-        identity("b", "CoreProvider", "x"),
-        identity("a", "AddonProvider", "x"),
-        identity("a", "CoreProvider", "x", private_to="ns"),
+        source_identity("a", "CoreProvider", "x"),
+        source_identity("b", "CoreProvider", "x"),
+        source_identity("a", "AddonProvider", "x"),
+        source_identity("a", "CoreProvider", "x", private_to="ns"),
     ]
     assert len(set(places)) == 4
 
 
 def test_damaged_bundles_are_fetched_again(object_store: ObjectStore) -> None:
-    store, here = BundleStore(object_store), identity("a", "CoreProvider", "x")
+    store, here = BundleStore(object_store), source_identity("a", "CoreProvider", "x")
     store.save(here, BUNDLE)
     [content] = object_store.list("components/")
     object_store.put(content, BUNDLE.encode()[:-10], if_absent=False)

@@ -12,7 +12,7 @@ from shared.components.errors import ComponentsError, UnknownProvider
 
 
 def test_everything_in_the_catalog_can_be_found() -> None:
-    entries = catalog.entries()
+    entries = catalog.built_in_providers()
     assert len(entries) == 67
     assert {kind for kind, _ in entries} == set(KINDS)
     for kind, name in entries:
@@ -62,14 +62,14 @@ def test_a_mounted_configuration_adds_and_overrides(tmp_path: Path, monkeypatch:
     )
     assert catalog.knows(INFRASTRUCTURE, "my-own")
     assert catalog.lookup(INFRASTRUCTURE, "aws") == "https://mirror.example.com/a/b/releases/latest/x.yaml"
-    assert catalog.images() == {"all": {"repository": "mirror.example.com"}}
+    assert catalog.image_overrides() == {"all": {"repository": "mirror.example.com"}}
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
     [
         ("providers: [", "not YAML"),
-        ("[]", "no object"),
+        ("[]", "is not a mapping"),
         ("providers: {name: aws}", "want a list"),
         ("providers: [aws]", "want a list"),
         ("providers: [{name: aws, type: infrastructure, url: 'https://x'}]", "want a list"),

@@ -9,11 +9,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from shared.components.certificates import INJECT, RENEWED_BEFORE, Request, issue, renewal, requests, with_own
+from shared.components.certificates import (
+    INJECT,
+    RENEWED_BEFORE,
+    CertificateRequest,
+    certificate_requests,
+    inject_authorities,
+    issue,
+    renewal_time,
+)
 from shared.kube import Key, Object, dig
 
 NAMES = ("webhook.capi-system.svc", "webhook.capi-system.svc.cluster.local")
-REQUEST = Request(Key("capi-system", "serving"), Key("capi-system", "webhook-cert"), NAMES)
+REQUEST = CertificateRequest(Key("capi-system", "serving"), Key("capi-system", "webhook-cert"), NAMES)
 CERTIFICATE: Object = {
     "apiVersion": "cert-manager.io/v1",
     "kind": "Certificate",
@@ -29,7 +37,7 @@ def certificates(secret: Object, name: str) -> list[x509.Certificate]:
 def test_requests_are_read_from_certificates() -> None:
     issuer = {**CERTIFICATE, "kind": "Issuer"}
     other = {**CERTIFICATE, "apiVersion": "example.com/v1"}
-    assert requests([issuer, CERTIFICATE, other]) == [REQUEST]
+    assert certificate_requests([issuer, CERTIFICATE, other]) == [REQUEST]
 
 
 def test_the_certificate_serves_these_names_and_its_ca_signed_it() -> None:
@@ -44,7 +52,7 @@ def test_the_certificate_serves_these_names_and_its_ca_signed_it() -> None:
     key = authority.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
     key.verify(serving.signature, serving.tbs_certificate_bytes, ec.ECDSA(SHA256()))
-    until = renewal(secret, REQUEST)
+    until = renewal_time(secret, REQUEST)
     assert until is not None
     assert until == serving.not_valid_after_utc - RENEWED_BEFORE
     assert until > datetime.now(UTC) + timedelta(days=200)
@@ -60,9 +68,9 @@ def test_what_does_not_serve_is_issued_again() -> None:
         {**secret, "data": {**data, "ca.crt": ""}},
         {"kind": "Secret"},
     ]
-    assert [renewal(found, REQUEST) for found in broken] == [None] * len(broken)
-    more = Request(REQUEST.certificate, REQUEST.secret, (*NAMES, "another.svc"))
-    assert renewal(secret, more) is None
+    assert [renewal_time(found, REQUEST) for found in broken] == [None] * len(broken)
+    more = CertificateRequest(REQUEST.certificate, REQUEST.secret, (*NAMES, "another.svc"))
+    assert renewal_time(secret, more) is None
 
 
 def test_a_renewal_trusts_the_former_ca_for_the_time_being() -> None:
@@ -92,7 +100,7 @@ def test_injection() -> None:
     foreign: Object = {**webhook, "metadata": {"name": "f", "annotations": {INJECT: "elsewhere/serving"}}}
     secret = issue(REQUEST)
     objects = [CERTIFICATE, webhook, crd, plain, foreign]
-    result = with_own(objects, {REQUEST.certificate: secret})
+    result = inject_authorities(objects, {REQUEST.certificate: secret})
     authority = secret["data"]["ca.crt"]
     assert [hook["clientConfig"]["caBundle"] for hook in result[0]["webhooks"]] == [authority, authority]
     assert dig(result[1], "spec.conversion.webhook.clientConfig") == {"service": {"name": "s"}, "caBundle": authority}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, ProviderKind
-from shared.components.contracts import of_version, refusal
+from shared.components.contracts import contract_of, upgrade_refusal
 from shared.components.metadata import Metadata, Series
 from shared.kube import Object
 from tests.support.providers_made import provider
@@ -49,7 +49,7 @@ def moving(contract: str) -> Object:
     ],
 )
 def test_upgrades(upgraded: Object, version: str, contract: str, others: list[Object], word: str) -> None:
-    message = refusal(upgraded, version, contract, others)
+    message = upgrade_refusal(upgraded, version, contract, others)
     assert bool(message) == bool(word)
     assert word in message
 
@@ -66,7 +66,7 @@ def test_upgrades(upgraded: Object, version: str, contract: str, others: list[Ob
     ],
 )
 def test_up13_skipped_versions(upgraded: Object, version: str, passes: bool) -> None:
-    message = refusal(upgraded, version, NOW, [])
+    message = upgrade_refusal(upgraded, version, NOW, [])
     assert (message == "") is passes
     if not passes:
         assert "can't skip more than 3 versions" in message
@@ -75,13 +75,13 @@ def test_up13_skipped_versions(upgraded: Object, version: str, passes: bool) -> 
 
 def test_contract_of_a_version() -> None:
     told = Metadata((Series(1, 14, NOW), Series(1, 5, "v1alpha4"), Series(1, 10, OLD)))
-    assert of_version(told, "v1.14.3") == (NOW, "")
-    assert of_version(told, "v1.10.0") == (OLD, "")
-    assert "v1alpha4" in of_version(told, "v1.5.0")[1]
-    assert "does not match any release series" in of_version(told, "v1.3.0")[1]
+    assert contract_of(told, "v1.14.3") == (NOW, "")
+    assert contract_of(told, "v1.10.0") == (OLD, "")
+    assert "v1alpha4" in contract_of(told, "v1.5.0")[1]
+    assert "does not match any release series" in contract_of(told, "v1.3.0")[1]
 
 
 def test_up10_contracts_to_come() -> None:
-    contract, refused = of_version(Metadata((Series(2, 0, NEXT),)), "v2.0.0")
+    contract, refused = contract_of(Metadata((Series(2, 0, NEXT),)), "v2.0.0")
     assert contract == NEXT
     assert "supported are v1beta2 and v1beta1" in refused

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.components.customize import customized
+from shared.components.customize import customize
 from shared.components.durations import whole_seconds
 from shared.components.errors import CustomizationError
 from shared.kube import Object
@@ -43,7 +43,7 @@ def changed(obj: Object, **spec: Any) -> Object:
     """The one Deployment after customization, which leaves its input as it was."""
     before, made = deepcopy(obj), provider(**spec)
     asked = deepcopy(made)
-    (result,) = customized([obj], made)
+    (result,) = customize([obj], made)
     assert (obj, made) == (before, asked)
     return result
 
@@ -79,7 +79,7 @@ def test_empty_texts_ask_for_nothing() -> None:
 def test_what_is_changed_shares_nothing_with_the_spec() -> None:
     container = {"name": "manager", "resources": {"limits": {}}, "env": [{"name": "A", "valueFrom": {}}]}
     made = provider(deployment={"tolerations": [TOLERATION], "containers": [container]})
-    (result,) = customized([deployment()], made)
+    (result,) = customize([deployment()], made)
     pod = result["spec"]["template"]["spec"]
     for part in (pod["tolerations"], of(result)["resources"]["limits"], of(result)["env"][-1]["valueFrom"]):
         part.clear()
@@ -300,7 +300,7 @@ VERBOSE: Object = {"verbosity": 3}
 def test_cu15_of_several_only_the_main_one(name: str) -> None:
     main, other = deployment("cap-controller-manager"), deployment(name)
     changes: Any = {"manager": VERBOSE, "deployment": {"replicas": 3}}
-    result = customized([other, main], provider(**changes, additionalDeployments={"another": changes}))
+    result = customize([other, main], provider(**changes, additionalDeployments={"another": changes}))
     assert result[0] == other
     assert of(result[1])["args"] == ["--webhook-port=2345", "--v=3"]
     assert result[1]["spec"]["replicas"] == 3
@@ -312,7 +312,7 @@ def test_cu15_another_deployment_has_changes_of_its_own() -> None:
         "deployment": {"replicas": 3},
         "additionalDeployments": {names[1]: {"manager": VERBOSE}, names[0]: {"manager": {"verbosity": 9}}},
     }
-    main, other = customized([deployment(name) for name in names], provider(**spec))
+    main, other = customize([deployment(name) for name in names], provider(**spec))
     assert (main["spec"]["replicas"], of(main)) == (3, MANAGER)
     assert (other["spec"]["replicas"], of(other)["args"]) == (1, ["--webhook-port=2345", "--v=3"])
 
@@ -322,7 +322,7 @@ def test_only_deployments_count() -> None:
         deployment("cap-controller-manager") | {"kind": "DaemonSet"},
         deployment("cap-controller-manager") | {"apiVersion": "example.com/v1"},
     ]
-    result = customized([others[0], deployment("single"), others[1]], provider(manager=VERBOSE))
+    result = customize([others[0], deployment("single"), others[1]], provider(manager=VERBOSE))
     assert [result[0], result[2]] == others
     assert of(result[1])["args"] == ["--webhook-port=2345", "--v=3"]
 
@@ -335,25 +335,26 @@ def test_only_deployments_count() -> None:
     [
         (  # CU12
             {"manager": {"additionalArgs": {"--webhook-port": "1"}}},
-            "spec.manager.additionalArgs: --webhook-port is there already; deployment.containers[].args replaces flags "
+            "spec.manager.additionalArgs: --webhook-port exists already; "
+            "use deployment.containers[].args to replace a flag "
             "(container 'manager' of Deployment anything)",
         ),
         (  # CU12, also where it says the same
             {"manager": {"additionalArgs": {"--webhook-port": "2345"}}},
-            "spec.manager.additionalArgs: --webhook-port is there already",
+            "spec.manager.additionalArgs: --webhook-port exists already",
         ),
         (
             {"manager": {"verbosity": 2, "additionalArgs": {"--v": "2"}}},
-            "spec.manager.additionalArgs: --v is there already",
+            "spec.manager.additionalArgs: --v exists already",
         ),
         (  # CU13
             {"deployment": {"containers": [{"name": "manager"}, {"name": "unknown"}]}},
             "spec.deployment.containers[1].name: Deployment anything has no container 'unknown'",
         ),
-        ({"manager": {"syncPeriod": "soon"}}, "spec.manager.syncPeriod: 'soon' is no duration such as 1h30m or 10s"),
+        ({"manager": {"syncPeriod": "soon"}}, "spec.manager.syncPeriod: 'soon' is not a duration such as 1h30m or 10s"),
         (
             {"manager": {"leaderElection": {"leaderElect": True, "retryPeriod": "2"}}},
-            "spec.manager.leaderElection.retryPeriod: '2' is no duration",
+            "spec.manager.leaderElection.retryPeriod: '2' is not a duration",
         ),
     ],
     ids=str,
@@ -368,7 +369,7 @@ def test_errors_name_the_other_deployment() -> None:
     changes = {"deployment": {"containers": [{"name": "unknown"}]}}
     objects = [deployment("cap-controller-manager"), deployment("other")]
     with pytest.raises(CustomizationError) as caught:
-        customized(objects, provider(additionalDeployments={"other": changes}))
+        customize(objects, provider(additionalDeployments={"other": changes}))
     where = "spec.additionalDeployments.other.deployment.containers[0].name"
     assert str(caught.value) == f"{where}: Deployment other has no container 'unknown'"
 
@@ -431,5 +432,5 @@ def test_durations(text: str, seconds: int) -> None:
     "text", ["", "5", "s", ".s", "1d", "1 h", "1h ", "1h-2m", "--1s", "1e3s", "1s\n", "9" * 70 + "s"]
 )
 def test_no_durations(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="is not a duration"):
         whole_seconds(text)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.components.errors import ImageError
-from shared.components.images import checked, overridden, parse, replaced
+from shared.components.images import override_image, override_images, parse, validate_overrides
 from shared.kube import Object
 
 LABEL = "infrastructure-x"
@@ -26,7 +26,7 @@ def workload(kind: str, *images: str, **more: Any) -> Object:
 def test_im1_every_container_of_workloads(kind: str) -> None:
     before = workload(kind, IMAGE, "nginx")
     kept = deepcopy(before)
-    assert overridden([before], {"all": {"repository": "r.io"}}, LABEL) == [
+    assert override_images([before], {"all": {"repository": "r.io"}}, LABEL) == [
         workload(kind, "r.io/foo:v1", "r.io/nginx"),
     ]
     assert before == kept
@@ -44,7 +44,7 @@ def test_im1_every_container_of_workloads(kind: str) -> None:
     ids=str,
 )
 def test_what_has_no_images_stays(obj: Object) -> None:
-    assert overridden([obj], {"all": {"tag": "v9"}}, LABEL) == [obj]
+    assert override_images([obj], {"all": {"tag": "v9"}}, LABEL) == [obj]
 
 
 @pytest.mark.parametrize(
@@ -85,24 +85,24 @@ def test_what_has_no_images_stays(obj: Object) -> None:
         pytest.param("nginx", {f"{LABEL}/foo": {"tag": "v9"}}, "nginx", id="IM2 also beside other overrides"),
         pytest.param("nginx:1", {"all": {"repository": "r.io"}}, "r.io/nginx:1", id="a short name is overridden, too"),
         pytest.param("a/nginx", {f"{LABEL}/nginx": {"tag": "2"}}, "docker.io/a/nginx:2", id="and becomes a full one"),
-        pytest.param("no image", {}, "no image", id="what is no image stays"),
+        pytest.param("no image", {}, "no image", id="what is not a valid image stays"),
     ],
 )
 def test_im3_precedence(image: str, overrides: dict[str, dict[str, str]], result: str) -> None:
-    assert replaced(image, overrides, LABEL) == result
+    assert override_image(image, overrides, LABEL) == result
 
 
 @pytest.mark.parametrize(
     "image", ["no image", "", "reg.example/foo:", "reg.example/FOO", "x/" * 50_000, "r.io/f:" + "t" * 129]
 )
 def test_im3_what_is_no_image_cannot_be_overridden(image: str) -> None:
-    with pytest.raises(ImageError, match="is no image"):
-        replaced(image, {"all": {"tag": "v9"}}, LABEL)
+    with pytest.raises(ImageError, match="is not a valid image"):
+        override_image(image, {"all": {"tag": "v9"}}, LABEL)
 
 
 def test_im2_errors_name_the_container() -> None:
-    with pytest.raises(ImageError, match="Deployment w, container c1: 'no image' is no image"):
-        overridden([workload("Deployment", IMAGE, "no image")], {"all": {"tag": "v9"}}, LABEL)
+    with pytest.raises(ImageError, match="Deployment w, container c1: 'no image' is not a valid image"):
+        override_images([workload("Deployment", IMAGE, "no image")], {"all": {"tag": "v9"}}, LABEL)
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_im3_bad_overrides(text: str, message: str) -> None:
 
 def test_where_overrides_come_from_is_told() -> None:
     with pytest.raises(ImageError, match=r"^images of the configuration: all: want"):
-        checked({"all": []}, "images of the configuration")
+        validate_overrides({"all": []}, "images of the configuration")

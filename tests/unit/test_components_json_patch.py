@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.components.json_patch import Budget, merge, operate
+from shared.components.json_patch import Budget, apply_operations, merge
 
 
 @pytest.mark.parametrize(
@@ -72,35 +72,35 @@ def op(name: str, path: str, *value: Any, source: str | None = None) -> dict[str
     ids=str,
 )
 def test_operations(document: Any, operations: list[Any], expected: Any) -> None:
-    assert operate(document, operations, Budget()) == expected
+    assert apply_operations(document, operations, Budget()) == expected
 
 
 @pytest.mark.parametrize(
     ("operation", "message"),
     [
-        (op("add", "/x/y", 1), "operation 0 (add /x/y): 'x' is not there"),
-        (op("add", "/list/3", 1), "'3' is no place in this list; the last is 2"),
-        (op("add", "/list/01", 1), "no place"),
-        (op("add", "/list/-1", 1), "no place"),
-        (op("add", "/list/a", 1), "no place"),
+        (op("add", "/x/y", 1), "operation 0 (add /x/y): 'x' does not exist"),
+        (op("add", "/list/3", 1), "'3' is not an index of this list; the last is 2"),
+        (op("add", "/list/01", 1), "is not an index"),
+        (op("add", "/list/-1", 1), "is not an index"),
+        (op("add", "/list/a", 1), "is not an index"),
         (op("add", "/text/a", 1), "'a' is not in a mapping or a list"),
-        (op("add", "/text/a/b", 1), "'a' is not there"),
+        (op("add", "/text/a/b", 1), "'a' does not exist"),
         (op("add", "/new"), "needs op"),
-        (op("remove", "/x"), "operation 0 (remove /x): 'x' is not there"),
-        (op("remove", "/list/2"), "no place"),
-        (op("remove", "/list/-"), "no place"),
+        (op("remove", "/x"), "operation 0 (remove /x): 'x' does not exist"),
+        (op("remove", "/list/2"), "is not an index"),
+        (op("remove", "/list/-"), "is not an index"),
         (op("remove", ""), "the whole object cannot be removed"),
-        (op("replace", "/x", 1), "'x' is not there"),
-        (op("replace", "/list/-", 1), "no place"),
+        (op("replace", "/x", 1), "'x' does not exist"),
+        (op("replace", "/list/-", 1), "is not an index"),
         (op("replace", "/text"), "needs op"),
         (op("move", "/text"), "needs op"),
-        (op("move", "/y", source="/x"), "'x' is not there"),
+        (op("move", "/y", source="/x"), "'x' does not exist"),
         (op("move", "/map/in/it", source="/map"), "cannot be moved into itself"),
         (op("move", "/y", source="list"), "path and from are JSON pointers"),
-        (op("copy", "/y", source="/x"), "'x' is not there"),
-        (op("test", "/one", True), "there is another value"),
-        (op("test", "/text", 1), "there is another value"),
-        (op("test", "/x", None), "'x' is not there"),
+        (op("copy", "/y", source="/x"), "'x' does not exist"),
+        (op("test", "/one", True), "the value differs"),
+        (op("test", "/text", 1), "the value differs"),
+        (op("test", "/x", None), "'x' does not exist"),
         (op("merge", "/text", 1), "needs op"),
         (op("remove", "text"), "path and from are JSON pointers"),
         (op("remove", "/te~2xt"), "path and from are JSON pointers"),
@@ -114,14 +114,14 @@ def test_operations(document: Any, operations: list[Any], expected: Any) -> None
 def test_operations_that_fail(operation: Any, message: str) -> None:
     document = {"text": "t", "one": 1, "list": [1, 2], "map": {"in": {}}}
     with pytest.raises(ValueError, match="operation 0") as caught:
-        operate(document, [operation], Budget())
+        apply_operations(document, [operation], Budget())
     assert message in str(caught.value)
 
 
 def test_the_operation_is_named_by_number_and_never_by_its_value() -> None:
     operations = [op("add", "/a", 1), op("replace", "/token", "hush")]
     with pytest.raises(ValueError, match=r"^operation 1 \(replace /token\)") as caught:
-        operate({}, operations, Budget())
+        apply_operations({}, operations, Budget())
     assert "hush" not in str(caught.value)
 
 
@@ -129,7 +129,7 @@ def test_what_is_added_is_nobody_elses() -> None:
     value = {"list": [1]}
     patch = {"a": value}
     documents = [merge({}, patch, Budget()) for _ in range(2)]
-    documents += [operate({}, [op("add", "/a", value)], Budget()) for _ in range(2)]
+    documents += [apply_operations({}, [op("add", "/a", value)], Budget()) for _ in range(2)]
     for document in documents:
         document["a"]["list"].append(2)
     assert (patch, value) == ({"a": {"list": [1]}}, {"list": [1]})
@@ -157,7 +157,7 @@ def deep(levels: int) -> Any:
 )
 def test_copies_of_copies_are_bounded(operations: list[Any]) -> None:
     with pytest.raises(ValueError, match="too many values"):
-        operate({"list": [1]}, operations, Budget())
+        apply_operations({"list": [1]}, operations, Budget())
 
 
 def test_the_budget_is_for_all_documents() -> None:
@@ -181,7 +181,7 @@ def test_the_budget_is_for_all_documents() -> None:
 )
 def test_depth_is_bounded(operations: list[Any]) -> None:
     with pytest.raises(ValueError, match="more than 200 levels deep"):
-        operate(deep(100) | {"b": deep(100)}, operations, Budget())
+        apply_operations(deep(100) | {"b": deep(100)}, operations, Budget())
 
 
 def test_merged_depth_is_bounded() -> None:
@@ -194,6 +194,6 @@ def test_merged_depth_is_bounded() -> None:
 
 @pytest.mark.parametrize("name", ["add", "replace"])
 def test_as_deep_as_it_may_be(name: str) -> None:
-    result = operate(deep(100), [op(name, "/a" * 100, deep(100))], Budget())
+    result = apply_operations(deep(100), [op(name, "/a" * 100, deep(100))], Budget())
     assert result == deep(200)
-    assert operate(result, [op("test", "/a" * 199, {"a": {}})], Budget()) == deep(200)
+    assert apply_operations(result, [op("test", "/a" * 199, {"a": {}})], Budget()) == deep(200)

@@ -23,15 +23,15 @@ def test_metadata() -> None:
 @pytest.mark.parametrize(
     ("data", "word"),
     [
-        (b"", "no single object"),
+        (b"", "not a single object"),
         (b"a: [", "not YAML"),
         (b"\xff\xfe", "not YAML"),
-        (b"[1]", "no single object"),
-        (GOOD + b"---\n" + GOOD, "no single object"),
-        (GOOD + b"---\n" + GOOD + b"---\na: [", "no single object"),  # not read to its end
+        (b"[1]", "not a single object"),
+        (GOOD + b"---\n" + GOOD, "not a single object"),
+        (GOOD + b"---\n" + GOOD + b"---\na: [", "not a single object"),  # not read to its end
         (GOOD.replace(b"v1alpha3", b"v1alpha9"), "v1alpha9"),
         (GOOD.replace(b"kind: Metadata", b"kind: Other"), "Other"),
-        (GOOD.partition(b"- {")[0], "lists nothing"),
+        (GOOD.partition(b"- {")[0], "releaseSeries is empty"),
         (GOOD.replace(b"minor: 14", b"minor: x"), "releaseSeries[0]"),
         (GOOD.replace(b"minor: 14", b"minor: true"), "releaseSeries[0]"),
         (GOOD.replace(b"contract: v1beta1", b"contract: 1"), "releaseSeries[1]"),

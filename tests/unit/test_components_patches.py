@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.components.errors import PatchError
-from shared.components.patches import patched
+from shared.components.patches import apply_patches
 from shared.kube import Object
 from tests.support.providers_made import provider
 
@@ -43,7 +43,7 @@ def with_patches(objects: list[Object], **spec: Any) -> list[Object]:
     """What is passed in stays as it is."""
     before, made = deepcopy(objects), provider(**spec)
     asked = deepcopy(made)
-    result = patched(objects, made)
+    result = apply_patches(objects, made)
     assert (objects, made) == (before, asked)
     return result
 
@@ -115,7 +115,7 @@ def test_no_patches_no_changes(spec: Object) -> None:
 
 
 def test_objects_that_no_patch_is_for_are_not_copied() -> None:
-    result = patched(OBJECTS, provider(patches=[patch(LABEL, name="two")]))
+    result = apply_patches(OBJECTS, provider(patches=[patch(LABEL, name="two")]))
     assert [one is other for one, other in zip(result, OBJECTS, strict=True)] == [True, True, False]
 
 
@@ -211,7 +211,7 @@ def test_what_patches_are_for(target: Any, expected: list[int]) -> None:
         ),
         (  # PA4: an operation that fails
             {"patches": [patch(LABEL), patch([{"op": "remove", "path": "/spec/x"}], kind="Service")]},
-            "spec.patches[1]: Service n/one: operation 0 (remove /spec/x): 'x' is not there",
+            "spec.patches[1]: Service n/one: operation 0 (remove /spec/x): 'x' does not exist",
         ),
         (
             {"patches": [patch([{"op": "test", "path": "/kind", "value": "Service"}])]},
@@ -227,10 +227,19 @@ def test_what_patches_are_for(target: Any, expected: list[int]) -> None:
             {"patches": [patch(LABEL, labelSelector="a in b")]},
             "spec.patches[0].target.labelSelector: no label selector such as a=b,c in (d,e),!f from 'a in b' on",
         ),
-        ({"patches": [patch({"kind": None}, name="two")]}, "spec.patches[0]: Service n/two: leaves no object"),
-        ({"patches": [patch({"metadata": {"name": 1}}, name="two")]}, "leaves no object"),
-        ({"patches": [patch({"metadata": {"namespace": []}}, name="two")]}, "leaves no object"),
-        ({"patches": [patch([{"op": "replace", "path": "", "value": "x"}], name="two")]}, "leaves no object"),
+        (
+            {"patches": [patch({"kind": None}, name="two")]},
+            "spec.patches[0]: Service n/two: the result has no apiVersion, kind or name",
+        ),
+        ({"patches": [patch({"metadata": {"name": 1}}, name="two")]}, "the result has no apiVersion, kind or name"),
+        (
+            {"patches": [patch({"metadata": {"namespace": []}}, name="two")]},
+            "the result has no apiVersion, kind or name",
+        ),
+        (
+            {"patches": [patch([{"op": "replace", "path": "", "value": "x"}], name="two")]},
+            "the result has no apiVersion, kind or name",
+        ),
         ({"manifestPatches": ["apiVersion: v1"]}, "spec.manifestPatches[0]: needs the kind"),
         ({"manifestPatches": [text(SERVICE), "- kind"]}, "spec.manifestPatches[1]: needs the kind"),
         ({"manifestPatches": ["kind: Service\nmetadata: {name: on}"]}, "spec.manifestPatches[0]: name must be text"),

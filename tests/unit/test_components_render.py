@@ -10,7 +10,7 @@ import pytest
 from shared.api.conditions import MAX_MESSAGE
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
 from shared.components.errors import ComponentsError
-from shared.components.render import generated, render
+from shared.components.render import generate_components, render
 from shared.kube import Object, dig
 from tests.support.providers_made import provider
 
@@ -60,7 +60,7 @@ def image(objects: list[Object]) -> str:
 
 
 def test_what_clusterctl_generates_without_the_namespace_that_is_there_already() -> None:
-    plain = generated(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
+    plain = generate_components(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
     assert [obj["kind"] for obj in plain] == ["Namespace", "ConfigMap", "Deployment"]
     assert plain[0]["metadata"]["name"] == "to"
     rendered = render(COMPONENTS, provider=x(), values=VALUES)
@@ -71,8 +71,8 @@ def test_what_clusterctl_generates_without_the_namespace_that_is_there_already()
 
 def test_a_namespace_where_components_bring_none() -> None:
     components = COMPONENTS.partition("---")[2]
-    whole = generated(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
-    assert generated(components, VALUES, namespace="to", label="infrastructure-x") == whole
+    whole = generate_components(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
+    assert generate_components(components, VALUES, namespace="to", label="infrastructure-x") == whole
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_images_of_the_mounted_configuration_come_last(configuration: Path) -> N
             "ComponentsCustomizationError",
             "no container 'none'",
         ),
-        (COMPONENTS, VALUES, {"patches": [REPLICAS]}, "ComponentsPatchError", "Deployment.*another value"),
+        (COMPONENTS, VALUES, {"patches": [REPLICAS]}, "ComponentsPatchError", "Deployment.*value differs"),
     ],
     ids=lambda value: str(value)[:30],
 )

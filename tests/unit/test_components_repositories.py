@@ -322,7 +322,7 @@ def test_folders(tmp_path: Path) -> None:
     (tmp_path / "cluster-api" / "v1.9.0" / "metadata.yaml").write_text("m" * 1_000_001)
     with pytest.raises(ComponentsError, match="larger than"):
         latest.fetch("v1.9.0")
-    with pytest.raises(ComponentsError, match="no folder that is named like a version"):
+    with pytest.raises(ComponentsError, match="no folder whose name is a version"):
         FolderRepository(f"file://{tmp_path}/latest/{FILE}").default_version()
     with pytest.raises(SourceError, match="cannot be read"):
         FolderRepository(f"file://{tmp_path}/none/latest/{FILE}").default_version()

@@ -8,7 +8,7 @@ import pytest
 
 from shared.components.errors import ComponentsError
 from shared.components.metadata import Metadata, Series
-from shared.components.versions import Version, downgrade, highest, latest
+from shared.components.versions import Version, downgrade_refusal, highest, latest
 from shared.components.versions import parse as version
 
 
@@ -68,13 +68,13 @@ def test_cr10_no_highest(texts: list[str]) -> None:
     ],
 )
 def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
-    assert (downgrade(installed, wanted) == "") is passes
+    assert (downgrade_refusal(installed, wanted) == "") is passes
 
 
 def test_downgrades_name_both_versions() -> None:
-    assert downgrade("v1.9.3", "v1.9.1") == ""
-    assert downgrade("", "v1.9.1") == ""
-    message = downgrade("v1.10.0", "v1.9.9")
+    assert downgrade_refusal("v1.9.3", "v1.9.1") == ""
+    assert downgrade_refusal("", "v1.9.1") == ""
+    message = downgrade_refusal("v1.10.0", "v1.9.9")
     assert "v1.10.0" in message
     assert "v1.9.9" in message
 

@@ -43,7 +43,7 @@ def reject_misspelled(wanted: Iterable[ProviderRequest]) -> None:
 
 
 def _meant(kind: ProviderKind, name: str) -> str:
-    listed = catalog.entries()
+    listed = catalog.built_in_providers()
     if kinds := [other.prefix for other, known in listed if known == name]:
         return " or ".join(f"--{prefix} {name}" for prefix in kinds)
     return "".join(get_close_matches(name, [known for other, known in listed if other is kind], 1, _MIN_SIMILARITY))
@@ -55,6 +55,6 @@ def list_known(kind: ProviderKind | None) -> Iterator[Object]:
     Raises:
         ComponentsError: The configuration cannot be read.
     """
-    for one, name in catalog.entries():
+    for one, name in catalog.built_in_providers():
         if kind in (None, one):
             yield {"kind": one.kind, "name": name, "url": catalog.lookup(one, name)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from shared import bounded_yaml
 from shared.api.provider import additional_manifests
 from shared.components import catalog
-from shared.components.patches import patched
+from shared.components.patches import apply_patches
 from shared.components.render import render
 from shared.components.substitute import variables
 from shared.kube import Object, dig, key_of
@@ -36,7 +36,7 @@ def ineffective_settings(
             yield f"spec.additionalDeployments.{name}: no such Deployment; the components have {known}"
     for field in _PATCHES:
         for index, patch in enumerate(dig(provider, ("spec", field)) or []):
-            before, objects = objects, patched(objects, {**provider, "spec": {field: [patch]}})
+            before, objects = objects, apply_patches(objects, {**provider, "spec": {field: [patch]}})
             if all(one is other for one, other in zip(before, objects, strict=True)):
                 yield f"spec.{field}[{index}] matches no object and changes nothing"
 
@@ -50,7 +50,7 @@ def empty_additional_manifests(provider: Object, additional: str) -> Iterator[st
 def unread_variables(components: str, values: Mapping[str, str]) -> Iterator[str]:
     """Yields a note for each variable that only the environment or clusterctl's configuration has, not the Secret."""
     try:
-        configured = next(iter(bounded_yaml.load_all(catalog.overrides_text())), None)
+        configured = next(iter(bounded_yaml.load_all(catalog.configuration_text())), None)
     except bounded_yaml.YAMLError:
         configured = None
     for name in sorted(variables(components).keys() - values.keys()):

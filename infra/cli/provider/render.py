@@ -104,7 +104,7 @@ def _check_version(provider: Object, path: Path, report: Report) -> None:
     known = metadata.parse(path.read_bytes(), str(path))
     if not (version := spec_version(provider)):
         report.add_notes(["spec.version is not set: the version of the metadata is not checked"])
-    elif problem := contracts.of_version(known, version)[1]:
+    elif problem := contracts.contract_of(known, version)[1]:
         raise Failure(f"{path}: {problem}")
 
 

@@ -1,7 +1,7 @@
-"""Components in ConfigMaps, one for each version: what users of sites without a way out bring along.
+"""Components in ConfigMaps, one for each version: for sites without internet access (Cluster API Operator, air-gapped).
 
-The version is in label `provider.cluster.x-k8s.io/version`, else it is the name; the keys are `metadata` and
-`components`, the latter in `binaryData` and gzipped where annotation `provider.cluster.x-k8s.io/compressed` says so.
+The version is in label `provider.cluster.x-k8s.io/version`, else in the name. The keys are `metadata` and `components`;
+with annotation `provider.cluster.x-k8s.io/compressed: "true"` the latter is in `binaryData`, and gzipped.
 """
 
 from __future__ import annotations
@@ -25,34 +25,38 @@ from .port import MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, Repository
 VERSION = f"{provider_api.FINALIZER}/version"
 COMPRESSED = f"{provider_api.FINALIZER}/compressed"
 _LARGE = 2**20
-"""Bytes of both files from which on the components are compressed."""
+"""Beyond this size of both files, in bytes, the components are compressed."""
 
 
 @dataclass(frozen=True)
 class ConfigMapRepository:
-    """`found` has been read already; `selector` is for messages."""
+    """The versions in ConfigMaps that have been read: `found`. `selector` is for messages."""
 
     found: Sequence[Mapping[str, Any]]
     selector: str
 
     @property
     def place(self) -> str:
+        """See `Repository.place`."""
         return f"ConfigMaps with {self.selector}"
 
     @property
     def identity(self) -> str:
-        """With the hash of what they hold: changed content is another source."""
+        """The hash of the content: changed ConfigMaps are another source."""
         parts = [[key_of(each), each.get("data"), each.get("binaryData")] for each in self.found]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def private(self) -> bool:
-        return True  # of this namespace alone
+        """See `Repository.private`."""
+        return True  # ConfigMaps are for their namespace alone
 
     def default_version(self) -> str:
+        """See `Repository.default_version`."""
         return f"{versions.parse(versions.highest(self._versions()))}"
 
     def fetch(self, version: str) -> Files:
+        """See `Repository.fetch`."""
         there, wanted = self._versions(), versions.parse(version)
         found = [each for each, its in zip(self.found, there, strict=True) if versions.parse(its) == wanted]
         if not found:
@@ -70,7 +74,7 @@ class ConfigMapRepository:
 
 
 def version_of(config_map: Mapping[str, Any]) -> str:
-    """As it is written. Raises `ComponentsError`."""
+    """Returns the version of a ConfigMap, as written. Raises `ComponentsError`."""
     key = key_of(config_map)
     label = dig(config_map, ("metadata", "labels", VERSION))
     try:
@@ -82,7 +86,7 @@ def version_of(config_map: Mapping[str, Any]) -> str:
 
 
 def read(config_map: Mapping[str, Any]) -> Files:
-    """Raises `ComponentsError`."""
+    """Returns the files in a ConfigMap. Raises `ComponentsError`."""
     key = key_of(config_map)
     metadata = dig(config_map, "data.metadata")
     if not isinstance(metadata, str) or not metadata:
@@ -100,7 +104,7 @@ def read(config_map: Mapping[str, Any]) -> Files:
 
 
 def unpacked(packed: str, what: str) -> bytes:
-    """From base64 and gzip. Raises `ComponentsError`, also for what would grow beyond all bounds."""
+    """Returns the content of base64 and gzip. Raises `ComponentsError`, also if it is too large."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
         data = unpacker.decompress(base64.b64decode(packed, validate=True), MOST_COMPONENTS + 1)
@@ -114,7 +118,15 @@ def unpacked(packed: str, what: str) -> bytes:
 
 
 def as_config_map(provider: Object, version: str, files: Files, *, oci: str = "", owned: bool = True) -> Object:
-    """A downloaded version in the form that `read` and Cluster API Operator take. `oci`: its URL, if it is from one."""
+    """Returns the ConfigMap of a downloaded version, in the form of Cluster API Operator, which `read` reads.
+
+    Args:
+        provider: The provider of the version.
+        version: The version.
+        files: Its files.
+        oci: The URL of the OCI artifact that the files are from, if any.
+        owned: Whether the provider owns the ConfigMap.
+    """
     metadata: Object = {
         "name": provider_api.config_map_name(provider, version),
         "namespace": key_of(provider).namespace,
@@ -137,6 +149,7 @@ def as_config_map(provider: Object, version: str, files: Files, *, oci: str = ""
 
 
 def packed(components: str) -> str:
+    """Returns the components in gzip and base64; equal components give equal texts."""
     import gzip
 
     return base64.b64encode(gzip.compress(components.encode(), 9, mtime=0)).decode()

@@ -1,6 +1,6 @@
 """A folder as clusterctl lays it out: `file:///<root>/<label of the provider>/<version or latest>/<file>`.
 
-For the command line alone: the file system is not for URLs of other people.
+For the command line alone: functions must not open paths that users name.
 """
 
 from __future__ import annotations
@@ -21,21 +21,27 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class FolderRepository:
+    """The versions of one provider in a folder of clusterctl's layout."""
+
     url: str
 
     @property
     def place(self) -> str:
+        """See `Repository.place`."""
         return f"file://{self._path.parent.parent}/{self._path.name}"
 
     @property
     def identity(self) -> str:
+        """See `Repository.identity`."""
         return self.place
 
     @property
     def private(self) -> bool:
+        """See `Repository.private`."""
         return False
 
     def default_version(self) -> str:
+        """See `Repository.default_version`."""
         version = self._path.parent.name
         if version != LATEST:
             return version_in(self.url, version)
@@ -45,10 +51,11 @@ class FolderRepository:
         except OSError as error:
             raise SourceError(f"{folder} cannot be read: {error.strerror}", transient=False) from None
         if not there:
-            raise ComponentsError(f"{folder} has no folder that is named like a version")
+            raise ComponentsError(f"{folder} has no folder whose name is a version")
         return versions.highest(there)
 
     def fetch(self, version: str) -> Files:
+        """See `Repository.fetch`."""
         folder = self._path.parent.parent / version_in(self.url, version)
         return Files(
             text(_read(folder / METADATA, MOST_METADATA), METADATA),

@@ -18,6 +18,8 @@ _HINT = "give a token that may read it as gitlab-access-token in the Secret of s
 
 @dataclass(frozen=True)
 class GitLabRepository:
+    """The versions of one generic package; `token` and `authority` (PEM) come from the config Secret."""
+
     url: str
     token: str = ""
     authority: str = ""
@@ -30,20 +32,25 @@ class GitLabRepository:
 
     @property
     def place(self) -> str:
+        """See `Repository.place`."""
         return f"{self._base}/{self._path[8]}"
 
     @property
     def identity(self) -> str:
+        """See `Repository.identity`."""
         return self.place
 
     @property
     def private(self) -> bool:
+        """See `Repository.private`."""
         return bool(self.token or self.authority)
 
     def default_version(self) -> str:
+        """See `Repository.default_version`."""
         return version_in(self.url, self._path[7])
 
     def fetch(self, version: str) -> Files:
+        """See `Repository.fetch`."""
         with HttpSession(self.authority) as session:
             return Files(
                 text(self._download(session, version, METADATA, MOST_METADATA), METADATA),

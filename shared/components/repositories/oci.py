@@ -1,6 +1,6 @@
 """Components as an OCI artifact: `[http://]<host>[:port]/<path>[:<tag>|@<digest>]`, a layer for each file.
 
-One artifact can hold files of several providers, which then carry their names.
+One artifact can have files of several providers: their names then contain the provider.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _YAML = "application/yaml"
 
 @dataclass(frozen=True)
 class Reference:
-    """`tag` and `digest` are empty where the URL names none."""
+    """A parsed URL of an artifact; `tag` and `digest` are empty if the URL has none."""
 
     host: str
     repository: str
@@ -39,7 +39,7 @@ class Reference:
 
 
 def parse(url: str) -> Reference:
-    """Raises `ComponentsError`. What has no path is a repository of Docker Hub, as everywhere."""
+    """Parses the URL of an artifact; without a path it is of Docker Hub. Raises `ComponentsError`."""
     match = _REFERENCE.fullmatch(url)
     if match is None:
         raise ComponentsError(f"OCI URL {url[:200]!r}: want [http://]<host>[:port]/<path>[:<tag>|@<digest>]")
@@ -51,10 +51,10 @@ def parse(url: str) -> Reference:
 
 @dataclass(frozen=True)
 class OciRepository:
-    """`word` and `name` tell the provider's files apart from others'."""
+    """The versions of one provider in a repository; `type_name` and `name` select its files in an artifact."""
 
     url: str
-    word: str
+    type_name: str
     name: str
     access: Access = field(default_factory=Access)
 
@@ -63,23 +63,28 @@ class OciRepository:
 
     @property
     def place(self) -> str:
+        """See `Repository.place`."""
         return self.url
 
     @property
     def identity(self) -> str:
+        """See `Repository.identity`."""
         return self.place
 
     @property
     def private(self) -> bool:
+        """See `Repository.private`."""
         return bool(self.access.authorization or self.access.authority)
 
     def default_version(self) -> str:
+        """See `Repository.default_version`."""
         tag = parse(self.url).tag
         if not tag:
             raise ComponentsError(f"OCI URL {self.url} names no tag: set spec.version")
         return version_in(self.url, tag)
 
     def fetch(self, version: str) -> Files:
+        """See `Repository.fetch`."""
         reference = parse(self.url)
         with Registry(reference.host, reference.repository, self.access, reference.plain) as registry:
             try:
@@ -87,8 +92,8 @@ class OciRepository:
             except NotInRegistry as error:
                 raise SourceError(f"OCI artifact {self.url} of version {version}: {error}", transient=False) from None
             return Files(
-                self._file(registry, manifest, metadata_names(self.word, self.name, version), MOST_METADATA),
-                self._file(registry, manifest, components_names(self.word, self.name, version), MOST_COMPONENTS),
+                self._file(registry, manifest, metadata_names(self.type_name, self.name, version), MOST_METADATA),
+                self._file(registry, manifest, components_names(self.type_name, self.name, version), MOST_COMPONENTS),
             )
 
     def _file(self, registry: Registry, manifest: Manifest, names: Sequence[str], most: int) -> str:
@@ -101,20 +106,22 @@ class OciRepository:
         return text(received.data, found.name)
 
 
-def layers_of(word: str, name: str, version: str, files: Files) -> tuple[Layer, Layer]:
-    """One provider's part of an artifact: for `Registry.push`, alone or with those of others."""
+def layers_of(type_name: str, name: str, version: str, files: Files) -> tuple[Layer, Layer]:
+    """Returns the layers of one provider's version, for `Registry.push`."""
     return (
-        Layer(metadata_names(word, name, version)[0], files.metadata.encode(), _YAML),
-        Layer(components_names(word, name, version)[0], files.components.encode(), _YAML),
+        Layer(metadata_names(type_name, name, version)[0], files.metadata.encode(), _YAML),
+        Layer(components_names(type_name, name, version)[0], files.components.encode(), _YAML),
     )
 
 
-def metadata_names(word: str, name: str, version: str) -> tuple[str, ...]:
-    return f"{word}-{name}-{version}-{METADATA}", METADATA
+def metadata_names(type_name: str, name: str, version: str) -> tuple[str, ...]:
+    """Returns the possible names of metadata.yaml in an artifact, the most specific first."""
+    return f"{type_name}-{name}-{version}-{METADATA}", METADATA
 
 
-def components_names(word: str, name: str, version: str) -> tuple[str, ...]:
-    return f"{word}-{name}-{version}-components.yaml", f"{word}-components.yaml", "components.yaml"
+def components_names(type_name: str, name: str, version: str) -> tuple[str, ...]:
+    """Returns the possible names of the components in an artifact, the most specific first."""
+    return f"{type_name}-{name}-{version}-components.yaml", f"{type_name}-components.yaml", "components.yaml"
 
 
 def _serves(config: FetchConfig) -> bool:

@@ -86,7 +86,7 @@ class RepositoryType:
 
 
 def text(data: bytes, what: str, most: int = MOST_COMPONENTS) -> str:
-    """Raises `ComponentsError` for what is no text, or too much of it."""
+    """Returns the text of a file. Raises `ComponentsError` if it is not UTF-8, or larger than `most` bytes."""
     if len(data) > most:
         raise ComponentsError(f"{what} is larger than {most} bytes")
     try:

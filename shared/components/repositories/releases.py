@@ -1,7 +1,7 @@
 """Releases of a code host: `https://<host>/<owner>/<repository>/releases/<latest or tag>/<file>`.
 
-On GitHub, GitHub Enterprise, or any host that is laid out like their downloads. A version that is given is downloaded
-and nothing else asked. The host's API is asked which version is the latest, and for what only a token opens.
+The host is GitHub, GitHub Enterprise, or one with the same download paths. A given version needs downloads alone. The
+API of the host is used to find the latest version, and for the assets of private repositories.
 
 Environment: `GITHUB_URL` and `GITHUB_API_URL` name a host that stands in for github.com.
 """
@@ -33,7 +33,7 @@ _HINT = "give a token that may read it as github-token in the Secret of spec.con
 
 @dataclass(frozen=True)
 class ReleaseRepository:
-    """`token` and `authority` (PEM) as the config Secret gives them."""
+    """The releases of one repository; `token` and `authority` (PEM) come from the config Secret."""
 
     url: str
     token: str = ""
@@ -47,18 +47,21 @@ class ReleaseRepository:
 
     @property
     def place(self) -> str:
+        """See `Repository.place`."""
         return f"{self._base}/{self._file}"
 
     @property
     def identity(self) -> str:
+        """See `Repository.identity`."""
         return self.place
 
     @property
     def private(self) -> bool:
+        """See `Repository.private`."""
         return bool(self.token or self.authority)
 
     def default_version(self) -> str:
-        """For `latest` the newest release that keeps the best contract."""
+        """See `Repository.default_version`. For `latest` the newest release with the best contract."""
         version = self._path[3]
         if version != LATEST:
             return version_in(self.url, version)
@@ -66,14 +69,15 @@ class ReleaseRepository:
         known: dict[str, metadata.Metadata | None] = {}
         with HttpSession(self.authority) as session:
 
-            def told(version: str) -> metadata.Metadata | None:
+            def metadata_of(version: str) -> metadata.Metadata | None:
                 if version not in known:
                     known[version] = self._metadata(session, version)
                 return known[version]
 
-            return versions.latest(listed, told, metadata.CONTRACTS)
+            return versions.latest(listed, metadata_of, metadata.CONTRACTS)
 
     def fetch(self, version: str) -> Files:
+        """See `Repository.fetch`."""
         with HttpSession(self.authority) as session:
             return Files(
                 text(self._wanted(session, version, METADATA, MOST_METADATA), METADATA),
@@ -107,7 +111,7 @@ class ReleaseRepository:
         api = f"{self._origin}/api/v3"
         if self._origin == catalog.GITHUB:
             api = GITHUB_API
-        if self._origin == catalog.github():
+        if self._origin == catalog.github_url():
             api = SETTINGS.get("GITHUB_API_URL", api).rstrip("/")
         owner, repository = self._path[:2]
         return GitHubReleases(api, owner, repository, Access(token=self.token, authority=self.authority))
@@ -123,7 +127,7 @@ class ReleaseRepository:
         return data
 
     def _find(self, session: HttpSession, version: str, file: str, most: int) -> bytes | None:
-        """None for what is not published."""
+        """Returns the content of a published file; None if it is not published."""
         tag = quote(version, safe="")
         for place in (f"{self._base}/download/{tag}", f"{self._base}/{tag}"):
             reply = session.get(f"{place}/{file}", f"Bearer {self.token}" if self.token else "")
@@ -135,7 +139,7 @@ class ReleaseRepository:
         return self._asset(version, file, most) if self.token else None
 
     def _asset(self, version: str, file: str, most: int) -> bytes | None:
-        """What is private has no downloads: these say 404 whoever asks."""
+        """Returns an asset by the API: downloads of private repositories answer 404, also with a token."""
         assets = (asset for asset in self._host.fetch(version) if asset.name == file)
         try:
             found = next(ingest(assets, Limits(file=most, release=most)), None)
@@ -144,7 +148,7 @@ class ReleaseRepository:
         return found.data if found else None
 
     def _metadata(self, session: HttpSession, version: str) -> metadata.Metadata | None:
-        """None for a version that is not published; one that cannot be read counts as saying nothing."""
+        """Returns the metadata of a version; None if it is not published, and empty metadata if it is invalid."""
         data = self._find(session, version, METADATA, MOST_METADATA)
         try:
             return None if data is None else metadata.parse(data, version)
@@ -155,7 +159,7 @@ class ReleaseRepository:
         try:
             return list(self._host.list())
         except SourceError as error:
-            message = f"which version is the latest cannot be told: {error}; set spec.version, which needs no list"
+            message = f"cannot find the latest version: {error}; set spec.version, which needs no list"
             raise SourceError(message, transient=error.transient, retry_after=error.retry_after) from None
 
 

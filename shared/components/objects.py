@@ -1,6 +1,6 @@
-"""From the YAML of components to objects that belong to one provider in one namespace.
+"""Parses components, and moves their objects into the namespace of a provider.
 
-The rules are clusterctl's, so that what it would generate is what comes out here.
+The rules are those of clusterctl, whose `generate provider` gives the same objects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLUSTER_SCOPED = frozenset(
         *("ClusterRoleBinding", "ClusterRole", "VolumeAttachment", "StorageClass", "CSIDriver", "CSINode"),
         *("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "CustomResourceDefinition"),
         *("PriorityClass", "RuntimeClass"),
-        # Known to have no namespace, though clusterctl gives them one, which an API server then refuses.
+        # Not in clusterctl's list: with the namespace that it sets, the API server rejects them.
         *("APIService", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterIssuer"),
         *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"),
     )
@@ -35,11 +35,11 @@ _MOST_OBJECTS = 4_000
 _LONGEST_NAME = 253
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _CITED = re.compile(r"(tag |key b?|: )['\"].*['\"]")
-"""Parts of the text in messages about it."""
+"""The parts of the YAML text that errors quote."""
 
 
 def parse(text: str) -> list[Object]:
-    """The objects of all documents, in their order. Raises `ComponentsError` for what is none."""
+    """Returns the objects of all documents, in their order. Raises `ComponentsError` if one is not an object."""
     objects: list[Object] = []
     number = 0
     try:
@@ -49,9 +49,11 @@ def parse(text: str) -> list[Object]:
             if len(objects) > _MOST_OBJECTS:
                 raise ComponentsError(f"components: more than {_MOST_OBJECTS} objects")
     except (bounded_yaml.YAMLError, RecursionError) as error:
-        # A variable may be what is wrong there, and a secret.
-        told = _CITED.sub(r"\1…", " ".join(str(error).split()))
-        raise ComponentsError(f"components: document {number + 1} is not YAML (variables are put in): {told}") from None
+        # The quoted text may be the value of a variable, which may be secret.
+        problem = _CITED.sub(r"\1…", " ".join(str(error).split()))
+        raise ComponentsError(
+            f"components: document {number + 1} is not YAML (after substitution of variables): {problem}"
+        ) from None
     return objects
 
 
@@ -64,15 +66,18 @@ def _checked(document: Any, number: int) -> Object:
     for path, wanted in (("namespace", str), ("labels", dict), ("annotations", dict)):
         if not isinstance(dig(document["metadata"], path, wanted()), wanted):
             what = f"{document['kind']} {document['metadata']['name']}"
-            raise ComponentsError(f"components: document {number}: {what} has a metadata.{path} that is none")
+            raise ComponentsError(f"components: document {number}: {what} has an invalid metadata.{path}")
     return document
 
 
 # -- one namespace -------------------------------------------------------------------------------------------------
 
 
-def into_namespace(components: Iterable[Object], namespace: str) -> list[Object]:
-    """The objects moved into `namespace`, and whatever refers to their old one. Of two of one name the last counts."""
+def move_to_namespace(components: Iterable[Object], namespace: str) -> list[Object]:
+    """Returns the objects with their namespace, and references to it, replaced.
+
+    Of objects with the same identity the last counts. Raises `ComponentsError`.
+    """
     objects = deepcopy(list(components))
     if sum(obj["kind"] == "Namespace" for obj in objects) > 1:
         raise ComponentsError("components: no more than one resource with Kind Namespace is allowed")
@@ -94,13 +99,13 @@ def _group_kind(obj: Object) -> tuple[str, str]:
 
 
 def _defined_scopes(objects: Iterable[Object]) -> dict[tuple[str, str], bool]:
-    """Whether kinds have a namespace, where a CRD among the objects tells."""
+    """Returns whether a kind is namespaced, for the kinds that CRDs among the objects define."""
     specs = [dig(obj, "spec", {}) for obj in objects if obj["kind"] == "CustomResourceDefinition"]
     return {(str(dig(spec, "group")), str(dig(spec, "names.kind"))): dig(spec, "scope") != "Cluster" for spec in specs}
 
 
 def _items(value: Any) -> list[Object]:
-    """The mappings of a list."""
+    """Returns the mappings in a list; nothing for other values."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -132,8 +137,10 @@ def _fix_service(obj: Object, _original: str, namespace: str) -> None:
 def _fix_certificate(obj: Object, original: str, namespace: str) -> None:
     secret = dig(obj, "spec.secretName") if split_api_version(obj["apiVersion"])[0] == CERT_MANAGER else None
     if secret and not (isinstance(secret, str) and len(secret) <= _LONGEST_NAME and _NAME.fullmatch(secret)):
-        # Not cited: a variable may be what is wrong.
-        raise ComponentsError(f"components: {obj['kind']} {obj['metadata']['name']}: spec.secretName is no name")
+        # Not quoted: it may be the value of a variable, which may be secret.
+        raise ComponentsError(
+            f"components: {obj['kind']} {obj['metadata']['name']}: spec.secretName is not a valid name"
+        )
     names = dig(obj, "spec.dnsNames")
     if original and isinstance(names, list):
         obj["spec"]["dnsNames"] = [str(name).replace(f".{original}.", f".{namespace}.", 1) for name in names]
@@ -151,7 +158,9 @@ _FIXES: Sequence[tuple[tuple[str, ...], Callable[[Object, str, str], None]]] = (
 def _check_version(obj: Object, group: str) -> None:
     if obj["apiVersion"] not in [f"{group}/{version}" for version in _VERSIONS]:
         what = f"{obj['kind']} {obj['metadata']['name']}"
-        raise ComponentsError(f"components: {what} is of {obj['apiVersion']}, supported are {' and '.join(_VERSIONS)}")
+        raise ComponentsError(
+            f"components: {what} has apiVersion {obj['apiVersion']}, supported are {' and '.join(_VERSIONS)}"
+        )
 
 
 def _move_service(client: Any, namespace: str) -> None:
@@ -174,8 +183,8 @@ def _fix_injection(obj: Object, namespace: str) -> None:
 # -- labels and order ----------------------------------------------------------------------------------------------
 
 
-def labelled(objects: Iterable[Object], label: str) -> list[Object]:
-    """With clusterctl's labels on every object; `label` is the provider's."""
+def add_labels(objects: Iterable[Object], label: str) -> list[Object]:
+    """Returns the objects with clusterctl's labels; `label` is the provider's, such as `infrastructure-docker`."""
     ours = {COMPONENT_LABEL: "", PROVIDER_LABEL: label}
     return [
         {**obj, "metadata": {**obj["metadata"], "labels": {**(dig(obj, "metadata.labels") or {}), **ours}}}
@@ -183,8 +192,8 @@ def labelled(objects: Iterable[Object], label: str) -> list[Object]:
     ]
 
 
-def ordered(objects: Iterable[Object]) -> list[Object]:
-    """The namespace first, then what is cert-manager's, issuers before what they issue, then as it was."""
+def sort_for_install(objects: Iterable[Object]) -> list[Object]:
+    """Returns the namespace, then cert-manager's issuers, then its other objects, then the rest in its order."""
 
     def rank(obj: Mapping[str, Any]) -> int:
         if obj["kind"] == "Namespace":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.components.errors import ComponentsError
-from shared.components.manifests import into_namespace, labelled, ordered, parse
+from shared.components.objects import add_labels, move_to_namespace, parse, sort_for_install
 from shared.kube import Object
 
 INJECT = "cert-manager.io/inject-ca-from"
@@ -22,7 +22,7 @@ def made(kind: str, name: str = "it", api: str = "v1", **fields: Any) -> Object:
 
 def moved(*objects: Object) -> list[Object]:
     before = deepcopy(objects)
-    result = into_namespace(objects, "to")
+    result = move_to_namespace(objects, "to")
     assert objects == before, "changes what it is given"
     return result
 
@@ -64,10 +64,16 @@ OBJECT = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n"
         pytest.param(OBJECT.replace("A", "[]"), "document 1: object has no kind", id="kind"),
         pytest.param(OBJECT.replace("{name: a}", "a"), "document 1: A has no metadata.name", id="metadata"),
         pytest.param("apiVersion: v1\nkind: List\nitems: []", "List has no metadata.name", id="a List"),
-        pytest.param(OBJECT.replace("}", ", labels: [x]}"), "document 1: A a has a metadata.labels", id="labels"),
-        pytest.param(OBJECT.replace("}", ", annotations: x}"), "A a has a metadata.annotations", id="annotations"),
-        pytest.param(OBJECT.replace("}", ", namespace: {}}"), "A a has a metadata.namespace", id="namespace"),
-        pytest.param(OBJECT + "---\na: {\n", "document 2 is not YAML .variables are put in.: .*line 6", id="no YAML"),
+        pytest.param(
+            OBJECT.replace("}", ", labels: [x]}"), "document 1: A a has an invalid metadata.labels", id="labels"
+        ),
+        pytest.param(
+            OBJECT.replace("}", ", annotations: x}"), "A a has an invalid metadata.annotations", id="annotations"
+        ),
+        pytest.param(OBJECT.replace("}", ", namespace: {}}"), "A a has an invalid metadata.namespace", id="namespace"),
+        pytest.param(
+            OBJECT + "---\na: {\n", "document 2 is not YAML .after substitution of variables.: .*line 6", id="no YAML"
+        ),
         pytest.param("a: &a !!python/object/apply:os.system [x]", "document 1 is not YAML", id="tags"),
         pytest.param("[" * 100_000, "not YAML .*: .*levels deep", id="deep"),
         pytest.param("a: &a {b: *a}", "not YAML .*: .*contains itself", id="contains itself"),
@@ -208,7 +214,7 @@ def test_nf5_a_service_without_namespace_gets_one() -> None:
     ids=lambda obj: obj["kind"],
 )
 def test_nf5_other_versions(obj: Object) -> None:
-    with pytest.raises(ComponentsError, match=f"{obj['kind']} it is of .*supported are v1 and v1beta1"):
+    with pytest.raises(ComponentsError, match=f"{obj['kind']} it has apiVersion .*supported are v1 and v1beta1"):
         moved(obj)
 
 
@@ -251,7 +257,7 @@ def test_nf6_odd_certificates(spec: object) -> None:
 def test_nf7_labels(labels: dict[str, str] | None) -> None:
     obj = made("Pod")
     obj["metadata"]["labels"] = labels
-    (result,) = labelled([obj], "infrastructure-x")
+    (result,) = add_labels([obj], "infrastructure-x")
     assert obj["metadata"]["labels"] is labels
     assert result["metadata"]["labels"] == {
         **(labels or {}),
@@ -269,13 +275,13 @@ def test_the_namespace_comes_first_then_certificates() -> None:
         made("Namespace", "n"),
         made("Certificate", "d", "other.io/v1"),
     ]
-    assert [obj["metadata"]["name"] for obj in ordered(objects)] == ["n", "i", "c", "b", "a", "d"]
+    assert [obj["metadata"]["name"] for obj in sort_for_install(objects)] == ["n", "i", "c", "b", "a", "d"]
 
 
 @pytest.mark.parametrize("name", ["a/b", "-a", "a..b", "A", "a" * 254, 5, ["a"]], ids=lambda name: str(name)[:9])
 def test_certificates_go_into_secrets_that_can_be(name: object) -> None:
     certificate = made("Certificate", api="cert-manager.io/v1", spec={"secretName": name})
-    with pytest.raises(ComponentsError, match=r"Certificate \S+: spec\.secretName is no name$"):
-        into_namespace([certificate], "ns")
+    with pytest.raises(ComponentsError, match=r"Certificate \S+: spec\.secretName is not a valid name$"):
+        move_to_namespace([certificate], "ns")
     other = made("Certificate", api="example.com/v1", spec={"secretName": name})
-    assert into_namespace([other], "ns")[0]["spec"] == {"secretName": name}
+    assert move_to_namespace([other], "ns")[0]["spec"] == {"secretName": name}
