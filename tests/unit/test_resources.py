@@ -29,9 +29,9 @@ def test_path(resource: Resource, arguments: tuple[str, ...], path: str) -> None
 
 @pytest.mark.parametrize("name", ["../../secrets/x", "..", ".", "a/b", "a%2Fb", "a?watch=1", "a#b", "a\nb", "ä"])
 def test_a_name_cannot_lead_elsewhere(name: str) -> None:
-    with pytest.raises(NotFound, match="no name"):
+    with pytest.raises(NotFound, match="is not a valid name of a Cluster"):
         CLUSTER.path("ns", name)
-    with pytest.raises(NotFound, match="no name"):
+    with pytest.raises(NotFound, match="is not a valid name of a Cluster"):
         CLUSTER.path(name, "c")
 
 
