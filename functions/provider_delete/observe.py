@@ -79,10 +79,10 @@ def _count(clients: Clients, crd: Object, entries: Sequence[InventoryEntry]) -> 
     if resource is None:
         kind = dig(crd, "spec.names.kind")
         raise NotServed(f"CRD {key_of(crd).name} serves no version, so its {kind} objects cannot be counted")
-    brought = {entry.uid for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)}
-    if brought:
+    own = {entry.uid for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)}
+    if own:
         pages = clients.management.pages(resource, accept=METADATA_LIST)
-        return sum(obj["metadata"]["uid"] not in brought for page in pages for obj in page["items"])
+        return sum(obj["metadata"]["uid"] not in own for page in pages for obj in page["items"])
     page = clients.management.request("GET", resource.path(), query={"limit": "1"}, subject=f"{resource.kind} list")
     return len(page.get("items") or []) + int(dig(page, "metadata.remainingItemCount", 0))
 

@@ -20,12 +20,12 @@ from .triggers import TRIGGERS
 def function(*, resync: bool) -> Function[Observed]:
     """Returns the function; with `resync` it also compares the objects of a provider that is already installed."""
     look, judge = partial(observe, resync=resync), partial(decide, resync=resync)
-    tell, refused = partial(report, resync=resync), report_rejection(PROVIDER_INSTALLED, "InstallFailed")
+    report_rollout, refused = partial(report, resync=resync), report_rejection(PROVIDER_INSTALLED, "InstallFailed")
     return Function(
         TRIGGERS,
         look,
         judge,
-        report=tell,
+        report=report_rollout,
         on_conflict=on_conflict,
         on_rejected=refused,
         sensitive_values=sensitive_values,

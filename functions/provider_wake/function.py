@@ -55,7 +55,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     if not found:
         return done("no provider is affected", retry_after=again)
     events = [change_event(provider, "update", source=SOURCE, reference=True) for provider in found]
-    return emit(TRIGGERS, events, f"providers told of {event.kind} {event.key}")
+    return emit(TRIGGERS, events, f"events for the providers affected by {event.kind} {event.key}")
 
 
 def _providers(clients: Clients) -> tuple[float, Sequence[Object]]:

@@ -34,6 +34,7 @@ def find(client: Client) -> Installations:
 
 
 def recognize(records: Iterable[Mapping[str, Any]], deployments: Iterable[Mapping[str, Any]]) -> Installations:
+    """Returns the providers in clusterctl's `records`, and others whose `deployments` agree on one version."""
     listed, unclear = [], []
     for record in records:
         kind, name = BY_KIND.get(str(record.get("type"))), str(record.get("providerName") or "")
@@ -48,12 +49,14 @@ def recognize(records: Iterable[Mapping[str, Any]], deployments: Iterable[Mappin
     for deployment in deployments:
         label = dig(deployment, ("metadata", "labels", PROVIDER_LABEL), "")
         grouped.setdefault((label, key_of(deployment).namespace), []).append(deployment)
-    for (label, namespace), those in grouped.items():
+    for (label, namespace), labelled in grouped.items():
         place = provider_of_label(label)
         if place is None:
-            unclear.append(f"Deployment {key_of(those[0])} has the provider label {label!r}, which names no provider")
+            unclear.append(
+                f"Deployment {key_of(labelled[0])} has the provider label {label!r}, which names no provider"
+            )
         elif place not in known:
-            tags = {tag for deployment in those for tag in _tags(deployment)}
+            tags = {tag for deployment in labelled for tag in _tags(deployment)}
             if len(tags) == 1:
                 listed.append(ProviderRequest(*place, namespace, tags.pop()))
             else:
@@ -88,11 +91,11 @@ def select(candidates: Sequence[ProviderRequest], kind: ProviderKind, name: str)
     Raises:
         Failure: There is none.
     """
-    those = [one for one in candidates if (one.kind, one.name) == (kind, name)]
-    if not those:
+    selected = [one for one in candidates if (one.kind, one.name) == (kind, name)]
+    if not selected:
         found = ", ".join(f"{one.kind.prefix} {one.name}" for one in candidates) or "none"
         raise Failure(f"no other program has installed {kind.kind} {name}; found: {found}")
-    return those
+    return selected
 
 
 def paused(wanted: Iterable[ProviderRequest]) -> list[ProviderRequest]:

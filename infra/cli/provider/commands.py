@@ -81,13 +81,13 @@ def init(
         if dry_run:
             report.manifests(manifests(wanted, given))
             return
-        with management(directory, kubeconfig, context) as asked:
-            report.timeline.say(f"management cluster: {asked}")
-            given, notes = annotate_for_no_pods(given, local=asked.run is not None)
+        with management(directory, kubeconfig, context) as connection:
+            report.timeline.say(f"management cluster: {connection}")
+            given, notes = annotate_for_no_pods(given, local=connection.run is not None)
             report.add_notes(notes)
-            idle = "" if wait else why_nothing_runs(asked)
+            idle = "" if wait else why_nothing_runs(connection)
             create_and_wait(
-                asked.client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle
+                connection.client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle
             )
 
 
@@ -121,8 +121,8 @@ def list_(
     """List the providers of a cluster: installed and wanted version, and why one is not ready."""
     from .status import format_table, list_providers, status_of
 
-    with failures(), management(directory, kubeconfig, context) as asked:
-        found = [status_of(provider) for provider in list_providers(asked.client)]
+    with failures(), management(directory, kubeconfig, context) as connection:
+        found = [status_of(provider) for provider in list_providers(connection.client)]
     if as_json or output is Format.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
     elif found:
@@ -163,19 +163,19 @@ def plan(
                 "--version applies to one provider: name it, as in `plan infrastructure docker --version v1.2.3`"
             )
         _check_version(version)
-    with failures(ComponentsError), management(directory, kubeconfig, context) as asked:
+    with failures(ComponentsError), management(directory, kubeconfig, context) as connection:
         as_json = as_json or output is Format.json
-        os.environ |= asked.settings
+        os.environ |= connection.settings
         plans = []
-        for provider in select_providers(asked.client, kind, name):
-            planned = plan_provider(asked.client, provider, version)
+        for provider in select_providers(connection.client, kind, name):
+            planned = plan_provider(connection.client, provider, version)
             plans.append(planned)
             for line in () if as_json else lines(planned):
                 out.print(line)
         if as_json:
             typer.echo(json.dumps([planned.dump() for planned in plans], indent=2))
-    told = [planned.exit_code for planned in plans if exit_code or planned.obstructed]
-    raise typer.Exit(max(told, default=0))
+    codes = [planned.exit_code for planned in plans if exit_code or planned.obstructed]
+    raise typer.Exit(max(codes, default=0))
 
 
 def _check_version(version: str) -> None:

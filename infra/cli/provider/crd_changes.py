@@ -23,7 +23,7 @@ def is_crd(change: Change) -> bool:
 
 def removals(changes: Iterable[Change]) -> Sequence[str]:
     """Returns the versions that are removed or no longer served, and the fields that a version loses, as texts."""
-    return [f"{change.entry.name}: {told}" for change in changes if is_crd(change) for told in _gone(change.fields)]
+    return [f"{change.entry.name}: {text}" for change in changes if is_crd(change) for text in _gone(change.fields)]
 
 
 def without_descriptions(change: Change) -> Change:
@@ -32,8 +32,8 @@ def without_descriptions(change: Change) -> Change:
         return change
     fields = [replace(field, path=_brief(field.path)) for field in change.fields if not _describes(field)]
     left_out = len(change.fields) - len(fields)
-    told = f"changed descriptions: {left_out}" if left_out else ""
-    return replace(change, fields=tuple(fields), reason="; ".join(filter(None, (change.reason, told))))
+    text = f"changed descriptions: {left_out}" if left_out else ""
+    return replace(change, fields=tuple(fields), reason="; ".join(filter(None, (change.reason, text))))
 
 
 def _gone(fields: Iterable[FieldDiff]) -> Iterable[str]:

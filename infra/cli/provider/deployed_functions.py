@@ -21,12 +21,12 @@ WITHOUT_PODS = {WAIT: "false", WEBHOOKS: "none"}
 _FORBIDDEN = 403
 
 
-def why_nothing_runs(asked: Management) -> str:
+def why_nothing_runs(connection: Management) -> str:
     """Returns why a wait for providers would be in vain; empty if functions run, or if that cannot be found out."""
-    if asked.run:
+    if connection.run:
         return ""
     try:
-        return missing_functions(asked.client.list(DEPLOYMENT, selector="=".join(PART_OF)))
+        return missing_functions(connection.client.list(DEPLOYMENT, selector="=".join(PART_OF)))
     except ApiError as error:
         if error.status == _FORBIDDEN:
             return ""

@@ -183,15 +183,15 @@ def to_registry(
     where = _repository_url(reference)
     by_tag = sorted(((reference.tag or one.version, one) for one in exported), key=lambda pair: pair[0])
     for tag, group in groupby(by_tag, key=lambda pair: pair[0]):
-        those = [one for _, one in group]
-        layers = [layer for one in those for layer in one.layers()]
+        versions = [one for _, one in group]
+        layers = [layer for one in versions for layer in one.layers()]
         with _opened(reference, access) as registry:
             others = _others(registry, tag, layers)
             if others and not force:
                 hint = "export all providers of the tag at once, give another tag, or replace it with --force"
                 raise Failure(f"{where}:{tag} has {', '.join(others)}, which would be lost; {hint}")
             digest = registry.push(tag, layers, artifact_type=oci.ARTIFACT_TYPE)
-        for one in those:
+        for one in versions:
             tell(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
 
 

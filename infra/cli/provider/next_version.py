@@ -52,12 +52,12 @@ def next_version(clients: Clients, provider: Object, read: Inputs) -> NextVersio
         return NextVersion(requested, "spec.version has this version already")
     newest = _newest(clients, provider, read)
     before, after = versions.try_parse(installed), versions.try_parse(newest.version)
-    told = f"the newest of {newest.place}"
+    newest_text = f"the newest of {newest.place}"
     if before is None or after is None or after > before:
-        return NextVersion(newest.version, told + newest.because if newest.failure else "")
+        return NextVersion(newest.version, newest_text + newest.because if newest.failure else "")
     if after == before:
-        return NextVersion(installed, f"it is {told}{newest.because}" if newest.failure else "it is the newest")
-    return NextVersion(installed, f"it stays at {installed}, since {told} is {newest.version}{newest.because}")
+        return NextVersion(installed, f"it is {newest_text}{newest.because}" if newest.failure else "it is the newest")
+    return NextVersion(installed, f"it stays at {installed}, since {newest_text} is {newest.version}{newest.because}")
 
 
 def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:

@@ -47,18 +47,18 @@ def render(
 
     with failures(OSError, ValueError):
         report = Report(as_json=as_json or output is Format.json)
-        asked = _provider(provider, report)
-        report.add_notes(unknown_fields(asked))
-        _check_version(asked, metadata, report)
-        variables = _referenced(config_secret(asked), "Secret", secret, "--secret", report)
+        rendered_provider = _provider(provider, report)
+        report.add_notes(unknown_fields(rendered_provider))
+        _check_version(rendered_provider, metadata, report)
+        variables = _referenced(config_secret(rendered_provider), "Secret", secret, "--secret", report)
         texts = {name: str(value) for name, value in dig(variables, "stringData", {}).items()}
         values = {**decode_secret(variables), **texts}
-        more = _referenced(additional_manifests(asked), "ConfigMap", additional, "--additional", report)
+        more = _referenced(additional_manifests(rendered_provider), "ConfigMap", additional, "--additional", report)
         added, text = str(dig(more, "data.manifests", "")), manifests.text(components)
         report.add_notes(unread_variables(text, values))
-        result = rendered(text, provider=asked, values=values, additional=added)
-        report.add_notes(ineffective_settings(asked, text, values, added))
-        report.add_notes(empty_additional_manifests(asked, added) if more else ())
+        result = rendered(text, provider=rendered_provider, values=values, additional=added)
+        report.add_notes(ineffective_settings(rendered_provider, text, values, added))
+        report.add_notes(empty_additional_manifests(rendered_provider, added) if more else ())
         report.manifests(result.objects)
 
 

@@ -162,26 +162,26 @@ def annotations_named(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def complete(asked: Sequence[ProviderRequest]) -> list[ProviderRequest]:
+def complete(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
     """Adds the providers that these need, with the core provider's version, and sorts all in order of installation.
 
     Raises:
         Failure: A provider is requested twice.
     """
-    places = [(one.kind, one.name) for one in asked]
-    if twice := next((one for one in asked if places.count((one.kind, one.name)) > 1), None):
+    places = [(one.kind, one.name) for one in requests]
+    if twice := next((one for one in requests if places.count((one.kind, one.name)) > 1), None):
         raise Failure(f"{twice.kind.kind} {twice.name} is requested twice; a cluster can have only one of this name")
-    kinds = {one.kind for one in asked}
-    needed = [(CORE, CORE_NAME)] if asked else []
+    kinds = {one.kind for one in requests}
+    needed = [(CORE, CORE_NAME)] if requests else []
     if INFRASTRUCTURE in kinds:
         needed += [(BOOTSTRAP, _KUBEADM), (CONTROL_PLANE, _KUBEADM)]
-    version = next((one.version for one in asked if one.kind is CORE), "")
+    version = next((one.version for one in requests if one.kind is CORE), "")
     implied = [
         ProviderRequest(kind, name, default_namespace(kind, name), version, implied=True)
         for kind, name in needed
         if kind not in kinds
     ]
-    return sorted([*asked, *implied], key=lambda one: KINDS.index(one.kind))
+    return sorted([*requests, *implied], key=lambda one: KINDS.index(one.kind))
 
 
 def namespaces(wanted: Iterable[ProviderRequest]) -> list[Object]:

@@ -59,6 +59,7 @@ def list_providers(client: Client) -> list[Object]:
 
 
 def status_of(provider: Mapping[str, Any]) -> ProviderStatus:
+    """Returns the status of a provider object."""
     condition = get_condition(dig(provider, "status.conditions"), READY) or {}
     ready, reason = condition.get("status", "Unknown"), condition.get("reason", "NotLookedAt")
     message = condition.get("message") or ""

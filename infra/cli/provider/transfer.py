@@ -65,8 +65,8 @@ def adopt(
         if every is bool(kind and name):
             raise Failure("give either KIND and NAME, or --all; `--all --dry-run` lists the providers found")
         given = parse_settings(config_secret, annotate, "")
-        with management(directory, kubeconfig, context) as asked:
-            client = asked.client
+        with management(directory, kubeconfig, context) as connection:
+            client = connection.client
             report = Report(as_json=as_json or output is Format.json)
             found = adopting.find(client)
             wanted = list(found.providers) if every else adopting.select(found.providers, kind_named(kind), name)
@@ -80,8 +80,8 @@ def adopt(
                 raise Failure("no other program has installed a provider; `capi-functions provider init` installs some")
             if at_work:
                 raise Failure(at_work)
-            report.timeline.say(f"management cluster: {asked}")
-            idle = "" if wait else why_nothing_runs(asked)
+            report.timeline.say(f"management cluster: {connection}")
+            idle = "" if wait else why_nothing_runs(connection)
             idle = "they are paused" if pause else idle
             create_and_wait(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
 
@@ -140,9 +140,12 @@ def export(
             raise Failure("give either --all for the cluster's providers, or some, such as `--infrastructure docker`")
         target, timeline = exporting.parse_target(to), Timeline()
         if every:
-            with management(directory, kubeconfig, context) as asked:
-                os.environ |= asked.settings
-                exported = [exporting.from_cluster(asked.client, provider) for provider in list_providers(asked.client)]
+            with management(directory, kubeconfig, context) as connection:
+                os.environ |= connection.settings
+                exported = [
+                    exporting.from_cluster(connection.client, provider)
+                    for provider in list_providers(connection.client)
+                ]
                 if not exported:
                     raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
         else:
