@@ -1,4 +1,4 @@
-"""What starts `addon_apply`: its ClusterAddon, the Cluster, the kubeconfig, and a release that was fetched."""
+"""What starts `addon_apply`: the ClusterAddon, its Cluster, the kubeconfig Secret, and a fetched release."""
 
 from __future__ import annotations
 

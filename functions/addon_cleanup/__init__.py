@@ -1,1 +1,1 @@
-"""What a workload cluster would leave behind at its cloud: load balancers and volumes, taken down before it goes."""
+"""Deletes what a workload cluster would leave behind at its cloud: load balancers and volumes."""

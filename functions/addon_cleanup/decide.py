@@ -1,4 +1,4 @@
-"""What follows for one clean-up: delete, wait until it is gone, and give up when the time is over."""
+"""Decides about one clean-up: deletes leftovers, waits until they are gone, and gives up after a deadline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.runtime.status import V1Beta1StatusBuilder
 
 from .leftovers import Leftovers
 from .observe import Observed
-from .removal import Remove
+from .removal import RemoveLeftovers
 
 RETRY = 5.0
 UNREACHABLE_RETRY = 10.0
@@ -23,6 +23,7 @@ _SHOWN = 3
 
 
 def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
+    """Decides within the deadline in `limits`."""
     addon, found = observed.addon, observed.found
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Decision(message="nothing to clean up")
@@ -31,31 +32,34 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
         message = "the workload cluster is cleaned up"
         builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
-    told = found.message if isinstance(found, ConnectionFailed) else _waiting_for(found or Leftovers())
+    message = found.message if isinstance(found, ConnectionFailed) else _waiting_for(found or Leftovers())
     if _overdue(addon, observed.cluster or {}, now, limits):
-        message = f"given up after {limits.delete.total_seconds():g} s, look for what is left at the cloud: {told}"
+        message = f"given up after {limits.delete.total_seconds():g} s; delete at the cloud what is left: {message}"
         builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
     if isinstance(found, ConnectionFailed):
-        builder.set_false(CLEANED_UP, "WorkloadUnreachable", told, event_type="Warning")
+        builder.set_false(CLEANED_UP, "WorkloadUnreachable", message, event_type="Warning")
         kubernetes_events = tuple(builder.kubernetes_events)
         return Decision(
-            status=builder.status(), kubernetes_events=kubernetes_events, requeue_after=UNREACHABLE_RETRY, message=told
+            status=builder.status(),
+            kubernetes_events=kubernetes_events,
+            requeue_after=UNREACHABLE_RETRY,
+            message=message,
         )
-    builder.set_false(CLEANED_UP, "CleanupOngoing", told, event_type="Normal", progress=True)
+    builder.set_false(CLEANED_UP, "CleanupOngoing", message, event_type="Normal", progress=True)
     removal: tuple[Effect, ...] = ()
-    if found is not None and observed.workload is not None and found.removable:
-        removal = (Remove(observed.workload, found),)
-    return Decision(removal, builder.status(), tuple(builder.kubernetes_events), requeue_after=RETRY, message=told)
+    if found is not None and observed.workload_cluster is not None and found.removable:
+        removal = (RemoveLeftovers(observed.workload_cluster, found),)
+    return Decision(removal, builder.status(), tuple(builder.kubernetes_events), requeue_after=RETRY, message=message)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """What was refused is told: nobody but a person can help then."""
+    """Reports deletions that the API server rejected: only a person can help."""
     failures = results.values[0] if results.values and isinstance(results.values[0], list) else []
     if not failures:
         return decision
     builder = V1Beta1StatusBuilder(observed.addon or {}, now)
-    message = _few(failures)
+    message = _first_few(failures)
     builder.set_false(CLEANED_UP, "CleanupFailed", message, "Error", event_type="Warning")
     return Decision(
         status=builder.status(),
@@ -66,16 +70,16 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:
-    """Counted from when the hook was first called for this deletion, as the hook does."""
+    """Whether the deadline is over, counted from the hook's first call for this deletion, as the hook counts."""
     deleted, begun = cluster_api.deleted_at(cluster), HookWait.load(addon)
     since = begun.since if begun and cleanup_wait(cluster, now).continues(begun, earliest=deleted) else deleted
     return since is not None and now - since >= limits.delete
 
 
 def _waiting_for(found: Leftovers) -> str:
-    return "waiting until it is gone: " + _few(found.awaited)
+    return "waiting until deleted: " + _first_few(found.awaited)
 
 
-def _few(texts: list[str]) -> str:
+def _first_few(texts: list[str]) -> str:
     more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     return "; ".join(texts[:_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""`addon_cleanup`, put together."""
+"""The function `addon_cleanup`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .observe import Observed, observe
 from .triggers import TRIGGERS
 
 
-def settled(addon: Object, _event: Event) -> bool:
+def is_reconciled(addon: Object, _event: Event) -> bool:
+    """Returns whether no hook requests a clean-up."""
     return bool(dig(addon, "spec.hook") != BEFORE_DELETE)
 
 
@@ -24,4 +25,4 @@ def _decide(observed: Observed, now: datetime) -> Decision:
 
 
 def handle(clients: Clients, event: Event) -> Answer:
-    return Function(TRIGGERS, observe, _decide, settled, report).handle(clients, event)
+    return Function(TRIGGERS, observe, _decide, is_reconciled, report).handle(clients, event)

@@ -1,6 +1,6 @@
-"""What would be left behind: Services with a load balancer, and claims on volumes that go with their claim.
+"""Rules for what would be left behind: Services with a load balancer, and volumes that are deleted with their claim.
 
-Pure rules over lists of the workload cluster's objects.
+Pure functions over lists of the workload cluster's objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POD = Resource("", "v1", "Pod", "pods")
 
 @dataclass(frozen=True)
 class Leftovers:
-    """`services`, `claims` and `volumes` have to go; `pods` are in the way, since they hold a claim."""
+    """Objects of the cloud: services, claims and volumes. `pods` use the claims, and block their deletion."""
 
     services: Sequence[Object] = ()
     claims: Sequence[Object] = ()
@@ -28,12 +28,13 @@ class Leftovers:
 
     @property
     def removable(self) -> list[tuple[Resource, Object]]:
-        """What is to be deleted and is not on its way yet. Volumes are not: whoever made them lets them go."""
+        """The objects to delete that are not being deleted yet. Volumes are deleted by their provisioner."""
         kinds = ((SERVICE, self.services), (POD, self.pods), (CLAIM, self.claims))
         return [(resource, obj) for resource, objects in kinds for obj in objects if not deleting(obj)]
 
     @property
     def awaited(self) -> list[str]:
+        """The names of the objects that have to be gone at the end."""
         kinds = ((SERVICE, self.services), (CLAIM, self.claims), (VOLUME, self.volumes))
         return [f"{resource.kind} {key_of(obj)}" for resource, objects in kinds for obj in objects]
 
@@ -41,9 +42,10 @@ class Leftovers:
 def leftovers(
     services: Iterable[Object], claims: Iterable[Object], volumes: Iterable[Object], pods: Iterable[Object]
 ) -> Leftovers:
+    """Returns the leftovers among the objects of a workload cluster."""
     owned = [volume for volume in volumes if _goes_with_its_claim(volume)]
     names = {volume["metadata"]["name"] for volume in owned}
-    # A claim without a volume has no data, and may be about to get one.
+    # A claim without a volume has no data, but may get a volume at any time.
     to_go = [claim for claim in claims if (dig(claim, "spec.volumeName") or "") in {*names, ""}]
     held = {key_of(claim) for claim in to_go}
     return Leftovers(
@@ -55,13 +57,13 @@ def leftovers(
 
 
 def _goes_with_its_claim(volume: Object) -> bool:
-    """A volume that nobody claimed was not made for a claim: it does not go with one."""
+    """Whether the volume is deleted with its claim. One without a claim was not provisioned for a claim."""
     delete = dig(volume, "spec.persistentVolumeReclaimPolicy") == "Delete"
     return delete and dig(volume, "spec.claimRef") is not None
 
 
 def _claims_of(pod: Object) -> set[Key]:
-    """By name, or made for the Pod and called after it and its volume."""
+    """Returns the claims that a Pod uses: named ones, and ephemeral ones named after the Pod and its volume."""
     metadata = pod["metadata"]
     names: set[Any] = set()
     for volume in dig(pod, "spec.volumes", []):

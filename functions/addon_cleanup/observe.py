@@ -1,4 +1,4 @@
-"""What is read for a decision about one clean-up; nothing of the workload cluster unless there is one to be done."""
+"""Reads what a decision about one clean-up needs; reads the workload cluster only if a clean-up is due."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Observed:
     addon: Object | None
     cluster: Object | None = None
     due: bool = False
-    """The Cluster is being deleted, and its clean-up was asked for."""
-    workload: ClusterClients | None = None
+    """Whether the Cluster is being deleted, and a hook requested its clean-up."""
+    workload_cluster: ClusterClients | None = None
     found: Leftovers | ConnectionFailed | None = None
 
 
@@ -28,21 +28,21 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
     if addon is None or dig(addon, "spec.hook") != BEFORE_DELETE:
         return Observed(addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, dig(addon, "spec.clusterRef.name") or "-"))
-    # Anybody who can reach the hooks can ask for a clean-up: what counts is that the Cluster is really going.
+    # Anyone who can reach the hooks can request a clean-up, so the Cluster's own deletion decides.
     if cluster is None or not deleting(cluster) or not refers_to(addon, cluster):
         return Observed(addon, cluster)
     if is_paused(cluster) or not cleanup_enabled(cluster):
         return Observed(addon, cluster)
-    reached = connect_workload(clients, key_of(cluster))
-    if isinstance(reached, ConnectionFailed):
-        return Observed(addon, cluster, True, None, reached)
-    return Observed(addon, cluster, True, reached.cluster, _look(reached.cluster))
+    connection = connect_workload(clients, key_of(cluster))
+    if isinstance(connection, ConnectionFailed):
+        return Observed(addon, cluster, True, None, connection)
+    return Observed(addon, cluster, True, connection.cluster, _read_leftovers(connection.cluster))
 
 
-def _look(workload: ClusterClients) -> Leftovers | ConnectionFailed:
-    list_ = workload.client.list
+def _read_leftovers(cluster: ClusterClients) -> Leftovers | ConnectionFailed:
+    list_ = cluster.client.list
     try:
         claims = list(list_(CLAIM))
         return leftovers(list_(SERVICE), claims, list_(VOLUME), list_(POD) if claims else ())
     except ApiError as error:
-        return ConnectionFailed(f"the workload API server does not tell what is left: {error}")
+        return ConnectionFailed(f"the workload API server does not list the objects to clean up: {error}")

@@ -1,4 +1,4 @@
-"""Taking it down: deletes what is left over, and before the Pods whatever would make them again."""
+"""Deletes leftovers, and before each Pod the controller that would recreate it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _MOST_OWNERS = 8
 
 
 @dataclass(frozen=True)
-class Remove:
-    """Returns what could not be deleted, each in a few words. Raises `Unavailable` where the server fails."""
+class RemoveLeftovers:
+    """Deletes the leftovers that are not being deleted yet."""
 
-    workload: ClusterClients
+    cluster: ClusterClients
     leftovers: Leftovers
 
     def execute(self, _clients: Clients) -> list[str]:
+        """Returns the messages of rejected deletions; raises `Unavailable` if the API server fails."""
         failures: dict[str, None] = {}
         done: set[str] = set()
         for resource, obj in self._in_order():
@@ -29,7 +30,7 @@ class Remove:
                 continue
             done.add(uid)
             try:
-                self.workload.client.delete(resource, key_of(obj), uid=uid)
+                self.cluster.client.delete(resource, key_of(obj), uid=uid)
             except Conflict:
                 continue  # recreated since: the next reconcile finds it
             except Unavailable:
@@ -41,11 +42,11 @@ class Remove:
     def _in_order(self) -> Iterator[tuple[Resource, Object]]:
         for resource, obj in self.leftovers.removable:
             if resource == POD:
-                yield from self._maker(obj)
+                yield from self._top_controller(obj)
             yield resource, obj
 
-    def _maker(self, pod: Object) -> Iterator[tuple[Resource, Object]]:
-        """The topmost controller above a Pod (a StatefulSet, or what made it in turn)."""
+    def _top_controller(self, pod: Object) -> Iterator[tuple[Resource, Object]]:
+        """Yields the topmost controller of a Pod: a StatefulSet, or the controller that owns the StatefulSet."""
         found: tuple[Resource, Object] | None = None
         below = pod
         for _ in range(_MOST_OWNERS):
@@ -61,10 +62,10 @@ class Remove:
         reference = next((one for one in references if one.get("controller") is True), None)
         if reference is None:
             return None
-        resource = self.workload.discovery.resource(reference["apiVersion"], reference["kind"])
+        resource = self.cluster.discovery.resource(reference["apiVersion"], reference["kind"])
         if resource is None or not resource.namespaced:
-            return None  # a Node, say, which owns what the kubelet runs by itself
-        owner = self.workload.client.find(resource, Key(obj["metadata"]["namespace"], reference["name"]))
+            return None  # such as a Node, which owns the mirror Pods of its kubelet
+        owner = self.cluster.client.find(resource, Key(obj["metadata"]["namespace"], reference["name"]))
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return None
         return resource, owner

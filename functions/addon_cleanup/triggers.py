@@ -1,4 +1,4 @@
-"""What starts `addon_cleanup`: the hook on a ClusterAddon, and the Cluster, which the sweep sends while it is going."""
+"""What starts `addon_cleanup`: the hook on a ClusterAddon, and a Cluster that is being deleted."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ from shared.settings import HOOKS, NETWORK
 from shared.triggers import Rule, Triggers, Watch
 
 
-def asked(addon: Mapping[str, Any]) -> Key | None:
-    """An addon whose clean-up is asked for, or may be: a bare reference does not tell."""
+def cleanup_requested(addon: Mapping[str, Any]) -> Key | None:
+    """Returns the addon if a hook requests its clean-up, or if the event has only a reference to it."""
     return key_of(addon) if "spec" not in addon or dig(addon, "spec.hook") == BEFORE_DELETE else None
 
 
-def going(cluster: Mapping[str, Any]) -> Key | None:
-    """The addon of a Cluster that is being deleted, or may be."""
+def addon_of_deleted(cluster: Mapping[str, Any]) -> Key | None:
+    """Returns the addon of a Cluster that is being deleted, or whose event has only a reference to it."""
     return addon_of(cluster) if "spec" not in cluster or deleting(cluster) else None
 
 
 TRIGGERS = Triggers(
     name="addon_cleanup",
     watches=(
-        Watch(CLUSTER_ADDON, key=asked, fields=("spec.hook",), changes=("add", "update")),
-        Watch(CLUSTER, key=going, fields=("metadata.deletionTimestamp", "metadata.annotations"), changes=("update",)),
+        Watch(CLUSTER_ADDON, key=cleanup_requested, fields=("spec.hook",), changes=("add", "update")),
+        Watch(
+            CLUSTER,
+            key=addon_of_deleted,
+            fields=("metadata.deletionTimestamp", "metadata.annotations"),
+            changes=("update",),
+        ),
     ),
     rules=(
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),

@@ -1,1 +1,1 @@
-"""A ClusterAddon for each Cluster whose class names a cluster stack."""
+"""Creates a ClusterAddon for each Cluster whose class names a cluster stack."""

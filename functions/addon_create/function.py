@@ -1,4 +1,4 @@
-"""`addon_create`: the addon is the primary object here, since looking for it answers most events with one read."""
+"""The function `addon_create`. Its primary object is the ClusterAddon: most events need only the read of it."""
 
 from __future__ import annotations
 
@@ -61,14 +61,15 @@ def decide(observed: Observed, _now: datetime) -> Decision:
             }
         },
     }
-    # Its release is fetched while the cluster comes up. On behalf of nobody: who needs it by then asks for it.
+    # The release is fetched while the cluster comes up. No object waits for it yet, so none is named.
     data = {"release": release.tag, "namespace": cluster_api.class_namespace(cluster)}
-    wanted = own_event("release.wanted", source="/addon_create", subject=release.tag, data=data)
-    return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=wanted, message="ClusterAddon created")
+    fetch_request = own_event("release.wanted", source="/addon_create", subject=release.tag, data=data)
+    return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=fetch_request, message="ClusterAddon created")
 
 
-def settled(_addon: Object, _event: Event) -> bool:
-    return True  # it is there, which is all that is asked
+def is_reconciled(_addon: Object, _event: Event) -> bool:
+    """Returns True: a ClusterAddon that exists needs nothing from this function."""
+    return True
 
 
-handle = Function(TRIGGERS, observe, decide, settled).handle
+handle = Function(TRIGGERS, observe, decide, is_reconciled).handle

@@ -1,4 +1,4 @@
-"""What starts `addon_create`: a Cluster getting a class, a ClusterAddon vanishing."""
+"""What starts `addon_create`: a Cluster that gets a class, a ClusterAddon that is deleted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from shared.kube import dig
 from shared.triggers import Rule, Triggers, Watch
 
 
-def wanted(cluster: Mapping[str, Any]) -> object:
-    """What decides on an addon: of the annotations only whether the Cluster is paused."""
+def relevant_fields(cluster: Mapping[str, Any]) -> object:
+    """Returns the fields that matter; of the annotations only whether they pause the Cluster."""
     name, namespace = cluster_api.class_name(cluster), cluster_api.class_namespace(cluster)
     return [name, namespace, cluster_api.is_paused(cluster), dig(cluster, "metadata.uid")]
 
@@ -32,7 +32,7 @@ TRIGGERS = Triggers(
                 "metadata.annotations",
                 "metadata.uid",
             ),
-            digest=wanted,
+            digest=relevant_fields,
             changes=("add", "update"),
         ),
     ),

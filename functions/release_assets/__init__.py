@@ -1,1 +1,1 @@
-"""Puts a release's files into object storage, when somebody asks for them."""
+"""Fetches a release's files into object storage on request."""

@@ -1,6 +1,6 @@
-"""`release_assets`: fetch, check, publish; then tell the one who asked, if one did.
+"""The function `release_assets`: fetches a release, checks it, stores it, and answers the object that waits for it.
 
-A failed fetch is remembered beside the releases, so that the addon that waits can say why.
+A failed fetch is recorded beside the releases, so that the waiting ClusterAddon can report the reason.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from shared.storage import StorageError, StorageUnavailable
 from .triggers import WANTED
 
 _LOCK = KeyedLock("the fetch of releases", limit=3)
-"""Within a process the second of two equal wishes finds the work done; across processes the store sees to that. And a
-slow source takes no more than some of a process's threads."""
+"""Serialises requests for one release in a process, so the second finds it stored; the store does the same across
+processes. The limit keeps threads free while a source is slow."""
 
 PAUSE = 5.0
-"""Seconds for which a source that failed is not asked again for the same release: each try may take its whole timeout,
-and a thread with it."""
+"""Seconds after a failed fetch in which the release is not requested again: each try can occupy a thread until its
+timeout."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles a request for a release, named in the event's data."""
     arrived = datetime.now(UTC)
     tag, namespace = event.data.get("release"), event.data.get("namespace") or event.namespace
     if event.type != WANTED or not isinstance(tag, str) or not isinstance(namespace, str):
-        return Answer(400, f"event {event.id}: a {WANTED} with data.release, the name of a release, is needed")
+        return Answer(400, f"event {event.id}: not a {WANTED} event with the name of a release in data.release")
     try:
         name = ReleaseName.parse(tag)
         resolved = resolve_source(clients, namespace, name)
@@ -54,17 +55,17 @@ def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: 
     store = clients.releases.in_scope(resolved.scope)
     if store.load(name.tag) is not None:
         _count("present")
-        return done(f"{name} is there already", reply=_fetched(event, name))
+        return done(f"{name} is stored already", reply=_fetched(event, name))
     if held := store.backoff(name.tag):
         message, seconds = held
         _count("held")
-        # Who asked while it failed is told, too. Who asks later knows why, and would only ask again.
+        # Requests that arrived before the failure get an answer. Later ones know the reason already.
         failure = store.last_failure(name.tag)
-        told = failure is not None and failure[1] >= arrived
-        return done(message, reply=_fetched(event, name) if told else None, retry_after=seconds)
-    if not _is_named(clients, name):
+        arrived_before = failure is not None and failure[1] >= arrived
+        return done(message, reply=_fetched(event, name) if arrived_before else None, retry_after=seconds)
+    if not _is_referenced(clients, name):
         _count("unwanted")
-        return done(f"no object names {name}")
+        return done(f"no object refers to {name}")
     try:
         store.save(name.tag, resolved.source)
     except (InvalidRelease, SourceError) as error:
@@ -79,8 +80,8 @@ def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: 
     return done(f"{name} fetched", reply=_fetched(event, name))
 
 
-def _is_named(clients: Clients, name: ReleaseName) -> bool:
-    """Whether an object wants the release: any pod may send events, and could have sources asked for anything."""
+def _is_referenced(clients: Clients, name: ReleaseName) -> bool:
+    """Whether an object refers to the release: any pod can send events, and must not trigger arbitrary fetches."""
     return any(name.tag in references(list_defined(clients.management, kind)).tags for kind in REFERRING_KINDS)
 
 
@@ -89,7 +90,7 @@ def _count(outcome: str) -> None:
 
 
 def _fetched(event: Event, name: ReleaseName) -> Event | None:
-    """The answer for the object that waits; none for a wish that named no object."""
+    """Returns the event for the object that waits; None if the request named no object."""
     if not event.name:
         return None
     about = {

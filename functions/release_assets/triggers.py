@@ -1,4 +1,4 @@
-"""What starts `release_assets`: an addon that found its release missing, or one that is about to look for it."""
+"""What starts `release_assets`: a ClusterAddon that found its release missing, or was created and will need it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ WANTED = OWN + "release.wanted"
 
 
 def asker(event: Event) -> Key | None:
-    """The object that waits for the release: each gets its own answer, also when many wait for the same one.
+    """Returns the object that waits for the release, so that each waiting object gets an answer of its own.
 
-    Where nobody waits, it is the release (no object's name has a slash): one of many such wishes will do.
+    If no object waits, returns a key for the release, so that equal requests are coalesced (no object's name has a
+    slash).
     """
     release, namespace = event.data.get("release"), event.data.get("namespace")
     if not release:
@@ -27,8 +28,7 @@ TRIGGERS = Triggers(
     name="release_assets",
     subscriptions=(Subscription(WANTED, asker),),
     rules=(
-        # What no object names is not fetched. The sources may be a ClusterStack's own, with their credentials in a
-        # Secret beside it.
+        # Only referenced releases are fetched. A ClusterStack may have its own sources, with credentials in a Secret.
         *(Rule(kind.group, (kind.plural,), ("list",)) for kind in REFERRING_KINDS),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),
         READ_CRDS,

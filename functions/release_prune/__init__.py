@@ -1,1 +1,1 @@
-"""Deletes releases that nobody names any more from object storage."""
+"""Deletes releases from object storage that no object refers to any more."""

@@ -1,6 +1,6 @@
-"""`release_prune`: what no object names, and is older than `RELEASE_KEEP_HOURS` (default 24), goes.
+"""The function `release_prune`: deletes unreferenced releases that are older than `RELEASE_KEEP_HOURS` (default 24).
 
-Nothing is deleted unless all objects that may name a release could be read.
+Nothing is deleted unless all objects that may refer to a release could be read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from .triggers import TRIGGERS
 
 KEEP = 24.0  # hours
 MIN_INTERVAL = 30.0
-"""Seconds between two runs: any pod may ask for one."""
+"""Seconds between two runs: any pod can request one."""
 
 _THROTTLE = Throttle("the clean-up of releases")
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles the hourly timer event."""
     if TRIGGERS.key(event) is None:
         return done("the event is not for this function")
     return _THROTTLE.run(clients, "prune", MIN_INTERVAL, lambda: _prune(clients))

@@ -1,4 +1,4 @@
-"""What starts `release_prune`: the timer that has everything looked at, once an hour."""
+"""What starts `release_prune`: the hourly timer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 
 def everything(event: Event) -> Key | None:
+    """Returns one fixed key for the timer that requests a full resync."""
     return Key("", "releases") if event.data.get("everything") is True else None
 
 

@@ -324,7 +324,7 @@ def test_an_unreachable_workload_is_told_and_given_up_at_last(
         assert clean(going).status == 204
     condition = going.condition(CLEANED_UP)
     assert (condition["status"], condition["reason"]) == ("False", "CleanupGivenUp")
-    assert "look for what is left at the cloud" in condition["message"]
+    assert "delete at the cloud what is left" in condition["message"]
     told = [event for event in going.client.list(EVENT, going.namespace) if event["reason"] == "CleanupGivenUp"]
     assert [event["type"] for event in told] == ["Warning"]
     assert hook(going) == 0

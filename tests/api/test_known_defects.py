@@ -208,7 +208,7 @@ def test_10_failed_fetches_hold_up_nobody(
 ) -> None:
     """A download that failed kept its lock, and every later one waited for ever."""
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
-    monkeypatch.setattr("functions.release_assets.function._is_named", lambda *_: True)
+    monkeypatch.setattr("functions.release_assets.function._is_referenced", lambda *_: True)
     good = [write_release(tmp_path, f"v{number}", [config_map(f"m{number}")]) for number in range(1, 5)]
     bad = [f"{STACK}-v{number}" for number in range(11, 15)]
     fetch = catalog.handler("release_assets")
@@ -223,7 +223,7 @@ def test_10_failed_fetches_hold_up_nobody(
     for tag in good:
         assert clients.releases.load(tag) is not None
     for tag in bad:
-        failure = clients.releases.failure(tag)
+        failure = clients.releases.last_failure(tag)
         assert failure is not None
         assert tag in failure[0]
 

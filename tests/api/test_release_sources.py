@@ -63,7 +63,7 @@ def environment(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.M
 @pytest.fixture(autouse=True)
 def wanted_by_someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is fetched here no object names; that this takes one is seen in `test_release_demand`."""
-    monkeypatch.setattr("functions.release_assets.function._is_named", lambda *_: True)
+    monkeypatch.setattr("functions.release_assets.function._is_referenced", lambda *_: True)
     monkeypatch.setattr("functions.release_prune.function.MIN_INTERVAL", 0.0)
 
 
@@ -318,7 +318,7 @@ def test_equal_wishes_fetch_once_and_different_ones_side_by_side(
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda tag: fetch(clients, _wanted(namespace, tag)), [V1, V2] * 3))
     assert sorted(told.message for told in answers) == sorted(
-        [f"{V1} fetched", f"{V2} fetched"] + [f"{tag} is there already" for tag in (V1, V2)] * 2
+        [f"{V1} fetched", f"{V2} fetched"] + [f"{tag} is stored already" for tag in (V1, V2)] * 2
     )
     paths = [asked.path for asked in site.asked]
     assert len(paths) == len(set(paths))
