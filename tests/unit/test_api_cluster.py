@@ -1,4 +1,4 @@
-"""Accessors over Clusters and what they refer to: both contracts, and whatever else may come in."""
+"""Accessors for Clusters and the objects they refer to, for both contracts and invalid input."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,12 +31,12 @@ def status(**fields: Any) -> dict[str, Any]:
         *[({"class": garbage, "classRef": garbage}, None) for garbage in GARBAGE if not isinstance(garbage, str)],
     ],
 )
-def test_class(topology: Any, name: str | None) -> None:
+def test_class_name_in_both_contracts(topology: Any, name: str | None) -> None:
     assert cluster_api.class_name(spec(topology=topology)) == name
 
 
 @pytest.mark.parametrize("cluster", [{}, {"spec": None}, {"spec": "text"}, {"metadata": None, "status": []}])
-def test_what_has_no_spec_has_nothing(cluster: Any) -> None:
+def test_cluster_without_spec_reads_as_unset(cluster: Any) -> None:
     assert cluster_api.class_name(cluster) is None
     assert cluster_api.endpoint(cluster) is None
     assert cluster_api.infrastructure_ref(cluster) is None
@@ -61,12 +61,12 @@ def test_what_has_no_spec_has_nothing(cluster: Any) -> None:
         *[(garbage, None) for garbage in GARBAGE],
     ],
 )
-def test_endpoint(given: Any, expected: tuple[str, int] | None) -> None:
+def test_endpoint_needs_host_and_port(given: Any, expected: tuple[str, int] | None) -> None:
     assert cluster_api.endpoint(spec(controlPlaneEndpoint=given)) == expected
 
 
 @pytest.mark.parametrize("accessor", [cluster_api.infrastructure_ref, cluster_api.control_plane_ref])
-def test_references(accessor: Callable[[Any], Any]) -> None:
+def test_references_need_kind_and_name(accessor: Callable[[Any], Any]) -> None:
     field = accessor.__name__.replace("_ref", "Ref").replace("control_plane", "controlPlane")
     new = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "K", "name": "k"}
     old = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "K", "name": "k", "namespace": "team"}
@@ -88,7 +88,7 @@ def test_references(accessor: Callable[[Any], Any]) -> None:
         ({"metadata": {"annotations": "cluster.x-k8s.io/paused"}}, False),
     ],
 )
-def test_paused(obj: Any, expected: bool) -> None:
+def test_pausing_by_spec_or_annotation(obj: Any, expected: bool) -> None:
     assert cluster_api.is_paused(obj) is expected
 
 
@@ -113,7 +113,7 @@ def test_paused(obj: Any, expected: bool) -> None:
         (cluster_api.control_plane_initialized, status(ready=True), False),
     ],
 )
-def test_facts(accessor: Callable[[Any], bool], obj: Any, expected: bool) -> None:
+def test_facts_in_both_contracts(accessor: Callable[[Any], bool], obj: Any, expected: bool) -> None:
     assert accessor(obj) is expected
 
 
@@ -137,7 +137,7 @@ def test_facts(accessor: Callable[[Any], bool], obj: Any, expected: bool) -> Non
         ),
     ],
 )
-def test_failure_domains(given: Any, expected: list[dict[str, Any]]) -> None:
+def test_failure_domains_are_normalised_and_sorted(given: Any, expected: list[dict[str, Any]]) -> None:
     assert cluster_api.failure_domains(status(failureDomains=given)) == expected
 
 
@@ -158,7 +158,7 @@ def test_failure_domains(given: Any, expected: list[dict[str, Any]]) -> None:
         {"a": {"controlPlane": 1}},
     ],
 )
-def test_failure_domains_of_a_wrong_shape(given: Any) -> None:
+def test_invalid_failure_domains_are_rejected(given: Any) -> None:
     with pytest.raises(ValueError, match=r"failureDomains|failure domain"):
         cluster_api.failure_domains(status(failureDomains=given))
 

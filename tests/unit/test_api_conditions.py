@@ -1,4 +1,4 @@
-"""Lists of conditions: what changes, what stays, and the summary of v1beta1."""
+"""Setting and removing conditions, and the summary of v1beta1."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ def true(type_: str) -> dict[str, Any]:
     return {"type": type_, "status": "True", "message": "", "lastTransitionTime": STAMP}
 
 
-def test_time_is_truncated_to_seconds_and_kept_while_the_status_stays() -> None:
+def test_transition_time_has_seconds_and_changes_with_the_status() -> None:
     first = set_condition([], "A", "False", "Waiting", "one", now=NOW)
     assert first == [
         {"type": "A", "status": "False", "reason": "Waiting", "message": "one", "lastTransitionTime": STAMP}
@@ -32,29 +32,29 @@ def test_time_is_truncated_to_seconds_and_kept_while_the_status_stays() -> None:
     assert turned[0]["lastTransitionTime"] == "2026-03-01T12:05:00Z"
 
 
-def test_saying_the_same_twice_changes_nothing() -> None:
+def test_setting_the_same_condition_twice_changes_nothing() -> None:
     once = set_condition([], "A", "False", "R", "m", now=NOW, severity="Info", observed_generation=3)
     assert set_condition(once, "A", "False", "R", "m", now=LATER, severity="Info", observed_generation=3) == once
 
 
-def test_another_time_zone_is_written_in_utc() -> None:
+def test_time_is_written_in_utc() -> None:
     from datetime import timezone
 
     there = NOW.astimezone(timezone(timedelta(hours=5)))
     assert set_condition([], "A", "True", now=there)[0]["lastTransitionTime"] == STAMP
 
 
-def test_optional_fields_are_left_out() -> None:
+def test_empty_optional_fields_are_omitted() -> None:
     assert set_condition([], "A", "True", now=NOW) == [true("A")]
     full = set_condition([], "A", "False", "R", now=NOW, severity="Error", observed_generation=0)
     assert (full[0]["severity"], full[0]["observedGeneration"]) == ("Error", 0)
 
 
-def test_severity_goes_when_the_status_turns_true() -> None:
+def test_severity_is_removed_when_the_status_becomes_true() -> None:
     assert set_condition([false("A", "Error")], "A", "True", now=NOW) == [true("A")]
 
 
-def test_conditions_of_others_keep_their_place_and_content() -> None:
+def test_other_conditions_keep_position_and_content() -> None:
     foreign = {"type": "Foreign", "status": "Unknown", "extra": 1}
     history = {"timestamp": STAMP, "message": "created"}
     before = [foreign, false("A"), history]
@@ -70,18 +70,18 @@ def test_conditions_of_others_keep_their_place_and_content() -> None:
 
 
 @pytest.mark.parametrize("garbage", [None, [], {}, "text", 3, ["text", None], [{}], [{"status": "True"}]])
-def test_what_is_no_list_of_conditions_has_none(garbage: Any) -> None:
+def test_invalid_list_reads_as_empty(garbage: Any) -> None:
     assert get_condition(garbage, "A") is None
     assert not is_true(garbage, "A")
     assert get_condition(set_condition(garbage, "A", "True", now=NOW), "A") == true("A")
 
 
 @pytest.mark.parametrize(("status", "expected"), [("True", True), ("False", False), ("Unknown", False), (None, False)])
-def test_is_true(status: str | None, expected: bool) -> None:
+def test_is_true_only_for_status_true(status: str | None, expected: bool) -> None:
     assert is_true([{"type": "A", "status": status}], "A") is expected
 
 
-def test_remove() -> None:
+def test_remove_condition_keeps_others() -> None:
     assert remove_condition([true("A"), true("B")], "A") == [true("B")]
     assert remove_condition([true("B")], "A") == [true("B")]
 
@@ -100,14 +100,16 @@ def test_remove() -> None:
         ([{"type": "A"}], ("Unknown", None, None)),
     ],
 )
-def test_summary_tells_of_the_worst(others: list[dict[str, Any]], expected: tuple[str, str | None, str | None]) -> None:
+def test_summary_shows_the_most_severe_condition(
+    others: list[dict[str, Any]], expected: tuple[str, str | None, str | None]
+) -> None:
     named = [entry | ({"reason": entry["type"]} if "reason" in entry else {}) for entry in others]
     ready = get_condition(summary(named, now=NOW), "Ready")
     assert ready is not None
     assert (ready["status"], ready.get("reason"), ready.get("severity")) == expected
 
 
-def test_summary_does_not_count_itself_and_is_stable() -> None:
+def test_summary_ignores_itself_and_is_stable() -> None:
     once = summary([false("A", "Error", "Broken", "it broke")], now=NOW)
     assert once[-1] == false("Ready", "Error", "Broken", "it broke")
     assert summary(once, now=LATER) == once
@@ -115,6 +117,6 @@ def test_summary_does_not_count_itself_and_is_stable() -> None:
     assert is_true(healed, "Ready")
 
 
-def test_nothing_to_sum_up() -> None:
+def test_no_summary_without_other_conditions() -> None:
     assert summary([], now=NOW) == []
     assert summary([true("Ready")], now=NOW) == []

@@ -1,4 +1,4 @@
-"""The models validate as the CRDs made from them do."""
+"""The models accept and reject the same objects as the CRDs generated from them."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from shared.api.models.cluster_addon import ClusterAddon
 from shared.api.models.kind_cluster import KINDCluster
 
 
-def test_defaults_of_kind_cluster() -> None:
+def test_kind_cluster_defaults() -> None:
     made = KINDCluster.model_validate({"spec": {"clusterName": "test-1"}})
     assert made.spec.kubernetes_version == "1.21"
 
 
 @pytest.mark.parametrize("version", ["1.14", "1.19", "1.20", "1.21", "1.22", "1.34", "1.99", "1.100"])
-def test_kubernetes_versions(version: str) -> None:
+def test_valid_kubernetes_versions_are_accepted(version: str) -> None:
     KINDCluster.model_validate({"spec": {"clusterName": "a", "kubernetesVersion": version}})
 
 
@@ -37,17 +37,17 @@ def test_kubernetes_versions(version: str) -> None:
         {"clusterName": "a", "controlPlaneEndpoint": {"host": "h", "port": 65536}},
     ],
 )
-def test_invalid_kind_clusters(spec: dict[str, Any]) -> None:
+def test_invalid_kind_clusters_are_rejected(spec: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         KINDCluster.model_validate({"spec": spec})
 
 
-def test_cluster_keeps_what_it_does_not_name() -> None:
+def test_cluster_keeps_unknown_fields() -> None:
     given = {"spec": {"paused": False, "topology": {"class": "a"}, "infrastructureRef": {"apiVersion": "g/v1"}}}
     assert Cluster.model_validate(given).model_dump(by_alias=True, exclude_unset=True) == given
 
 
-def test_addon_needs_its_cluster() -> None:
+def test_addon_requires_cluster_reference() -> None:
     with pytest.raises(ValidationError):
         ClusterAddon.model_validate({"spec": {}})
     made = ClusterAddon.model_validate({"spec": {"clusterRef": {"kind": "Cluster", "name": "c"}}, "status": {}})

@@ -40,10 +40,10 @@ def test_what_is_missing_may_still_come(expression: str) -> None:
         ("web == 1 || " * 2000 + "true", "characters"),
     ],
 )
-def test_what_can_never_be_evaluated(expression: str, words: str) -> None:
+def test_invalid_expressions_are_rejected(expression: str, words: str) -> None:
     with pytest.raises(ExpressionError, match=words):
         evaluate(expression, OBJECTS)
 
 
-def test_variables_leave_out_those_that_macros_bind() -> None:
+def test_variables_exclude_those_that_macros_bind() -> None:
     assert variables("a.list.exists(x, x.n == b.n) && c.all(y, y > 1)") == ["a", "b", "c"]

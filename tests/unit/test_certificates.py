@@ -1,4 +1,4 @@
-"""Certificates: what they say, what they are good for, and which foreign authorities are taken."""
+"""Certificates: their content, their validity, and the authorities that can be loaded."""
 
 import datetime
 import ssl
@@ -20,7 +20,7 @@ def parsed(pair: KeyPair | Authority) -> x509.Certificate:
 
 
 def rsa_authority(encoding: serialization.PrivateFormat) -> Authority:
-    """As other tools make them: an RSA key, and no subject key identifier."""
+    """An authority like those of other tools, with an RSA key and without a subject key identifier."""
     key = rsa.generate_private_key(65537, 2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
     now = datetime.datetime.now(datetime.UTC)
@@ -33,7 +33,7 @@ def rsa_authority(encoding: serialization.PrivateFormat) -> Authority:
     return Authority.load(certificate.public_bytes(serialization.Encoding.PEM), key_pem)
 
 
-def test_authority() -> None:
+def test_generated_authority_is_a_ca_for_ten_years() -> None:
     certificate = parsed(AUTHORITY)
     usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
     now = datetime.datetime.now(datetime.UTC)
@@ -49,7 +49,9 @@ def test_authority() -> None:
 @pytest.mark.parametrize(
     ("server", "purpose"), [(True, ExtendedKeyUsageOID.SERVER_AUTH), (False, ExtendedKeyUsageOID.CLIENT_AUTH)]
 )
-def test_issued(server: bool, purpose: x509.ObjectIdentifier) -> None:
+def test_issued_certificate_has_requested_subject_names_and_purpose(
+    server: bool, purpose: x509.ObjectIdentifier
+) -> None:
     pair = AUTHORITY.issue("me", ["a", "b"], ["localhost"], ["127.0.0.1", "::1"], server=server)
     certificate = parsed(pair)
     extensions = certificate.extensions
@@ -69,7 +71,7 @@ def test_serial_numbers_differ() -> None:
     assert len({parsed(AUTHORITY.issue("me")).serial_number for _ in range(20)}) == 20
 
 
-def test_nothing_outlives_its_authority() -> None:
+def test_certificate_expires_with_its_authority() -> None:
     short = Authority.generate("short", datetime.timedelta(days=1))
     assert parsed(short.issue("me")).not_valid_after_utc == parsed(short).not_valid_after_utc
 
@@ -77,7 +79,7 @@ def test_nothing_outlives_its_authority() -> None:
 @pytest.mark.parametrize(
     "encoding", [serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL]
 )
-def test_rsa_authority(encoding: serialization.PrivateFormat, tmp_path: Path) -> None:
+def test_rsa_authority_can_issue(encoding: serialization.PrivateFormat, tmp_path: Path) -> None:
     authority = rsa_authority(encoding)
     pair = authority.issue("localhost", dns=["localhost"], server=True)
     parsed(pair).verify_directly_issued_by(parsed(authority))
@@ -86,8 +88,8 @@ def test_rsa_authority(encoding: serialization.PrivateFormat, tmp_path: Path) ->
     ssl.create_default_context(cadata=authority.cert_pem.decode()).load_cert_chain(tmp_path / "crt", tmp_path / "key")
 
 
-def test_strict_handshake(tmp_path: Path) -> None:
-    """Both sides accept the other, also with the strict checks that newer Pythons make by default."""
+def test_issued_certificates_pass_strict_tls_verification(tmp_path: Path) -> None:
+    """Both sides accept each other with the strict checks that newer Pythons enable by default."""
     contexts = []
     for purpose, server in ((ssl.Purpose.CLIENT_AUTH, True), (ssl.Purpose.SERVER_AUTH, False)):
         pair = AUTHORITY.issue("localhost", dns=["localhost"], server=server)
@@ -133,13 +135,13 @@ LEAF = AUTHORITY.issue("leaf")
         (AUTHORITY.cert_pem, pem(ed25519.Ed25519PrivateKey.generate()), "EC or RSA"),
     ],
 )
-def test_unusable_authority(cert_pem: bytes, key_pem: bytes, message: str) -> None:
+def test_unusable_authority_is_rejected(cert_pem: bytes, key_pem: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Authority.load(cert_pem, key_pem)
 
 
 @pytest.mark.parametrize("arguments", [{"ips": ["localhost"]}, {"dns": ["ü"]}, {"dns": ["a", "ü.example"]}])
-def test_bad_names(arguments: dict[str, list[str]]) -> None:
+def test_invalid_names_and_addresses_are_rejected(arguments: dict[str, list[str]]) -> None:
     with pytest.raises(ValueError, match=r".+"):
         AUTHORITY.issue("me", **arguments)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""The Cluster's decisions, as tables: what is observed, and what follows."""
+"""Tables of decisions about Clusters: observed inputs and the expected effects and status."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
         (cluster(**DELETED), True, True, "Deleting"),
     ],
 )
-def test_phase(obj: Object, provisioned: bool, endpoint: bool, word: str) -> None:
+def test_phase_follows_references_and_readiness(obj: Object, provisioned: bool, endpoint: bool, word: str) -> None:
     assert phase(obj, provisioned=provisioned, endpoint=endpoint) == word
 
 
@@ -136,7 +136,7 @@ HOST = {"host": "example.com", "port": 6443}
         pytest.param(cluster(), infra(), None, None, 30.0, id="not provisioned yet"),
     ],
 )
-def test_infrastructure(
+def test_infrastructure_facts_and_endpoint_are_copied(
     obj: Object, found: LookupResult, provisioned: bool | None, endpoint: Object | None, requeue_after: float | None
 ) -> None:
     decision = decide(Observed(obj, found), NOW)
@@ -147,7 +147,7 @@ def test_infrastructure(
 
 
 @pytest.mark.parametrize("topology", [False, True])
-def test_owner_reference_and_label(topology: bool) -> None:
+def test_infrastructure_gets_owner_reference_and_label(topology: bool) -> None:
     spec = {**NO_TOPOLOGY, "topology": {"classRef": {"name": "c"}}} if topology else NO_TOPOLOGY
     obj = cluster(spec)
     [patch] = decide(Observed(obj, infra()), NOW).effects
@@ -167,14 +167,14 @@ def test_owner_reference_and_label(topology: bool) -> None:
 
 @pytest.mark.parametrize("controller", [None, True, False])
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_what_others_set_on_the_owner_reference_stays(controller: bool | None, version: str) -> None:
+def test_fields_that_others_set_on_the_owner_reference_are_kept(controller: bool | None, version: str) -> None:
     reference = {**OWNER, "apiVersion": f"cluster.x-k8s.io/{version}", "blockOwnerDeletion": True}
     reference |= {} if controller is None else {"controller": controller}
     found = infra(ownerReferences=[reference], labels={"cluster.x-k8s.io/cluster-name": "demo"})
     assert not decide(Observed(cluster(), found), NOW).effects
 
 
-def test_a_reference_of_an_earlier_cluster_of_the_name_is_replaced() -> None:
+def test_owner_reference_to_an_earlier_cluster_of_the_same_name_is_replaced() -> None:
     [patch] = decide(Observed(cluster(), infra(ownerReferences=[{**OWNER, "uid": "old"}])), NOW).effects
     assert isinstance(patch, Patch)
     assert [one["uid"] for one in patch.patch["metadata"]["ownerReferences"]] == ["u"]
@@ -196,21 +196,21 @@ def test_other_owners_are_kept() -> None:
         ([{"name": "old"}], {"new": {"controlPlane": True}}, ["new"]),
     ],
 )
-def test_failure_domains(before: Any, reported: Any, after: list[str]) -> None:
+def test_failure_domains_are_mirrored(before: Any, reported: Any, after: list[str]) -> None:
     obj = cluster(status={"failureDomains": before} if before else {})
     found = infra(status={"ready": True, **({"failureDomains": reported} if reported else {})})
     status = decide(Observed(obj, found), NOW).status or {}
     assert [domain["name"] for domain in status["failureDomains"] or []] == after
 
 
-def test_what_is_empty_is_left_out_as_cluster_api_wants_it() -> None:
+def test_empty_fields_are_omitted_from_status() -> None:
     status = decide(Observed(cluster(), infra(status={"ready": False})), NOW).status or {}
     assert status["initialization"] is None
     status = decide(Observed(cluster(), infra(status={"ready": True})), NOW).status or {}
     assert status["failureDomains"] is None
 
 
-def test_failure_domains_of_a_wrong_shape_are_an_error() -> None:
+def test_invalid_failure_domains_are_an_error() -> None:
     decision = decide(Observed(cluster(), infra(status={"ready": True, "failureDomains": "x"})), NOW)
     assert "FakeInfraCluster demo" in decision.message
     assert "observedGeneration" not in (decision.status or {})
@@ -273,7 +273,7 @@ BROKEN = LookupResult("failed", "FakeControlPlane", error="boom")
         ),
     ],
 )
-def test_the_control_plane(
+def test_control_plane_conditions_mirror_the_object(
     obj: Object, found: LookupResult, available: tuple[str, str, str], initialized: tuple[str, str, str], waits: bool
 ) -> None:
     decision = decide(Observed(obj, control_plane=found), NOW)
@@ -284,13 +284,13 @@ def test_the_control_plane(
     assert warned == ({available[1]} if found.object is None else set())
 
 
-def test_a_cluster_without_a_control_plane_object_says_nothing_of_one() -> None:
+def test_cluster_without_control_plane_object_has_no_conditions_about_it() -> None:
     decision = decide(Observed(cluster(), infra()), NOW)
     types = {entry["type"] for entry in (decision.status or {})["conditions"]}
     assert not types & {"ControlPlaneAvailable", "ControlPlaneInitialized"}
 
 
-def test_a_kind_that_is_not_served_is_told_and_holds_the_deletion_with_a_reason() -> None:
+def test_kind_that_is_not_served_is_reported_and_blocks_the_deletion() -> None:
     found = LookupResult("failed", "FakeInfraCluster", error="FakeInfraCluster.g is not served", reason=NOT_SERVED)
     alive = decide(Observed(cluster(), found), NOW)
     assert condition(alive, "InfrastructureReady") == ("Unknown", "KindNotServed", "FakeInfraCluster.g is not served")
@@ -304,14 +304,14 @@ def test_a_kind_that_is_not_served_is_told_and_holds_the_deletion_with_a_reason(
 
 
 @pytest.mark.parametrize(("spec", "waits"), [(TOPOLOGY, True), ({**TOPOLOGY, **NO_TOPOLOGY}, False)])
-def test_no_control_plane_object_is_awaited_once_the_infrastructure_is_referenced(spec: Object, waits: bool) -> None:
+def test_control_plane_object_is_not_expected_once_the_infrastructure_is_referenced(spec: Object, waits: bool) -> None:
     found = infra(status={"ready": True}) if not waits else UNUSED
     types = {entry["type"] for entry in (decide(Observed(cluster(spec), found), NOW).status or {})["conditions"]}
     assert ("ControlPlaneAvailable" in types) is waits
 
 
 @pytest.mark.parametrize(("seconds", "seen", "overdue"), [(30, False, False), (60, False, True), (3600, True, False)])
-def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, overdue: bool) -> None:
+def test_missing_topology_controller_is_reported_after_its_timeout(seconds: int, seen: bool, overdue: bool) -> None:
     created = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
     status = {"conditions": [{"type": "TopologyReconciled", "status": "False"}] if seen else []}
     decision = decide(Observed(cluster(TOPOLOGY, status, creationTimestamp=created)), NOW)
@@ -369,7 +369,9 @@ def test_a_topology_that_nobody_reconciles_is_told(seconds: int, seen: bool, ove
         (cluster(), ABSENT, ("False", "ObjectDoesNotExist", "FakeInfraCluster does not exist")),
     ],
 )
-def test_infrastructure_ready(obj: Object, found: LookupResult, expected: tuple[str, str, str]) -> None:
+def test_infrastructure_ready_mirrors_the_object(
+    obj: Object, found: LookupResult, expected: tuple[str, str, str]
+) -> None:
     assert condition(decide(Observed(obj, found), NOW), "InfrastructureReady") == expected
 
 
@@ -385,20 +387,20 @@ def test_infrastructure_ready(obj: Object, found: LookupResult, expected: tuple[
         ),
     ],
 )
-def test_paused_stops_everything(spec: Object, annotations: Object, message: str) -> None:
+def test_paused_cluster_is_not_reconciled(spec: Object, annotations: Object, message: str) -> None:
     obj = cluster({**NO_TOPOLOGY, **spec}, annotations=annotations, **DELETED)
     decision = decide(Observed(obj, infra()), NOW)
     assert not decision.effects
     assert condition(decision, "Paused") == ("True", "Paused", message)
 
 
-def test_finalizer_is_added_back() -> None:
+def test_missing_finalizer_is_added() -> None:
     effect = decide(Observed(cluster({}, finalizers=[])), NOW).effects[0]
     assert isinstance(effect, Patch)
     assert effect.patch == {"metadata": {"finalizers": [FINALIZER]}}
 
 
-def test_no_finalizer_on_a_cluster_that_is_going() -> None:
+def test_no_finalizer_is_added_during_deletion() -> None:
     assert not decide(Observed(cluster({}, finalizers=["other"], **DELETED)), NOW).effects
 
 
@@ -423,7 +425,7 @@ def descendants(*, owned: bool = True) -> dict[Resource, tuple[Object, ...]]:
     }
 
 
-def test_descendants_go_first() -> None:
+def test_deletion_starts_with_descendants() -> None:
     decision = decide(Observed(cluster(**DELETED), infra(), descendants=descendants()), NOW)
     status, reason, message = condition(decision, "Deleting")
     assert (status, reason, decision.requeue_after) == ("True", "WaitingForWorkersDeletion", 5.0)
@@ -439,20 +441,20 @@ def test_descendants_go_first() -> None:
     assert kinds == sorted(kinds, key=["MachinePool", "MachineDeployment", "MachineSet", "Machine"].index)
 
 
-def test_a_control_plane_object_looks_after_its_machines() -> None:
+def test_control_plane_machines_are_left_to_the_control_plane_object() -> None:
     control_plane = LookupResult("present", "FakeControlPlane", infra().object, KIND_CLUSTER)
     decision = decide(Observed(cluster(**DELETED), infra(), control_plane, descendants()), NOW)
     assert len([e for e in decision.effects if isinstance(e, Delete)]) == 14
     assert "Control plane Machines" not in condition(decision, "Deleting")[2]
 
 
-def test_foreign_descendants_are_waited_for_but_not_deleted() -> None:
+def test_deletion_waits_for_descendants_of_others_without_deleting_them() -> None:
     decision = decide(Observed(cluster(**DELETED), infra(), descendants=descendants(owned=False)), NOW)
     assert not decision.effects
     assert condition(decision, "Deleting")[1] == "WaitingForWorkersDeletion"
 
 
-def test_control_plane_goes_before_infrastructure() -> None:
+def test_control_plane_is_deleted_before_infrastructure() -> None:
     control_plane = LookupResult("present", "FakeControlPlane", owned().object, MACHINE)
     both = decide(Observed(cluster(**DELETED), owned(), control_plane), NOW)
     assert [e.resource for e in both.effects if isinstance(e, Delete)] == [MACHINE]
@@ -467,7 +469,7 @@ def test_control_plane_goes_before_infrastructure() -> None:
     assert condition(going, "Deleting")[1] == "WaitingForInfrastructureDeletion"
 
 
-def test_only_what_the_cluster_owns_is_deleted_with_it() -> None:
+def test_infrastructure_is_adopted_before_it_is_deleted() -> None:
     decision = decide(Observed(cluster(**DELETED), infra()), NOW)
     [patch] = decision.effects
     assert isinstance(patch, Patch)
@@ -496,7 +498,9 @@ def test_only_what_the_cluster_owns_is_deleted_with_it() -> None:
     ],
 )
 @pytest.mark.parametrize("role", ["infrastructure", "control_plane"])
-def test_a_foreign_object_is_refused_and_left_alone(found: LookupResult, words: str, role: str) -> None:
+def test_reference_to_a_foreign_object_is_refused_and_the_object_untouched(
+    found: LookupResult, words: str, role: str
+) -> None:
     def observed(obj: Object) -> Observed:
         return Observed(obj, found) if role == "infrastructure" else Observed(obj, control_plane=found)
 
@@ -511,7 +515,7 @@ def test_a_foreign_object_is_refused_and_left_alone(found: LookupResult, words: 
     assert [type(effect) for effect in going.effects] == [RemoveFinalizer]
 
 
-def test_at_last_the_secrets_and_the_finalizer() -> None:
+def test_secrets_are_deleted_before_the_finalizer_is_removed() -> None:
     secret: Object = {"metadata": {"name": "demo-kubeconfig", "uid": "s"}}
     decision = decide(Observed(cluster(**DELETED), ABSENT, secrets=(secret,)), NOW)
     first, last = decision.effects
@@ -524,13 +528,15 @@ def test_at_last_the_secrets_and_the_finalizer() -> None:
 @pytest.mark.parametrize(
     ("control_plane", "found", "failure"), [(UNUSED, FAILED, ""), (FAILED, infra(), ""), (UNUSED, infra(), "no list")]
 )
-def test_nothing_is_deleted_blindly(control_plane: LookupResult, found: LookupResult, failure: str) -> None:
+def test_nothing_is_deleted_while_an_input_is_unreadable(
+    control_plane: LookupResult, found: LookupResult, failure: str
+) -> None:
     decision = decide(Observed(cluster(**DELETED), found, control_plane, failure=failure), NOW)
     assert not decision.effects
     assert condition(decision, "Deleting")[1] == "InternalError"
 
 
-def test_a_second_pass_changes_nothing() -> None:
+def test_second_reconciliation_changes_nothing() -> None:
     found = infra({"controlPlaneEndpoint": HOST}, {"ready": True})
     obj = cluster({**NO_TOPOLOGY, "controlPlaneEndpoint": HOST})
     assert found.object is not None
@@ -554,7 +560,7 @@ def of_core(generation: int, **metadata: Any) -> Object:
 
 
 def taken_over(generation: int, **metadata: Any) -> Object:
-    """As of core for generation 1, and with what `cluster` and core both write for `generation`."""
+    """A Cluster that core observed at generation 1, with the shared condition at `generation`."""
     obj = of_core(1, **metadata)
     entry = {"type": "InfrastructureReady", "status": "True", "observedGeneration": generation}
     obj["status"]["conditions"].append(entry)
@@ -586,11 +592,11 @@ def written(manager: str, minute: int, *fields: str) -> Object:
         (of_core(1, **DELETED), 10, "gone"),
     ],
 )
-def test_whether_core_looks_after_a_cluster(obj: Object, minutes: int, state: str) -> None:
+def test_core_state_follows_observed_generations_and_time(obj: Object, minutes: int, state: str) -> None:
     assert core_state(obj, NOW + timedelta(minutes=minutes)) == state
 
 
-def test_a_change_that_core_has_not_seen_yet_is_left_to_it() -> None:
+def test_unobserved_change_is_left_to_core_until_its_timeout() -> None:
     decision = decide(Observed(of_core(1), infra(), core="late"), NOW)
     assert (decision.effects, decision.status, decision.kubernetes_events, decision.requeue_after) == (
         (),
@@ -600,7 +606,7 @@ def test_a_change_that_core_has_not_seen_yet_is_left_to_it() -> None:
     )
 
 
-def test_taking_over_from_core_is_told_once() -> None:
+def test_takeover_from_core_records_one_event() -> None:
     obj = of_core(1)
     first = decide(Observed(obj, infra(), core="gone"), NOW)
     assert first.effects
@@ -610,13 +616,13 @@ def test_taking_over_from_core_is_told_once() -> None:
     assert core_state(obj, NOW) == "none", "later changes do not wait for core again"
 
 
-def test_what_core_manages_is_left_to_it() -> None:
+def test_cluster_managed_by_core_is_not_reconciled() -> None:
     decision = decide(Observed(of_core(2), infra(), core="live"), NOW)
     assert (decision.effects, decision.status, decision.requeue_after) == ((), None, None)
 
 
 @pytest.mark.parametrize("state", ["live", "late"])
-def test_nothing_is_deleted_before_core_lets_the_cluster_go(state: Literal["live", "late"]) -> None:
+def test_nothing_is_deleted_before_core_allows_it(state: Literal["live", "late"]) -> None:
     obj = of_core(2 if state == "live" else 1, **DELETED)
     decision = decide(Observed(obj, owned(), descendants=descendants(), core=state), NOW)
     assert not decision.effects
@@ -629,7 +635,7 @@ def test_nothing_is_deleted_before_core_lets_the_cluster_go(state: Literal["live
         assert "until 2026-01-01T00:10:00Z" in told[2]
 
 
-def test_once_core_has_let_it_go_the_deletion_takes_its_course() -> None:
+def test_descendants_are_deleted_once_core_allows_it() -> None:
     obj = of_core(2, annotations={"runtime.cluster.x-k8s.io/ok-to-delete": ""}, **DELETED)
     decision = decide(Observed(obj, owned(), descendants=descendants(), core="live"), NOW)
     assert len(decision.effects) == 17

@@ -1,4 +1,4 @@
-"""Lifecycle hooks: the protocol's grammar, and tables of what is answered from which state."""
+"""Lifecycle hooks: the protocol, and tables of the response for each state."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_DEL
     "hook", [AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE, AFTER_CLUSTER_UPGRADE, BEFORE_DELETE]
 )
 @pytest.mark.parametrize("found", [None, addon()], ids=["none", "of another Cluster"])
-def test_without_addon_nothing_waits(hook: str, found: Object | None) -> None:
+def test_cluster_without_addon_is_never_blocked(hook: str, found: Object | None) -> None:
     decision = decide(hook, cluster(uid="another"), found, NOW, LIMITS)
     assert (decision.outcome, decision.patch, decision.event_suffix) == ("go", None, "")
 
@@ -79,7 +79,7 @@ def test_without_addon_nothing_waits(hook: str, found: Object | None) -> None:
         pytest.param(addon(V1), None, id="applied"),
     ],
 )
-def test_after_control_plane_initialized(found: Object, patch: Object | None) -> None:
+def test_first_hook_requests_addons_once_and_never_blocks(found: Object, patch: Object | None) -> None:
     decision = decide(AFTER_CONTROL_PLANE_INITIALIZED, cluster(V1), found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == ("go", patch)
 
@@ -151,7 +151,9 @@ def test_after_control_plane_initialized(found: Object, patch: Object | None) ->
         ),
     ],
 )
-def test_before_cluster_upgrade(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
+def test_upgrade_is_blocked_until_addons_are_ready_or_overdue(
+    about: Object, found: Object, outcome: str, patch: Object | None
+) -> None:
     decision = decide(BEFORE_CLUSTER_UPGRADE, about, found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == (outcome, patch)
     assert bool(decision.event_suffix) == (outcome == "overdue")
@@ -165,11 +167,11 @@ def test_before_cluster_upgrade(about: Object, found: Object, outcome: str, patc
     ],
     ids=["what is said", "nothing said yet"],
 )
-def test_what_is_waited_for_is_told(found: Object, message: str) -> None:
+def test_blocked_upgrade_names_the_obstacle(found: Object, message: str) -> None:
     assert decide(BEFORE_CLUSTER_UPGRADE, cluster(), found, NOW, LIMITS).message == message
 
 
-def test_a_wait_ends_whatever_the_request_says() -> None:
+def test_deadline_counts_whatever_the_request_contains() -> None:
     """Spaces in a version must not make each call look like the first."""
     about = cluster(version="v1 36\n3 %20")
     begun = decide(BEFORE_CLUSTER_UPGRADE, about, addon(V1), NOW, LIMITS).patch
@@ -196,7 +198,7 @@ def test_a_wait_ends_whatever_the_request_says() -> None:
         pytest.param(cluster("quick-start"), addon(""), None, id="a class that names no stack"),
     ],
 )
-def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | None) -> None:
+def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Object, patch: Object | None) -> None:
     decision = decide(AFTER_CLUSTER_UPGRADE, about, found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == ("go", patch)
 
@@ -246,12 +248,14 @@ def test_after_cluster_upgrade(about: Object, found: Object, patch: Object | Non
         pytest.param(going("quick-start"), addon(""), "block", ASKED | BEGUN_DELETE, id="whatever the class"),
     ],
 )
-def test_before_cluster_delete(about: Object, found: Object, outcome: str, patch: Object | None) -> None:
+def test_deletion_is_blocked_until_cleaned_up_or_overdue(
+    about: Object, found: Object, outcome: str, patch: Object | None
+) -> None:
     decision = decide(BEFORE_DELETE, about, found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == (outcome, patch)
 
 
-def test_what_a_deletion_waits_for_is_told() -> None:
+def test_blocked_deletion_names_what_is_left() -> None:
     found = addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=1), cleaned="False")
     assert decide(BEFORE_DELETE, going(), found, NOW, LIMITS).message.endswith(": two Services")
 
@@ -278,9 +282,7 @@ def test_what_a_deletion_waits_for_is_told() -> None:
         pytest.param(BEFORE_DELETE, None, "go", id="no such Cluster"),
     ],
 )
-def test_a_call_that_the_cluster_does_not_bear_out_changes_nothing(
-    hook: str, about: Object | None, outcome: str
-) -> None:
+def test_call_that_contradicts_the_cluster_changes_nothing(hook: str, about: Object | None, outcome: str) -> None:
     for found in (addon(V1), addon("", hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", days=3))):
         decision = decide(hook, about, found, NOW, LIMITS)
         assert (decision.outcome, decision.patch, decision.event_suffix) == (outcome, None, "")
@@ -313,7 +315,7 @@ def test_limits_come_from_the_environment(value: str, limit: Any, monkeypatch: p
         (f"/below/a/prefix{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_DELETE),
     ],
 )
-def test_paths(path: str, hook: str) -> None:
+def test_paths_map_to_hooks(path: str, hook: str) -> None:
     assert protocol.hook_at(path) == hook
 
 
@@ -331,7 +333,7 @@ def test_paths(path: str, hook: str) -> None:
         "/hooks.runtime.cluster.x-k8s.io/v1beta1/discovery",
     ],
 )
-def test_unknown_paths(path: str) -> None:
+def test_unknown_paths_are_rejected(path: str) -> None:
     with pytest.raises(protocol.UnknownHook, match="beforeclusterupgrade"):
         protocol.hook_at(path)
 
@@ -353,12 +355,12 @@ def test_unknown_paths(path: str) -> None:
         (b'{"apiVersion": "v1"}', "apiVersion is 'v1'"),
     ],
 )
-def test_bad_requests(body: bytes, words: str) -> None:
+def test_invalid_requests_name_the_fault(body: bytes, words: str) -> None:
     with pytest.raises(protocol.BadRequest, match=words.replace(".", r"\.")):
         protocol.cluster_of(BEFORE_CLUSTER_UPGRADE, body)
 
 
-def test_a_request() -> None:
+def test_valid_request_yields_its_cluster() -> None:
     body = {
         "apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1",
         "kind": "BeforeClusterUpgradeRequest",
@@ -370,7 +372,7 @@ def test_a_request() -> None:
     assert protocol.cluster_of(BEFORE_CLUSTER_UPGRADE, json.dumps(body).encode()) == cluster()
 
 
-def test_responses() -> None:
+def test_responses_have_the_fields_of_their_hook() -> None:
     api = {"apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1"}
     blocked = {"kind": "BeforeClusterUpgradeResponse", "status": "Success", "message": "m", "retryAfterSeconds": 10}
     assert protocol.success(BEFORE_CLUSTER_UPGRADE, "m", 10) == api | blocked
@@ -383,7 +385,7 @@ def test_responses() -> None:
     assert protocol.failure("", "m") == {"status": "Failure", "message": "m"}
 
 
-def test_discovery() -> None:
+def test_discovery_lists_handlers_with_failure_policies() -> None:
     found = protocol.discovery()
     assert (found["kind"], found["status"]) == ("DiscoveryResponse", "Success")
     names = [handler["name"] for handler in found["handlers"]]

@@ -1,4 +1,4 @@
-"""Which releases a ClusterStack should have, and what follows for it."""
+"""The releases that a ClusterStack selects, and the decisions about it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def tags(*versions: str) -> tuple[str, ...]:
         pytest.param({}, {"v0-sha-a": True, "v1": True}, ["v1"], ("v1",), ("v0-sha-a",), id="no longer named"),
     ],
 )
-def test_selection(
+def test_selection_of_wanted_and_obsolete_releases(
     spec: Object,
     owned: dict[str, bool],
     offered: list[str] | None,
@@ -96,11 +96,11 @@ def test_selection(
 @pytest.mark.parametrize(
     "foreign", ["docker-ferrol-1-28-v9", "docker-other-1-27-v9", "aws-ferrol-1-27-v9", "v9", "", "../..", F + "v9x"]
 )
-def test_names_of_others_are_passed_over(foreign: str) -> None:
+def test_names_of_other_stacks_are_ignored(foreign: str) -> None:
     assert select(SPEC, {}, [foreign, F + "v1"]).wanted == tags("v1")
 
 
-def test_order_of_versions() -> None:
+def test_versions_are_sorted_as_numbers_within_channels() -> None:
     assert sort_tags(tags("v10", "v2", "v0-sha-b", "v0-sha-a")) == tags("v0-sha-a", "v0-sha-b", "v2", "v10")
 
 
@@ -119,11 +119,11 @@ def test_order_of_versions() -> None:
         (None, None),
     ],
 )
-def test_release_of_a_cluster(topology: Any, expected: Key | None) -> None:
+def test_cluster_maps_to_the_release_of_its_class(topology: Any, expected: Key | None) -> None:
     assert release_of({"metadata": {"namespace": "ns", "name": "c"}, "spec": {"topology": topology}}) == expected
 
 
-def test_users() -> None:
+def test_users_are_grouped_by_release() -> None:
     def cluster(name: str, class_name: str) -> Object:
         return {"metadata": {"namespace": "ns", "name": name}, "spec": {"topology": {"class": class_name}}}
 
@@ -179,11 +179,11 @@ def said(type_: str, status: str, reason: str = "") -> Object:
     return {"type": type_, "status": status, "reason": reason, "message": f"{reason}!", "lastTransitionTime": "x"}
 
 
-def test_gone() -> None:
+def test_deleted_stack_has_no_effects() -> None:
     assert decide(Observed(None), NOW).effects == ()
 
 
-def test_a_new_release_is_created_for_its_stack() -> None:
+def test_offered_release_is_created_with_owner_and_finalizer() -> None:
     decision = decide(observed(stack(), offered=["v1"]), NOW)
     [create] = created(decision)
     assert create.body["metadata"] == {
@@ -200,7 +200,7 @@ def test_a_new_release_is_created_for_its_stack() -> None:
     assert decision.requeue_after == 300.0
 
 
-def test_the_finalizer_comes_first() -> None:
+def test_finalizer_is_added_before_releases_are_created() -> None:
     first, *_ = decide(observed(stack(finalizers=["x"]), offered=["v1"]), NOW).effects
     assert isinstance(first, Patch)
     assert first.patch == {"metadata": {"finalizers": ["x", FINALIZER]}}
@@ -214,7 +214,7 @@ def test_the_finalizer_comes_first() -> None:
         ({Key("other", F + "v1"): (Key("other", "c"),)}, [F + "v1"]),
     ],
 )
-def test_what_is_superfluous_goes_unless_it_is_used(using: Any, deleted: list[str]) -> None:
+def test_obsolete_release_is_deleted_unless_used(using: Any, deleted: list[str]) -> None:
     old, new = release("v1", ready=True), release("v2", ready=True)
     decision = decide(observed(stack(), old, new, offered=["v2"], users=using), NOW)
     found = [e.obj["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)]
@@ -224,7 +224,7 @@ def test_what_is_superfluous_goes_unless_it_is_used(using: Any, deleted: list[st
     assert status["usableVersions"] == ("v2" if deleted else "v1, v2")
 
 
-def test_what_is_being_deleted_is_not_deleted_again() -> None:
+def test_release_being_deleted_is_not_deleted_again() -> None:
     old, new = release("v1", ready=True, deletionTimestamp="x"), release("v2", ready=True)
     decision = decide(observed(stack(), old, new, offered=["v2"]), NOW)
     assert decision.effects == ()
@@ -246,7 +246,9 @@ DOWNLOADED, PROVIDED = "ClusterStackReleaseDownloaded", "ProviderClusterStackRel
         ([said(DOWNLOADED, "False"), said("Ready", "False", "X")], True, "done", "X!"),
     ],
 )
-def test_summary(conditions: list[Object], ready: bool, phase: str, message: str | None) -> None:
+def test_summary_shows_the_phase_of_each_release(
+    conditions: list[Object], ready: bool, phase: str, message: str | None
+) -> None:
     decision = decide(observed(stack(), release("v1", *conditions, ready=ready), offered=["v1"]), NOW)
     [line] = (decision.status or {})["summary"]
     assert (line["name"], line["ready"], line["phase"], line.get("message")) == ("v1", ready, phase, message)
@@ -259,7 +261,7 @@ def test_summary(conditions: list[Object], ready: bool, phase: str, message: str
         (SourceListing(failure="HTTP 500"), "ReleasesSynced", "FailedToSync"),
     ],
 )
-def test_a_failing_source(listing: SourceListing, failing: str, reason: str) -> None:
+def test_failing_source_is_a_condition_and_retried(listing: SourceListing, failing: str, reason: str) -> None:
     obj = stack()
     decision = decide(observed(obj, release("v1", ready=True), listing=listing), NOW)
     assert decision.effects == ()
@@ -273,21 +275,21 @@ def test_a_failing_source(listing: SourceListing, failing: str, reason: str) -> 
     assert soon.requeue_after == 5.0
 
 
-def test_two_channels_have_a_latest_each() -> None:
+def test_latest_release_lists_each_channel() -> None:
     releases = [release(version, ready=True) for version in ("v0-sha-a", "v0-sha-b", "v3-git-x")]
     offered = ["v0-sha-b", "v3-git-x"]
     status = decide(observed(stack({"channel": "custom"}), *releases, offered=offered), NOW).status or {}
     assert status["latestRelease"] == f"{F}v3-git.x | v1.27.3, {F}v0-sha.b | v1.27.3"
 
 
-def test_versions_that_do_not_parse() -> None:
-    """Only in objects that came past the schema."""
+def test_invalid_version_is_a_condition_and_others_are_created() -> None:
+    """The CRD rejects such versions; objects from before may have them."""
     decision = decide(observed(stack({"versions": ["v1", "1.2"]}), offered=[]), NOW)
     assert [create.body["metadata"]["name"] for create in created(decision)] == [F + "v1"]
     assert condition(decision.status, "ClusterStackReleasesSynced") == ("False", "FailedToCreateOrUpdate")
 
 
-def test_releases_with_other_names_are_left_alone() -> None:
+def test_objects_with_other_names_are_not_touched() -> None:
     mine = release("v1", ready=True)
     odd = release("v2", ready=True)
     odd["metadata"]["name"] = "odd"
@@ -295,7 +297,7 @@ def test_releases_with_other_names_are_left_alone() -> None:
     assert decide(replace(base, releases=(mine, odd)), NOW).effects == ()
 
 
-def test_deletion_waits_for_the_releases() -> None:
+def test_deletion_waits_for_releases() -> None:
     held = release("v1", said("HelmChartDeleted", "False", "in use"), deletionTimestamp="x")
     other = release("v2")
     decision = decide(observed(stack(deletionTimestamp="x"), held, other), NOW)
@@ -308,7 +310,7 @@ def test_deletion_waits_for_the_releases() -> None:
     assert decide(observed(stack(deletionTimestamp="x", finalizers=[])), NOW).effects == ()
 
 
-def test_paused_is_left_alone() -> None:
+def test_paused_stack_is_not_reconciled() -> None:
     ready = said("Ready", "True")
     obj = stack(annotations={"cluster.x-k8s.io/paused": ""}, deletionTimestamp="x", conditions=[ready])
     decision = decide(Observed(obj), NOW)
@@ -330,7 +332,7 @@ def template(content: Any = None, kind: str = "ToyClusterStackReleaseTemplate", 
     return LookupResult("present", kind, obj)
 
 
-def test_blueprint_and_clone() -> None:
+def test_clone_merges_metadata_of_template_and_stack() -> None:
     content = {"metadata": {"labels": {"a": "template", "b": "template"}}, "spec": {"images": []}}
     obj = stack(
         labels={"a": "stack"},
@@ -364,7 +366,7 @@ def test_blueprint_and_clone() -> None:
         (template({"template": []}), "ProviderTemplateNotFound", "no spec.template"),
     ],
 )
-def test_without_a_template_nothing_is_made(found: LookupResult, reason: str, words: str) -> None:
+def test_unusable_template_is_a_condition_and_nothing_is_created(found: LookupResult, reason: str, words: str) -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "X", "name": "toys"}})
     present = release("v1", ready=True)
     decision = decide(observed(obj, present, offered=["v2"], template=found), NOW)
@@ -376,7 +378,7 @@ def test_without_a_template_nothing_is_made(found: LookupResult, reason: str, wo
     assert (decision.status or {})["usableVersions"] == "v1"
 
 
-def test_provider_objects_are_made_and_kept_up_to_date() -> None:
+def test_provider_objects_are_created_and_updated() -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
     mine, without, leaving = release("v1", ready=True), release("v2"), release("v3", deletionTimestamp="x")
     for one in (mine, leaving):
@@ -398,7 +400,7 @@ def test_provider_objects_are_made_and_kept_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("failing", ["ClusterStackReleasesSynced", "ProviderClusterStackReleasesSynced"])
-def test_a_refused_write_is_a_condition(failing: str) -> None:
+def test_rejected_write_is_a_condition(failing: str) -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
     seen = observed(obj, offered=["v1"], template=template())
     refused = [Rejection(failing, "forbidden"), {}, Rejection(failing, "taken")]
@@ -417,7 +419,7 @@ def test_a_refused_write_is_a_condition(failing: str) -> None:
 @pytest.mark.parametrize(
     "results", [Results([{}]), Results([Rejection("ClusterStackReleasesSynced", "x")], Conflict("race"))]
 )
-def test_what_a_retry_may_mend_stays_an_error(results: Results) -> None:
+def test_retryable_errors_are_not_reported_as_conditions(results: Results) -> None:
     seen = observed(stack(), offered=["v1"])
     decision, error = decide(seen, NOW), results.error
     assert report(seen, decision, results, NOW) is decision
@@ -427,7 +429,7 @@ def test_what_a_retry_may_mend_stays_an_error(results: Results) -> None:
 # -- triggers ----------------------------------------------------------------------------------------------------
 
 
-def test_owner_of_a_release() -> None:
+def test_release_maps_to_its_owner() -> None:
     owner = {"apiVersion": "clusterstack.x-k8s.io/v1alpha1", "kind": "ClusterStack", "name": "stack", "uid": "u"}
     owned = release("v1", ownerReferences=[owner])
     assert stack_of(owned) == Key("ns", "stack")
@@ -437,7 +439,7 @@ def test_owner_of_a_release() -> None:
     assert stack_of(release("v1", ownerReferences=[owner | {"apiVersion": "other/v1"}])) is None
 
 
-def test_a_cluster_is_known_by_the_release_behind_its_class() -> None:
+def test_cluster_event_maps_to_the_release_of_its_class() -> None:
     obj: Object = {
         "apiVersion": CLUSTER.api_version,
         "kind": "Cluster",
@@ -447,7 +449,7 @@ def test_a_cluster_is_known_by_the_release_behind_its_class() -> None:
     assert TRIGGERS.key(change_event(obj, "delete", source="/test")) == Key("ns", F + "v0-sha-abc")
 
 
-def test_sources_that_cannot_be_asked_say_nothing_of_those_before() -> None:
+def test_misconfigured_source_drops_the_condition_of_the_previous_one() -> None:
     obj = stack()
     failing = decide(observed(obj, listing=SourceListing(failure="HTTP 500")), NOW)
     listing = SourceListing(config_error="no such scheme")

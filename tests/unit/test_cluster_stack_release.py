@@ -1,4 +1,4 @@
-"""What follows for a ClusterStackRelease, on the way up and on the way down."""
+"""Decisions about a ClusterStackRelease, from download to deletion."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def toy(ready: Any = None, **metadata: Any) -> LookupResult:
 
 
 def up(**more: Any) -> Observed:
-    """A release with everything there."""
+    """A release with all prerequisites."""
     return replace(Observed(release(), NAME, assets(), toy(True), HERE), **more)
 
 
@@ -73,11 +73,11 @@ def said(type_: str, status: str = "True", reason: str = "") -> Object:
     return {"type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "x"}
 
 
-def test_gone() -> None:
+def test_deleted_release_has_no_effects() -> None:
     assert decide(Observed(None), NOW).effects == ()
 
 
-# -- on the way up -----------------------------------------------------------------------------------------------
+# -- rollout -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_gone() -> None:
         (MissingAssets(TAG, "no such release", NOW - timedelta(seconds=60)), "IssueWithReleaseAssets", True, 60.0),
     ],
 )
-def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks: bool, requeue_after: float) -> None:
+def test_missing_assets_are_requested(missing: MissingAssets, reason: str, asks: bool, requeue_after: float) -> None:
     decision = decide(up(assets=missing), NOW)
     assert condition(decision.status, "ClusterStackReleaseDownloaded")[:2] == ("False", reason)
     assert decision.requeue_after == requeue_after
@@ -110,7 +110,7 @@ def test_missing_assets_are_asked_for(missing: MissingAssets, reason: str, asks:
         (toy("true"), f"Toy {TAG} is not ready yet"),
     ],
 )
-def test_the_provider_is_waited_for(provider: LookupResult, words: str) -> None:
+def test_rollout_waits_for_the_provider(provider: LookupResult, words: str) -> None:
     decision = decide(up(provider=provider, management=None), NOW)
     assert condition(decision.status, "ProviderClusterStackReleaseReady") == ("False", "ProcessOngoing", words)
     assert (decision.status or {})["kubernetesVersion"] == "v1.27.3"
@@ -120,7 +120,7 @@ def test_the_provider_is_waited_for(provider: LookupResult, words: str) -> None:
 
 
 @pytest.mark.parametrize("provider", [toy(True), LookupResult("unreferenced")])
-def test_the_intent_is_written_before_the_rollout(provider: LookupResult) -> None:
+def test_inventory_is_written_before_the_rollout(provider: LookupResult) -> None:
     first, second, third = decide(up(release=release(finalizers=[]), provider=provider), NOW).effects
     assert isinstance(first, Patch)
     assert first.patch == {"metadata": {"finalizers": [FINALIZER]}}
@@ -148,7 +148,7 @@ def applied() -> Object:
     return release() | {"status": told.status}
 
 
-def test_ready_after_the_rollout() -> None:
+def test_release_is_ready_after_the_rollout() -> None:
     status = applied()["status"]
     assert (status["ready"], status["kubernetesVersion"]) == (True, "v1.27.3")
     assert {c["type"]: c["status"] for c in status["conditions"]} == {
@@ -159,7 +159,7 @@ def test_ready_after_the_rollout() -> None:
     }
 
 
-def test_looking_again_writes_no_intent() -> None:
+def test_repeated_rollout_writes_no_status() -> None:
     seen = up(release=applied())
     decision = decide(seen, NOW)
     [rollout] = decision.effects
@@ -180,7 +180,7 @@ def test_looking_again_writes_no_intent() -> None:
         (TEMPLATE.replace("ClusterClass", "Nothing"), "the management cluster does not serve Nothing"),
     ],
 )
-def test_a_chart_that_cannot_be_applied(template: str, words: str) -> None:
+def test_unusable_chart_is_a_condition_and_ready_stays(template: str, words: str) -> None:
     decision = decide(up(assets=assets(template), release=release(ready=True)), NOW)
     status, reason, message = condition(decision.status, "HelmChartApplied")
     assert (status, reason) == ("False", "FailedToApplyObjects")
@@ -193,7 +193,7 @@ def test_a_chart_that_cannot_be_applied(template: str, words: str) -> None:
     assert again.kubernetes_events == ()
 
 
-def test_a_partial_rollout() -> None:
+def test_partial_rollout_is_a_condition_and_retried() -> None:
     seen = up()
     failed = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(failed,))))
@@ -204,20 +204,20 @@ def test_a_partial_rollout() -> None:
     assert told.requeue_after == 20.0
 
 
-def test_other_failures_are_not_taken_over() -> None:
+def test_other_errors_are_not_reported_as_conditions() -> None:
     seen = up()
     decision, results = decide(seen, NOW), Results(error=ValueError("a bug"))
     assert report(seen, decision, results, NOW) is decision
     assert results.error is not None
 
 
-def test_a_name_that_is_none() -> None:
+def test_invalid_name_is_a_condition_without_retry() -> None:
     decision = decide(Observed(release()), NOW)
     assert condition(decision.status, "ClusterStackReleaseDownloaded")[:2] == ("False", "IssueWithReleaseAssets")
     assert decision.requeue_after is None
 
 
-# -- on the way down ---------------------------------------------------------------------------------------------
+# -- deletion ----------------------------------------------------------------------------------------------------
 
 ENTRY = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", TAG, uid="c", hash="h", status="synced")
 
@@ -231,7 +231,7 @@ def down(**more: Any) -> Observed:
     ("count", "words"),
     [(1, "its ClusterClass is used by Cluster ns/c0"), (7, "ns/c0, ns/c1, ns/c2, ns/c3, ns/c4 and 2 more")],
 )
-def test_not_while_a_cluster_uses_it(count: int, words: str) -> None:
+def test_used_release_is_not_deleted(count: int, words: str) -> None:
     decision = decide(down(users=tuple(Key("ns", f"c{n}") for n in range(count))), NOW)
     assert decision.effects == ()
     status, reason, message = condition(decision.status, "HelmChartDeleted")
@@ -254,7 +254,9 @@ OWNED = {"ownerReferences": [{"uid": "u"}]}
         (LookupResult("failed", "Toy", error="HTTP 500"), [Rollout], True),
     ],
 )
-def test_objects_then_the_provider_then_the_finalizer(provider: LookupResult, effects: list[type], waits: bool) -> None:
+def test_deletion_prunes_objects_then_provider_then_finalizer(
+    provider: LookupResult, effects: list[type], waits: bool
+) -> None:
     decision = decide(down(provider=provider), NOW)
     assert [type(effect) for effect in decision.effects] == effects
     rollout = decision.effects[0]
@@ -265,12 +267,12 @@ def test_objects_then_the_provider_then_the_finalizer(provider: LookupResult, ef
         assert condition(decision.status, "ProviderClusterStackReleaseReady")[:2] == ("False", "Deleting")
 
 
-def test_what_others_claim_stays() -> None:
+def test_objects_of_other_releases_are_not_pruned() -> None:
     [only] = decide(down(claimed=frozenset({ENTRY.identity})), NOW).effects
     assert isinstance(only, RemoveFinalizer)
 
 
-def test_removed_objects_leave_the_inventory() -> None:
+def test_pruned_objects_leave_the_inventory() -> None:
     seen = down(provider=toy(**OWNED))
     decision = decide(seen, NOW)
     told = report(seen, decision, Results([RolloutOutcome(pruned=(ENTRY,)), None]), NOW)
@@ -278,7 +280,7 @@ def test_removed_objects_leave_the_inventory() -> None:
     assert condition(told.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
 
 
-def test_an_object_that_does_not_go() -> None:
+def test_failed_pruning_is_a_condition_and_retried() -> None:
     seen = down()
     stuck = replace(ENTRY, status="not-synced", error="not pruned: forbidden")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(stuck,))))
@@ -289,11 +291,11 @@ def test_an_object_that_does_not_go() -> None:
     assert told.requeue_after == 20.0
 
 
-def test_without_our_finalizer_it_is_none_of_ours() -> None:
+def test_deletion_without_our_finalizer_has_no_effects() -> None:
     assert decide(down(release=release(deletionTimestamp="x", finalizers=["other"])), NOW).effects == ()
 
 
-# -- what needs no look ------------------------------------------------------------------------------------------
+# -- nothing to do -----------------------------------------------------------------------------------------------
 
 PAUSED = {"annotations": {"cluster.x-k8s.io/paused": "true"}}
 
@@ -313,11 +315,11 @@ PAUSED = {"annotations": {"cluster.x-k8s.io/paused": "true"}}
         (release(said("Ready"), said("Paused"), ready=True), False),
     ],
 )
-def test_settled(obj: Object, expected: bool) -> None:
+def test_release_is_reconciled_once_ready(obj: Object, expected: bool) -> None:
     assert is_reconciled(obj, change_event(obj, "update", source="/test")) is expected
 
 
-def test_answers_are_for_those_who_asked() -> None:
+def test_fetched_event_maps_to_the_requesting_release() -> None:
     for about, expected in ((release(), Key("ns", TAG)), ({"kind": "ClusterAddon"}, None)):
         event = own_event("release.fetched", source="/test", subject=TAG, about=about, data={"release": TAG})
         assert requester(event) == expected

@@ -1,4 +1,4 @@
-"""What a KINDCluster says of itself is about now; what happened before is in its history."""
+"""A KINDCluster's status shows its current state; its history keeps past events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED = Instance("failed", "no room")
 
 
 class Idle:
-    """A runtime that nothing is asked of: effects are not carried out here."""
+    """A runtime that is never called, since effects are not executed here."""
 
     def inspect(self, uid: str) -> Instance:
         raise NotImplementedError
@@ -35,7 +35,7 @@ def kind_cluster() -> Object:
 
 
 def turn(obj: Object, instance: Instance, minute: int = 0) -> list[str]:
-    """One decision; its status is written. Returns the reasons of its events."""
+    """Decides once and stores the status. Returns the reasons of the events."""
     decision = decide(Observed(obj, Idle(), instance), NOW + timedelta(minutes=minute))
     merged = {**obj.get("status", {}), **(decision.status or {})}
     obj["status"] = {name: value for name, value in merged.items() if value is not None}
@@ -43,7 +43,7 @@ def turn(obj: Object, instance: Instance, minute: int = 0) -> list[str]:
 
 
 @pytest.mark.parametrize("then", [Instance("absent"), Instance("starting"), Instance("ready", host="h", port=1)])
-def test_a_failure_that_is_over_is_not_said_any_more(then: Instance) -> None:
+def test_failure_message_is_removed_after_recovery(then: Instance) -> None:
     obj = kind_cluster()
     turn(obj, FAILED)
     assert "no room" in obj["status"]["failureMessage"]
@@ -52,7 +52,7 @@ def test_a_failure_that_is_over_is_not_said_any_more(then: Instance) -> None:
     assert obj["status"]["conditions"][0]["reason"] == "no room"
 
 
-def test_a_failure_that_is_over_is_not_said_of_a_deletion() -> None:
+def test_failure_message_is_removed_on_deletion() -> None:
     obj = kind_cluster()
     turn(obj, FAILED)
     obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -60,7 +60,7 @@ def test_a_failure_that_is_over_is_not_said_of_a_deletion() -> None:
     assert (obj["status"]["phase"], "failureMessage" in obj["status"]) == ("Deleting", False)
 
 
-def test_the_same_failure_time_and_again_is_one_entry_and_one_event() -> None:
+def test_repeated_failure_adds_one_entry_and_one_event() -> None:
     obj = kind_cluster()
     told = [
         reason for minute in range(4) for reason in turn(obj, FAILED if minute % 2 else Instance("starting"), minute)
@@ -69,7 +69,7 @@ def test_the_same_failure_time_and_again_is_one_entry_and_one_event() -> None:
     assert [entry["timestamp"] for entry in obj["status"]["conditions"]] == ["2026-01-01T00:01:00Z"]
 
 
-def test_the_same_failure_after_a_success_is_news() -> None:
+def test_failure_after_success_adds_another_entry_and_event() -> None:
     obj = kind_cluster()
     instances = (FAILED, Instance("ready", host="h", port=1), FAILED)
     told = [reason for minute, instance in enumerate(instances) for reason in turn(obj, instance, minute)]
@@ -77,7 +77,7 @@ def test_the_same_failure_after_a_success_is_news() -> None:
     assert len(obj["status"]["conditions"]) == 3
 
 
-def test_a_second_look_at_a_failure_changes_nothing() -> None:
+def test_reconciling_an_unchanged_failure_changes_nothing() -> None:
     obj = kind_cluster()
     turn(obj, FAILED)
     again = decide(Observed(obj, Idle(), FAILED), NOW + timedelta(hours=1))

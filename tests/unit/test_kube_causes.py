@@ -1,4 +1,4 @@
-"""What is said of a request that had no answer: from real sockets, as urllib3 reports them."""
+"""The texts for failed requests, from real sockets and as urllib3 wraps the errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from shared.kube.credentials import Credentials
 
 LONG = 60.0
 SHORT = 0.3
-"""Seconds: how long an answer is waited for that comes, and for one that never does."""
+"""Read timeouts in seconds: for servers that answer, and for one that does not."""
 
 
 @contextmanager
 def server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Accepts one connection after the other, and does with each what `answer` says."""
+    """A server that handles one connection after the other with `answer`."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
         def serve() -> None:
@@ -77,13 +77,15 @@ def message(host: str, read: float = LONG) -> str:
         (speak_no_tls, "https", "TLS failed: "),
     ],
 )
-def test_no_answer(answer: Callable[[socket.socket], None], scheme: str, words: str) -> None:
+def test_failed_response_is_named_by_its_cause(
+    answer: Callable[[socket.socket], None], scheme: str, words: str
+) -> None:
     with server(answer) as address:
         read = SHORT if answer is say_nothing else LONG
         assert message(f"{scheme}://{address}", read).startswith(f"{scheme}://{address} does not answer: {words}")
 
 
-def test_nobody_there() -> None:
+def test_refused_connection_is_named() -> None:
     with server(hang_up) as address:
         pass
     assert message(f"http://{address}") == f"http://{address} does not answer: connection refused"
@@ -104,5 +106,5 @@ def wrapped(error: Exception, inner: Exception) -> Exception:
         (ValueError("whatever it says"), "ValueError"),
     ],
 )
-def test_as_the_library_wraps_it(error: Exception, words: str) -> None:
+def test_cause_is_found_in_wrapped_errors(error: Exception, words: str) -> None:
     assert cause(error) == words

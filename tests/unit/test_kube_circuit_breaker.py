@@ -1,4 +1,4 @@
-"""Servers that hold others up get less and less of a process's time; the others lose none of theirs."""
+"""The circuit breaker of workload API servers: dead servers cost little time, and healthy ones are not affected."""
 
 from __future__ import annotations
 
@@ -17,79 +17,79 @@ from tests.support.hostile import HostileServer, answering, hanging, kubeconfig
 
 
 class World:
-    """A clock that only tests move, and the outcome of requests."""
+    """A clock that only tests advance, and the outcome of requests."""
 
-    def __init__(self, places: int = 3) -> None:
+    def __init__(self, slots: int = 3) -> None:
         self.now = 1000.0
-        self.places = BoundedSemaphore(places)
+        self.slots = BoundedSemaphore(slots)
 
     def server(self) -> CircuitBreaker:
-        return CircuitBreaker(lambda: self.now, self.places)
+        return CircuitBreaker(lambda: self.now, self.slots)
 
-    def ask(self, server: CircuitBreaker, *, takes: float = 0.01, fails: bool = False) -> str:
+    def request(self, server: CircuitBreaker, *, takes: float = 0.01, fails: bool = False) -> str:
         try:
-            with server.request("it is left alone"):
+            with server.request("no request"):
                 self.now += takes
                 if fails:
                     raise TimeoutError
         except NotSent as error:
-            return f"left alone for {error.retry_after:.0f}"
+            return f"paused for {error.retry_after:.0f}"
         except TimeoutError:
             return "failed"
         return "answered"
 
 
-def test_a_server_that_holds_up_is_left_alone_ever_longer() -> None:
+def test_pause_doubles_with_each_slow_failure_up_to_a_minute() -> None:
     world = World()
     server, pauses = world.server(), []
     for _ in range(6):
-        assert world.ask(server, takes=3, fails=True) == "failed"
-        refused = world.ask(server)
+        assert world.request(server, takes=3, fails=True) == "failed"
+        refused = world.request(server)
         pauses.append(refused)
         world.now += float(refused.rpartition(" ")[2])
-    assert pauses == [f"left alone for {seconds}" for seconds in (5, 10, 20, 40, 60, 60)]
-    assert world.ask(server) == "answered"
+    assert pauses == [f"paused for {seconds}" for seconds in (5, 10, 20, 40, 60, 60)]
+    assert world.request(server) == "answered"
 
 
-def test_a_server_may_hold_up_for_days() -> None:
+def test_pause_stays_bounded_after_thousands_of_failures() -> None:
     world = World()
     server = world.server()
     for _ in range(2000):
-        assert world.ask(server, takes=3, fails=True) == "failed"
-        assert world.ask(server).startswith("left alone for")
+        assert world.request(server, takes=3, fails=True) == "failed"
+        assert world.request(server).startswith("paused for")
         world.now += 60
-    assert world.ask(server) == "answered"
+    assert world.request(server) == "answered"
 
 
-def test_a_refused_connection_holds_nobody_up() -> None:
+def test_fast_failures_do_not_open_the_breaker() -> None:
     world = World()
     server = world.server()
-    assert {world.ask(server, fails=True) for _ in range(100)} == {"failed"}
-    assert world.ask(server) == "answered"
+    assert {world.request(server, fails=True) for _ in range(100)} == {"failed"}
+    assert world.request(server) == "answered"
 
 
-def test_a_quick_answer_between_two_slow_ones_earns_no_trust() -> None:
+def test_one_success_between_slow_failures_does_not_reset_the_pause() -> None:
     world = World()
     server = world.server()
     for pause in (5, 10, 20):
-        world.ask(server, takes=10, fails=True)
-        assert world.ask(server) == f"left alone for {pause}"
+        world.request(server, takes=10, fails=True)
+        assert world.request(server) == f"paused for {pause}"
         world.now += pause
-        assert world.ask(server) == "answered"
+        assert world.request(server) == "answered"
 
 
-def test_a_server_is_trusted_again_after_a_good_minute() -> None:
+def test_pause_is_reset_after_a_minute_without_failure() -> None:
     world = World()
     server = world.server()
-    world.ask(server, takes=10, fails=True)
+    world.request(server, takes=10, fails=True)
     world.now += 61
-    assert world.ask(server) == "answered"
-    world.ask(server, takes=10, fails=True)
-    assert world.ask(server) == "left alone for 5"
+    assert world.request(server) == "answered"
+    world.request(server, takes=10, fails=True)
+    assert world.request(server) == "paused for 5"
 
 
-def test_requests_that_fail_together_are_one_failure() -> None:
-    world = World(places=8)
+def test_concurrent_failures_count_once() -> None:
+    world = World(slots=8)
     server = world.server()
     requests = [server.request("") for _ in range(8)]
     for request in requests:
@@ -98,25 +98,25 @@ def test_requests_that_fail_together_are_one_failure() -> None:
     for request in requests:
         with suppress(TimeoutError):
             request.__exit__(TimeoutError, TimeoutError(), None)
-    assert world.ask(server) == "left alone for 5"
+    assert world.request(server) == "paused for 5"
 
 
-def test_servers_on_probation_share_the_places_and_trusted_ones_need_none() -> None:
-    world = World(places=1)
+def test_unproven_servers_share_slots_and_proven_ones_need_none() -> None:
+    world = World(slots=1)
     trusted, stranger, other = world.server(), world.server(), world.server()
-    assert world.ask(trusted) == "answered"
+    assert world.request(trusted) == "answered"
     with stranger.request(""):
-        assert world.ask(other) == "left alone for 1"
-        assert world.ask(trusted) == "answered"
-    assert world.ask(other) == "answered"
+        assert world.request(other) == "paused for 1"
+        assert world.request(trusted) == "answered"
+    assert world.request(other) == "answered"
 
 
-def test_together_too_slow_counts_as_slow() -> None:
+def test_overrun_of_several_requests_counts_as_slow_failure() -> None:
     world = World()
     server = world.server()
-    world.ask(server)
+    world.request(server)
     server.record_overrun()
-    assert world.ask(server) == "left alone for 5"
+    assert world.request(server) == "paused for 5"
 
 
 def _client(url: str, seconds: float) -> Client:
@@ -132,8 +132,8 @@ def _ask(client: Client) -> str:
         return "down"
 
 
-def test_thirty_five_dead_clusters_do_not_starve_the_next_one() -> None:
-    """Eight workers, as the forwarder has. The dead ones let go only when all is over."""
+def test_thirty_five_dead_clusters_do_not_starve_a_healthy_one() -> None:
+    """Eight workers, as in the forwarder. Requests to dead servers only end with the test."""
     with (
         ThreadPoolExecutor(8) as workers,
         HostileServer(hanging) as dead,
@@ -147,8 +147,8 @@ def test_thirty_five_dead_clusters_do_not_starve_the_next_one() -> None:
         assert not all(one.done() for one in waiting)
 
 
-def test_an_address_that_nobody_answers_is_given_up() -> None:
-    """As a firewall does it: the connection is neither made nor refused."""
+def test_unanswered_connection_times_out_and_opens_the_breaker() -> None:
+    """Like behind a firewall, the connection is neither accepted nor refused."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         port = full.getsockname()[1]
         held = [socket.socket() for _ in range(3)]

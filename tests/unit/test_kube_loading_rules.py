@@ -1,4 +1,4 @@
-"""Which kubeconfig files count and what they make together, held against kubectl itself."""
+"""The loading of kubeconfig files, compared with kubectl."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write(folder: Path, files: Mapping[str, Any]) -> list[Path]:
         pytest.param({"empty": "", "b": B}, id="an empty file"),
     ],
 )
-def test_files_are_merged_as_kubectl_does_it(
+def test_files_are_merged_like_kubectl(
     files: dict[str, Any], tmp_path: Path, kubectl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = write(tmp_path, files)
@@ -91,7 +91,7 @@ def by_name(entries: list[dict[str, Any]]) -> dict[str, Any]:
     return {entry["name"]: entry for entry in entries}
 
 
-def test_empty_places_in_the_list_and_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_entries_of_kubeconfig_variable_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "::/a::/b:")
     assert default_files() == [Path("/a"), Path("/b")]
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -100,7 +100,7 @@ def test_empty_places_in_the_list_and_no_list(tmp_path: Path, monkeypatch: pytes
         assert default_files() == [tmp_path / ".kube" / "config"]
 
 
-def test_a_named_context(tmp_path: Path) -> None:
+def test_named_context_is_selected_or_reported_missing(tmp_path: Path) -> None:
     files = write(tmp_path, {"a": A, "b": B})
     found = load(files, "b")
     assert (found.context, found.server, found.namespace) == ("b", "https://b:6443", "")
@@ -110,7 +110,7 @@ def test_a_named_context(tmp_path: Path) -> None:
         load(files, "c")
 
 
-def test_paths_in_a_file_start_at_its_folder(tmp_path: Path) -> None:
+def test_relative_paths_start_at_the_folder_of_their_file(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./bin/plugin", "interactiveMode": "Never"}
@@ -147,21 +147,21 @@ def test_paths_in_a_file_start_at_its_folder(tmp_path: Path) -> None:
         ("current-context: c\ncontexts: [{name: c}]\nclusters: [{name: }]", "clusters is not a list"),
     ],
 )
-def test_what_cannot_be_used_is_said_with_its_file(content: str, words: str, tmp_path: Path) -> None:
+def test_errors_name_the_file(content: str, words: str, tmp_path: Path) -> None:
     [file] = write(tmp_path, {"config": content})
     with pytest.raises(KubeconfigError, match=words) as caught:
         connect.from_kubeconfig(str(file))
     assert str(file) in str(caught.value)
 
 
-def test_no_file_at_all_and_one_that_cannot_be_read(tmp_path: Path) -> None:
+def test_missing_and_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match=f"there is no kubeconfig {tmp_path}/a:{tmp_path}/b"):
         load([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(KubeconfigError, match=f"{tmp_path}: .*directory"):
         load([tmp_path])
 
 
-def test_an_entry_without_content_does_not_hinder_the_others(tmp_path: Path) -> None:
+def test_entry_without_content_does_not_affect_others(tmp_path: Path) -> None:
     [file] = write(tmp_path, {"config": yaml.safe_dump(A) + ""})
     document = yaml.safe_load(file.read_text())
     document["users"].append({"name": "forgotten", "user": None})

@@ -1,4 +1,4 @@
-"""Minting a kubeconfig, and when one is made."""
+"""The kubeconfig that is created for a Cluster, and the decision when to create it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ CA = authority(EC, PKCS8)
 
 
 @pytest.mark.parametrize(("key", "form"), [(RSA, PKCS1), (RSA, PKCS8), (EC, PKCS1), (EC, PKCS8)])
-def test_mint(key: Private, form: serialization.PrivateFormat) -> None:
+def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
+    key: Private, form: serialization.PrivateFormat
+) -> None:
     ca_certificate, ca_key = authority(key, form)
     document = yaml.safe_load(kubeconfig.create("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
     assert document["current-context"] == "foo-admin@foo"
@@ -76,7 +78,7 @@ def test_mint(key: Private, form: serialization.PrivateFormat) -> None:
         (CA[0], authority(RSA, PKCS8)[1], "does not belong"),
     ],
 )
-def test_unusable_authority(certificate: bytes, key: bytes, words: str) -> None:
+def test_unusable_ca_is_named(certificate: bytes, key: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         kubeconfig.create("foo", "https://h:1", certificate, key, now=NOW)
 
@@ -90,7 +92,7 @@ def test_unusable_authority(certificate: bytes, key: bytes, words: str) -> None:
         ("[::1]", "https://[::1]:6443"),
     ],
 )
-def test_server_url(host: str, url: str) -> None:
+def test_server_url_has_brackets_around_ipv6(host: str, url: str) -> None:
     assert kubeconfig.server_url(host, 6443) == url
 
 
@@ -128,7 +130,9 @@ BROUGHT = secret({"value": b"whatever"})
         (Observed(cluster(), BROUGHT), "UserProvided", False, None),
     ],
 )
-def test_decide(observed: Observed, reason: str, created: bool, requeue_after: float | None) -> None:
+def test_decision_and_condition_by_observed_secrets(
+    observed: Observed, reason: str, created: bool, requeue_after: float | None
+) -> None:
     decision = decide(observed, NOW)
     found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable")
     assert found is not None
@@ -148,13 +152,13 @@ def test_decide(observed: Observed, reason: str, created: bool, requeue_after: f
         Observed({**cluster(), "metadata": {**cluster()["metadata"], "generation": 2}}, None, USABLE),
     ],
 )
-def test_nothing_to_do(observed: Observed) -> None:
+def test_no_effect_while_paused_deleted_unobserved_or_owned_by_control_plane(observed: Observed) -> None:
     decision = decide(observed, NOW)
     assert not decision.effects
     assert decision.status is None
 
 
-def test_the_secret() -> None:
+def test_created_secret_follows_cluster_api_contract() -> None:
     [create] = decide(Observed(cluster(), None, USABLE), NOW).effects
     assert isinstance(create, Create)
     body = create.body
@@ -169,6 +173,6 @@ def test_the_secret() -> None:
     ("name", "key"),
     [("demo-ca", "demo"), ("demo-kubeconfig", "demo"), ("test-capa-ca", "test-capa"), ("foo", None), ("foo-bar", None)],
 )
-def test_secret_to_cluster(name: str, key: str | None) -> None:
+def test_secret_name_maps_to_cluster(name: str, key: str | None) -> None:
     found = cluster_of({"metadata": {"name": name, "namespace": "ns"}})
     assert found == (Key("ns", key) if key else None)

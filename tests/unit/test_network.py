@@ -1,4 +1,4 @@
-"""Where connections may lead, judged by the address that a name has when it is connected to."""
+"""Addresses that connections must not reach, checked when a name is resolved for the connection."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_metadata_addresses_are_refused(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ELSEWHERE)
-def test_other_addresses_are_not(host: str) -> None:
+def test_other_addresses_are_allowed(host: str) -> None:
     check_host(host)
 
 
-def test_an_operator_can_allow_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_exempts_networks_from_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALLOWED, "169.254.7.0/24, fe80::/10")
     check_host("169.254.7.1")
     check_host("fe80::1")
@@ -62,7 +62,7 @@ def test_an_operator_can_allow_networks(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("networks", ["169.254.0.0/99", "10.0.0.0/8 metadata"])
-def test_a_setting_that_names_no_networks_is_named(networks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_networks_setting_is_named_in_refusals(networks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALLOWED, networks)
     wrong = f"{ALLOWED} is ignored: '{networks.split()[-1]}' is not a network"
     with pytest.raises(Forbidden, match=wrong):
@@ -75,13 +75,13 @@ def test_a_setting_that_names_no_networks_is_named(networks: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "%31%36%39.254.169.254", "[fd00:ec2::254]"])
-def test_a_kubeconfig_with_such_a_server_is_refused(host: str) -> None:
+def test_kubeconfig_with_metadata_address_is_refused(host: str) -> None:
     with pytest.raises(KubeconfigError, match="metadata address"):
         connect.workload(kubeconfig(f"http://{host}/latest"))
 
 
 def _answers(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
-    """The name service, of which a stranger owns a zone: each question about its name gets the next answer."""
+    """A resolver with one hostile zone: each lookup of its name returns the next answer."""
     real, left = socket.getaddrinfo, list(answers)
 
     def lookup(host: str, port: int, *args: Any, **options: Any) -> Any:
@@ -93,8 +93,8 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     return left
 
 
-def test_a_name_is_judged_each_time_by_where_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked up is what is connected to: an answer that changes in between would be of no use."""
+def test_addresses_of_a_name_are_checked_at_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checked address is the one that is connected to, so a changed answer cannot bypass the check."""
     with HostileServer(answering(b"{}", "200 OK", "Connection: close")) as server:
         left = _answers(monkeypatch, "127.0.0.1", "169.254.169.254")
         client = connect.workload(kubeconfig(server.url.replace("127.0.0.1", "rebinds.example")))
@@ -106,14 +106,14 @@ def test_a_name_is_judged_each_time_by_where_it_leads(monkeypatch: pytest.Monkey
         assert len(server.seen) == 1
 
 
-def test_a_proxy_of_a_kubeconfig_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_a_kubeconfig_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     _answers(monkeypatch, "169.254.169.254")
     client = connect.workload(kubeconfig("http://h.example", **{"proxy-url": "http://rebinds.example:3128"}))
     with pytest.raises(Unavailable, match="metadata address"):
         client.text("/readyz")
 
 
-def test_sources_and_their_redirects_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_and_their_redirects_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     _answers(monkeypatch, "fd00:ec2::254")
     with HostileServer(redirecting("http://rebinds.example/latest")) as server, HttpSession() as session:
         with pytest.raises(SourceError, match=r"http://rebinds\.example/latest is refused") as caught:
@@ -121,7 +121,7 @@ def test_sources_and_their_redirects_are_judged_too(monkeypatch: pytest.MonkeyPa
         assert not caught.value.transient
 
 
-def test_the_management_cluster_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_management_cluster_may_have_any_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_check", lambda _address: pytest.fail("it was judged"))
     with HostileServer(answering(b"{}")) as server:
         manager = network.manager(anywhere=True)
@@ -139,7 +139,7 @@ def test_the_management_cluster_may_be_anywhere(monkeypatch: pytest.MonkeyPatch)
         ("http://10.0.0.1/a%5Cb", ("http", "10.0.0.1", 80)),
     ],
 )
-def test_the_origin_of_a_url_is_where_a_request_for_it_goes(url: str, found: tuple[str, str, int]) -> None:
+def test_origin_is_the_target_of_requests(url: str, found: tuple[str, str, int]) -> None:
     assert origin(url) == found
 
 
@@ -152,21 +152,21 @@ AMBIGUOUS = (
 @pytest.mark.parametrize(
     "url", [*AMBIGUOUS, "", "h:1", "ftp://h/", "http://", "http://h:x/", "http://h:0/", "http://["]
 )
-def test_what_could_be_read_in_two_ways_has_no_origin(url: str) -> None:
+def test_ambiguous_url_has_no_origin(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - of whatever kind
         origin(url)
 
 
 @pytest.mark.parametrize("field", ["server", "proxy-url"])
 @pytest.mark.parametrize("url", AMBIGUOUS)
-def test_a_kubeconfig_with_an_ambiguous_url_is_refused(url: str, field: str) -> None:
+def test_kubeconfig_with_ambiguous_url_is_refused(url: str, field: str) -> None:
     fields = {"proxy-url": url} if field == "proxy-url" else {}
     with pytest.raises(KubeconfigError, match=f"kubeconfig {field} is not an http"):
         connect.workload(kubeconfig("http://h.example" if fields else url, **fields))
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254\\@{}", "{}\\@127.0.0.1:1"])
-def test_a_redirect_cannot_hide_its_host_from_the_judgement(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redirect_cannot_hide_its_host_from_the_check(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with HostileServer(answering(b"{}")) as proxy, HttpSession() as session:
         address = proxy.url.partition("://")[2]
         with HostileServer(redirecting(f"http://{host.format(address)}/latest")) as server:
@@ -178,7 +178,7 @@ def test_a_redirect_cannot_hide_its_host_from_the_judgement(host: str, monkeypat
         assert proxy.seen == []
 
 
-def test_a_source_with_an_ambiguous_url_is_refused_for_good() -> None:
+def test_source_with_ambiguous_url_is_refused_permanently() -> None:
     with HttpSession() as session, pytest.raises(SourceError, match=r"is no http\(s\) URL") as caught:
         session.get("http://127.0.0.1:1\\@h.example/", "Bearer t0ken")
     assert not caught.value.transient

@@ -1,4 +1,4 @@
-"""Untrusted work is ended at its limits, and only that: the next call finds a worker again."""
+"""Untrusted calls are ended at their limits, and the next call gets a worker again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def endless() -> bytes:
     return chart("c", {"t.yaml": loops})
 
 
-def test_results_and_known_errors_come_back() -> None:
+def test_call_returns_results_and_raises_known_errors() -> None:
     assert sandbox.call(f"{HERE}:echo", {"a": [1, 2**60, "ä", None]}, limits=PLENTY) == {"a": [1, 2**60, "ä", None]}
     with pytest.raises(ValueError, match=r"^on purpose$"):
         sandbox.call(f"{HERE}:refuse", "on purpose", limits=PLENTY, raises=(ValueError,))
@@ -49,7 +49,7 @@ def test_results_and_known_errors_come_back() -> None:
         ("crash", Limits(60, 300.0, 64), "crashed its process"),
     ],
 )
-def test_a_limit_ends_the_worker_and_the_next_call_has_a_new_one(function: str, limits: Limits, words: str) -> None:
+def test_exceeded_limit_replaces_the_worker(function: str, limits: Limits, words: str) -> None:
     before = sandbox.call(f"{HERE}:pid", limits=PLENTY)
     with pytest.raises(LimitExceeded, match=words):
         sandbox.call(f"{HERE}:{function}", limits=limits)
@@ -58,26 +58,26 @@ def test_a_limit_ends_the_worker_and_the_next_call_has_a_new_one(function: str, 
         os.kill(before, 0)
 
 
-def test_limits_are_of_one_call_and_not_of_all_together() -> None:
+def test_cpu_limit_counts_for_each_call_alone() -> None:
     limits = Limits(cpu=1, wall=300.0, memory=64)
     pids = {sandbox.call(f"{HERE}:busy", 0.4, limits=limits) for _ in range(6)}
     assert len(pids) == 1
 
 
-def test_what_earlier_work_leaves_behind_takes_nothing_from_what_comes_after() -> None:
+def test_worker_that_has_grown_too_much_is_replaced() -> None:
     limits = Limits(cpu=60, wall=300.0, memory=128)
     assert len({sandbox.call(f"{HERE}:leave", 100, limits=limits) for _ in range(4)}) == 4
     assert len({sandbox.call(f"{HERE}:leave", 20, limits=limits) for _ in range(10)}) < 10
 
 
-def test_large_charts_render_whatever_was_rendered_before() -> None:
+def test_large_charts_render_after_other_large_charts() -> None:
     for size in (12, 16, 20, 12, 16, 20):
         large = chart("c", {"t.yaml": f'a: {{{{ repeat {size * 2**20} "x" }}}}'})
         assert len(charts.render(large, {}, name="c.tgz")[0].text) > size * 2**20
         assert cel.evaluate("size([1, 2]) == 2", {})
 
 
-def test_workers_see_no_environment_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_inherit_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
     with pytest.raises(LimitExceeded):  # so that the next worker starts now
         sandbox.call(f"{HERE}:crash", limits=PLENTY)
@@ -85,7 +85,7 @@ def test_workers_see_no_environment_of_ours(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen == {"PYTHONPATH", "PATH", "GOMAXPROCS"}
 
 
-def test_a_worker_that_cannot_be_started_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_of_a_worker_leaks_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LimitExceeded):  # so that the next worker starts now
         sandbox.call(f"{HERE}:crash", limits=PLENTY)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
@@ -95,7 +95,7 @@ def test_a_worker_that_cannot_be_started_leaves_no_file_open(monkeypatch: pytest
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_a_worker_ends_with_its_parent() -> None:
+def test_worker_ends_with_its_parent() -> None:
     script = (
         "import os\nfrom shared import sandbox\n"
         f"print(sandbox.call('{HERE}:pid', limits=sandbox.Limits(9, 9.0, 64)), flush=True)\nos._exit(0)"
@@ -114,8 +114,8 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_other_threads_go_on_while_an_expression_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What holds the interpreter lock, holds that of the worker."""
+def test_other_threads_run_while_an_expression_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expression holds the interpreter lock of the worker, not of this process."""
     monkeypatch.setattr(cel, "LIMITS", Limits(cpu=1, wall=300.0, memory=256))
     expression = "[1,2,3,4,5,6,7,8,9,0]" + ".map(a, [1,2,3,4,5,6,7,8,9,0]" * 12 + ")" * 12 + ".size() > 0"
     ticks: list[float] = []
@@ -134,7 +134,7 @@ def test_other_threads_go_on_while_an_expression_loops(monkeypatch: pytest.Monke
     assert len(ticks) > 20, "no other thread ran while the expression was evaluated"
 
 
-def test_a_chart_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_chart_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandboxed, "LIMITS", Limits(cpu=1, wall=300.0, memory=256))
     with pytest.raises(RenderError, match=r"c\.tgz: rendering used more than 1 s of CPU time"):
         charts.render(endless(), {}, name="c.tgz")
@@ -143,13 +143,13 @@ def test_a_chart_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     assert charts.render(chart("c", {"t.yaml": "a: 1"}), {}, name="c.tgz")[0].text == "a: 1"
 
 
-def test_a_chart_that_grows_without_end_is_ended() -> None:
+def test_chart_that_exceeds_memory_is_killed() -> None:
     data = chart("c", {"t.yaml": GROW + '{{ include "g" . }}'})
     with pytest.raises(RenderError, match=r"c\.tgz: rendering needed more than 256 MiB of memory"):
         charts.render(data, {}, name="c.tgz")
 
 
-def test_the_helm_program_is_ended_too(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helm_program_that_exceeds_limits_is_killed(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "LIMITS", Limits(cpu=1, wall=300.0, memory=512))
     asks: dict[str, Any] = {"helm": lambda: helm}
     loops = LOOP + '{{ .Capabilities.KubeVersion }}{{ range until 1000 }}{{ include "f" . }}{{ end }}'
@@ -161,14 +161,14 @@ def test_the_helm_program_is_ended_too(helm: Path, monkeypatch: pytest.MonkeyPat
         charts.render(chart("c", {"t.yaml": grows}), {}, name="c.tgz", **asks)
 
 
-def test_work_that_waits_for_others_too_long_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_without_free_slot_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "PATIENCE", 0.01)
     with slots.slot(), slots.slot(), pytest.raises(Busy, match="other charts and expressions"):
         sandbox.call(f"{HERE}:pid", limits=PLENTY)
     assert sandbox.call(f"{HERE}:pid", limits=PLENTY)
 
 
-def test_calls_at_the_same_time_have_workers_of_their_own() -> None:
+def test_concurrent_calls_use_separate_workers_and_one_is_kept() -> None:
     with ThreadPoolExecutor(4) as pool:
         pids = list(pool.map(lambda _: sandbox.call(f"{HERE}:busy", 0.2, limits=PLENTY), range(8)))
     assert len(pids) == 8
@@ -188,11 +188,11 @@ def test_calls_at_the_same_time_have_workers_of_their_own() -> None:
         (-11, "", r"crashed its process \(exit status -11\)"),
     ],
 )
-def test_how_an_end_is_explained(code: int, stderr: str, words: str) -> None:
+def test_exceeded_limit_is_explained_from_exit_status_and_stderr(code: int, stderr: str, words: str) -> None:
     assert re.search(words, explain(code, Limits(3, 1.0, 64), stderr))
 
 
-def test_nothing_is_started_before_the_first_chart() -> None:
+def test_no_worker_starts_before_the_first_call() -> None:
     script = (
         "import resource\nimport functions.addon_apply.main, shared.charts, shared.cel\n"
         "from shared.sandbox import workers\nprint(len(workers._POOL._free))"
@@ -201,12 +201,12 @@ def test_nothing_is_started_before_the_first_chart() -> None:
     assert done.stdout.split() == ["0"]
 
 
-def test_values_that_fail_name_their_file() -> None:
+def test_failing_values_name_their_file() -> None:
     with pytest.raises(ValuesError, match=r"v\.yaml"):
         charts.render_values("{{ nope }}", {}, name="v.yaml")
 
 
-def test_our_own_limits_stay_as_they_are() -> None:
+def test_limits_of_the_calling_process_are_unchanged() -> None:
     before = resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_DATA)
     sandbox.call(f"{HERE}:pid", limits=PLENTY)
     assert (resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_DATA)) == before

@@ -1,4 +1,4 @@
-"""Settings of an installation: where a value comes from, and that all there are are declared."""
+"""The settings of an installation: the source of a value, and that all settings are declared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_THE_PROCESS = {
     "AWS_ENDPOINT_URL": "boto3's own",
     "AWS_ENDPOINT_URL_S3": "boto3's own",
 }
-"""What is no setting of an installation, and why not."""
+"""Environment variables that are not settings of an installation, with the reason."""
 
 
 @pytest.fixture
@@ -34,16 +34,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_file_is_read_without_its_last_line_break(folder: Path) -> None:
+def test_file_is_read_without_trailing_line_break(folder: Path) -> None:
     assert Settings({FOLDER: str(folder)})["RELEASE_SOURCE"] == "https://releases.example.com"
 
 
-def test_a_variable_of_the_process_counts_more_than_a_file(folder: Path) -> None:
+def test_environment_variable_overrides_file(folder: Path) -> None:
     settings = Settings({FOLDER: str(folder), "RELEASE_SOURCE": "/releases"})
     assert settings["RELEASE_SOURCE"] == "/releases"
 
 
-def test_a_change_of_a_file_is_seen_at_once(folder: Path) -> None:
+def test_changed_file_is_read_at_once(folder: Path) -> None:
     settings = Settings({FOLDER: str(folder)})
     (folder / "RELEASE_SOURCE").write_text("https://other.example.com")
     assert settings["RELEASE_SOURCE"] == "https://other.example.com"
@@ -70,8 +70,8 @@ def test_settings_are_a_mapping(folder: Path) -> None:
     assert len(settings) == 3
 
 
-def test_what_the_code_reads_is_declared() -> None:
-    """And so documented, mounted and named in messages."""
+def test_every_setting_that_code_reads_is_declared() -> None:
+    """A declared setting is documented, mounted and named in messages."""
     sources = [path for folder in ("shared", "functions") for path in (PROJECT / folder).rglob("*.py")]
     lookup = re.compile(r'(?:env|environ|SETTINGS|settings)(?:\.get\(|\[)"([A-Z][A-Z0-9_]+)"')
     read = {name for path in sources for name in lookup.findall(path.read_text())}
@@ -79,12 +79,12 @@ def test_what_the_code_reads_is_declared() -> None:
     assert read - declared - {*OF_THE_PROCESS} == set()
 
 
-def test_what_is_declared_is_read() -> None:
+def test_every_declared_setting_is_read() -> None:
     text = "".join(path.read_text() for folder in ("shared", "functions") for path in (PROJECT / folder).rglob("*.py"))
     built = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}  # names put together from the scheme
     declared = {key for group in GROUPS for key, _ in group.keys} - built
     assert [key for key in declared if text.count(key) < 2] == []
 
 
-def test_secrets_among_the_settings_are_keys_of_their_group() -> None:
+def test_secret_settings_are_keys_of_their_group() -> None:
     assert all(group.secret <= {key for key, _ in group.keys} for group in GROUPS)

@@ -1,4 +1,4 @@
-"""A workload API server that means harm costs one request its limits, and others nothing."""
+"""A hostile workload API server can exhaust the limits of one request, and nothing else."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def client(server: HostileServer, limits: Limits = SOON) -> Client:
 
 
 def ended(call: Callable[[], object]) -> object:
-    """The outcome of a call that must come to an end: by itself it would not."""
+    """Returns the outcome of a call that only ends because of a limit."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(call).result(timeout=30)
 
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("behaviour", [dripping, dripping_headers, continuing, hanging])
-def test_a_slow_answer_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> None:
-    """Each byte comes in time, so that a timeout for silence alone would wait for ever."""
+def test_slow_response_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> None:
+    """Each byte arrives in time, so that a read timeout alone would never expire."""
     with HostileServer(behaviour, tls=tls) as server, pytest.raises(Unavailable, match="no answer in time"):
         ended(lambda: client(server).request("GET", "/version"))
     with HostileServer(behaviour, tls=tls) as server, pytest.raises(Unavailable, match="no answer in time"):
@@ -59,13 +59,13 @@ def test_a_slow_answer_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> 
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"gitVersion": 1}', b'{"gitVersion": ""}'])
-def test_a_version_that_is_none_is_no_bug_of_ours(body: bytes) -> None:
+def test_missing_version_is_an_error_of_the_server(body: bytes) -> None:
     with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="has no gitVersion"):
         client(server, Limits(30.0, 1 << 20)).version()
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_flood_is_not_swallowed(tls: bool) -> None:
+def test_endless_response_is_cut_off_and_not_retried(tls: bool) -> None:
     with HostileServer(flooding, tls=tls) as server:
         with pytest.raises(TooLarge, match="larger than 1 MiB"):
             ended(lambda: client(server, Limits(30.0, 1 << 20)).request("GET", "/version"))
@@ -73,20 +73,20 @@ def test_a_flood_is_not_swallowed(tls: bool) -> None:
         assert server.sent < 16 << 20
 
 
-def test_many_small_values_are_not_parsed() -> None:
+def test_response_with_too_many_values_is_not_parsed() -> None:
     body = b'{"items":[' + b"[]," * 2_000_000 + b"[]]}"
     with HostileServer(answering(body)) as server, pytest.raises(TooLarge, match="values"):
         client(server, Limits(30.0, 64 << 20)).request("GET", "/version")
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"[]", b"5"])
-def test_an_answer_that_is_no_object_is_an_error_of_the_server(body: bytes) -> None:
+def test_response_without_object_is_an_error_of_the_server(body: bytes) -> None:
     with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="is this an API server"):
         client(server).request("GET", "/version")
 
 
 @pytest.mark.parametrize("items", [5, [5], {"a": {}}])
-def test_a_list_that_is_none_is_an_error_of_the_server(items: object) -> None:
+def test_invalid_list_is_an_error_of_the_server(items: object) -> None:
     answer = answering(json.dumps({"items": items}).encode())
     with HostileServer(answer) as server, pytest.raises(Unavailable, match="is not a list"):
         list(client(server).list(MAP))
@@ -101,13 +101,13 @@ def test_a_list_that_is_none_is_an_error_of_the_server(items: object) -> None:
         {"versions": 5},
     ],
 )
-def test_a_discovery_that_is_none_is_an_error_of_the_server(answer: object) -> None:
+def test_invalid_discovery_is_an_error_of_the_server(answer: object) -> None:
     body = json.dumps(answer).encode()
     with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="discovery"):
         Discovery(client(server, Limits(5.0, 1 << 20))).served()
 
 
-def test_a_list_that_is_too_large_comes_in_smaller_pages() -> None:
+def test_oversized_list_is_read_in_smaller_pages() -> None:
     items = [{"metadata": {"name": f"m{number}"}, "data": {"x": "x" * 1000}} for number in range(20)]
     asked = []
 
@@ -126,7 +126,7 @@ def test_a_list_that_is_too_large_comes_in_smaller_pages() -> None:
     assert set(asked[1:]) == {2}
 
 
-def test_a_line_of_a_watch_is_bounded() -> None:
+def test_watch_line_length_is_limited() -> None:
     def line(_path: str, closing: threading.Event) -> object:
         yield b'HTTP/1.1 200 OK\r\n\r\n{"type":"'
         while not closing.is_set():
@@ -137,12 +137,12 @@ def test_a_line_of_a_watch_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("line", [b"{", b"5", b'{"type":"ADDED"}', b'{"type":"ERROR","object":5}'])
-def test_a_watch_event_that_is_none_is_an_error_of_the_server(line: bytes) -> None:
+def test_invalid_watch_event_is_an_error_of_the_server(line: bytes) -> None:
     with HostileServer(answering(line + b"\n")) as server, pytest.raises(Unavailable, match="is not a watch event"):
         list(client(server).watch(MAP, version="1"))
 
 
-def test_all_requests_of_one_look_share_a_time() -> None:
+def test_requests_of_one_view_share_a_time_limit() -> None:
     with HostileServer(answering(b"{}")) as server:
         whole = client(server)
         view = whole.within(0.2)
@@ -153,7 +153,7 @@ def test_all_requests_of_one_look_share_a_time() -> None:
         assert whole.requests == 1
 
 
-def test_error_texts_are_quoted_of_status_objects_only() -> None:
+def test_only_status_objects_are_quoted_in_errors() -> None:
     status = {"kind": "Status", "message": "admission says no", "code": 400}
     page = answering(b"AccessKey: AKIA-internal", "400 Bad Request")
     said = answering(json.dumps(status).encode(), "400 Bad Request")

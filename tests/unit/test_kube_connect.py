@@ -1,4 +1,4 @@
-"""From kubeconfigs and surroundings to credentials; what is refused, and what is left to the library."""
+"""Clients from kubeconfigs and the environment: what is accepted, refused, and left to the kubernetes library."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kubeconfig(user: dict[str, Any] | None = None, **cluster: Any) -> bytes:
     return yaml.safe_dump(document).encode()
 
 
-def test_inline_certificate() -> None:
+def test_inline_certificate_becomes_credentials() -> None:
     user = {"client-certificate-data": b64(CLIENT.cert_pem), "client-key-data": b64(CLIENT.key_pem)}
     cluster = {"certificate-authority-data": b64(CA.cert_pem), "tls-server-name": "n"}
     found = inline_credentials(kubeconfig(user, **cluster))
@@ -63,7 +63,7 @@ def test_inline_certificate() -> None:
     assert "PRIVATE" not in repr(found)
 
 
-def test_a_few_bytes_of_yaml_do_not_take_all_memory() -> None:
+def test_yaml_bomb_does_not_exhaust_memory() -> None:
     assert len(BOMB) < 700
     tracemalloc.start()
     try:
@@ -74,19 +74,19 @@ def test_a_few_bytes_of_yaml_do_not_take_all_memory() -> None:
         tracemalloc.stop()
 
 
-def test_a_token_may_end_in_a_line_break() -> None:
+def test_line_break_after_token_is_stripped() -> None:
     assert inline_credentials(kubeconfig({"token": "t\n"})).bearer() == "t"
 
 
-def test_a_token_that_cannot_be_sent_is_not_quoted() -> None:
-    """As an exec plugin may answer with one, which is not known before the request."""
+def test_invalid_token_is_not_quoted() -> None:
+    """Such a token may come from an exec plugin, so it is only checked with the request."""
     client = Client(Credentials("http://127.0.0.1:1", token=lambda: f"{SECRET}\nX: y"))
     with pytest.raises(ApiError, match="bearer token") as caught:
         client.request("GET", "/version")
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-def test_inline_token() -> None:
+def test_inline_token_becomes_credentials() -> None:
     found = inline_credentials(kubeconfig({"token": "t"}))
     assert found.token is not None
     assert found.token() == "t"
@@ -126,13 +126,13 @@ def test_inline_token() -> None:
         (b"current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]", "no cluster named 'k'"),
     ],
 )
-def test_refused(content: bytes, words: str) -> None:
+def test_unusable_workload_kubeconfig_is_refused_without_quoting_secrets(content: bytes, words: str) -> None:
     with pytest.raises(KubeconfigError, match=words) as caught:
         connect.workload(content)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-def test_garbage_where_pem_should_be() -> None:
+def test_invalid_pem_is_refused() -> None:
     user = {"client-certificate-data": b64(b"garbage"), "client-key-data": b64(b"garbage")}
     with pytest.raises(KubeconfigError, match="cannot be used"):
         connect.workload(kubeconfig(user))
@@ -140,7 +140,7 @@ def test_garbage_where_pem_should_be() -> None:
         connect.workload(kubeconfig(**{"certificate-authority-data": b64(b"garbage")}))
 
 
-def test_the_users_own_kubeconfig_may_run_a_plugin(tmp_path: Path) -> None:
+def test_user_kubeconfig_may_run_an_exec_plugin(tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
     answer = (
         '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "minted"}}'
@@ -159,13 +159,13 @@ def test_the_users_own_kubeconfig_may_run_a_plugin(tmp_path: Path) -> None:
     assert connect.from_kubeconfig(str(file)).host == "https://h:1"
 
 
-def test_no_kubeconfig_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
     with pytest.raises(KubeconfigError, match="absent"):
         connect.management()
 
 
-def test_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_uses_its_service_account_and_rereads_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ca.crt").write_bytes(CA.cert_pem)
     (tmp_path / "token").write_text("first\n")
     monkeypatch.setattr(connect, "_SERVICE_ACCOUNT", tmp_path)
@@ -182,7 +182,7 @@ def test_in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert connect.management().host == "https://[fd00::1]:6443"
 
 
-def test_in_a_pod_without_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_service_account_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "_SERVICE_ACCOUNT", tmp_path)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
@@ -190,7 +190,7 @@ def test_in_a_pod_without_a_service_account(tmp_path: Path, monkeypatch: pytest.
         connect.management()
 
 
-def test_the_forwarder_says_in_one_line_what_is_wrong_with_its_kubeconfig(
+def test_forwarder_reports_invalid_kubeconfig_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file := tmp_path / "config").write_text("{")
@@ -213,7 +213,9 @@ def test_the_forwarder_says_in_one_line_what_is_wrong_with_its_kubeconfig(
         ({"all_proxy": "http://p:3128"}, False),
     ],
 )
-def test_proxies(environment: dict[str, str], proxied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_variables_are_honoured_like_kubectl(
+    environment: dict[str, str], proxied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -223,7 +225,7 @@ def test_proxies(environment: dict[str, str], proxied: bool, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("proxy", [f"socks5://u:{SECRET}@p:1", f"http://u:{SECRET}@p:port", "p\\@q:1"])
-def test_a_proxy_that_cannot_be_used_is_named(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_proxy_setting_is_named_without_its_credentials(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
     with pytest.raises(KubeconfigError, match=r"the setting https_proxy is not an http\(s\) URL") as caught:
