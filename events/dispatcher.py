@@ -126,8 +126,8 @@ class Dispatcher:
         """
         deadline = time.monotonic() + timeout
         while True:
-            settled = self._queue.is_idle(ignore_waits_above)
-            if settled and time.monotonic() - self._queue.last_activity >= quiet:
+            idle = self._queue.is_idle(ignore_waits_above)
+            if idle and time.monotonic() - self._queue.last_activity >= quiet:
                 return True
             if time.monotonic() >= deadline:
                 return False

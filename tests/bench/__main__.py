@@ -1,4 +1,4 @@
-"""`python -m tests.bench [NAME ...]`: prints the figures of DESIGN's budgets. Measures, never judges."""
+"""`python -m tests.bench [NAME ...]`: prints the figures of the budgets in ARCHITECTURE.md, without limits."""
 
 from __future__ import annotations
 

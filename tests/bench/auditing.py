@@ -1,4 +1,4 @@
-"""Requests of the functions and the forwarder alone, by the audit log: controllers beside them do not count."""
+"""Counts the requests of functions and forwarder by the audit log, without those of controllers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VERBS = {"update": "PUT", "create": "POST", "deletecollection": "DELETE"}
 
 @dataclass
 class Plane:
-    """A control plane in `directory`, controllers and all; `client` is the bench's own, and not counted."""
+    """A control plane with controllers in `directory`; the requests of `client` are not counted."""
 
     directory: Path
     client: Client = field(init=False)
@@ -48,12 +48,12 @@ class Plane:
         return local_control_plane.kubeconfig(self.directory)
 
     def requests(self) -> Requests:
-        """Ours so far; a watch is none."""
+        """Returns the requests so far, without watches."""
         counts: Requests = Counter()
         with self._log.open() as log:
             for line in log:
                 if not line.endswith("\n"):
-                    break  # being written
+                    break  # not yet complete
                 event = json.loads(line)
                 verb, what = event["verb"], event.get("objectRef", {})
                 if event.get("userAgent") == _OURS and verb != "watch":
@@ -66,7 +66,7 @@ class Plane:
         return self.directory / "audit.log"
 
     def _audited(self, apiserver: Path) -> Path:
-        """The API server with a log that the figures come from."""
+        """Starts the API server with an audit log."""
         policy, wrapper = self.directory / "audit.json", self.directory / "audited-apiserver"
         policy.write_text(json.dumps(_POLICY))
         wrapper.write_text(

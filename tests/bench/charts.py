@@ -1,4 +1,4 @@
-"""Charts as addons have them: a few kinds for each component, and an upgrade that changes one object."""
+"""Charts like those of addons: a few kinds per component, and an upgrade that changes one object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CHANGED = "config-0"
 
 
 def addon(namespace: str, prefix: str, version: str, *, maps: int) -> list[Object]:
-    """10 objects and `maps` ConfigMaps; cluster-wide names begin with the namespace."""
+    """Returns 10 objects and `maps` ConfigMaps; cluster-scoped names begin with the namespace."""
     labels = {"app": prefix}
 
     def obj(api: str, kind: str, name: str, *, wide: bool = False, **content: object) -> Object:
@@ -68,12 +68,12 @@ def namespace(name: str) -> Object:
 
 
 def fifteen(name: str, version: str) -> list[Object]:
-    """A small addon in a namespace of its own."""
+    """Returns a small addon in its own namespace."""
     return [namespace(name), *addon(name, "addon", version, maps=4)]
 
 
 def four_hundred(name: str, version: str) -> list[Object]:
-    """As many objects as an umbrella chart of 27 components has; all but the namespace, which has to be there."""
+    """Returns the objects of an umbrella chart with 27 components, without their namespace, which must exist."""
     objects = addon(name, "addon", version, maps=4)
     for number in range(1, 27):
         objects += addon(name, f"part{number:02}", version, maps=5)

@@ -1,4 +1,4 @@
-"""Cold starts: exec of functions-framework to the first answer, and the memory after it, for each function."""
+"""Cold starts: for each function the time from exec of functions-framework to the first answer, and the memory then."""
 
 from __future__ import annotations
 

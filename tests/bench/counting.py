@@ -1,4 +1,4 @@
-"""Requests and CPU as the servers themselves count them, so that every client is measured with the same rule."""
+"""Counts requests and CPU by the servers' own metrics, so that every client is measured alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .parts import cpu_seconds
 
 _SAMPLE = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-# What the API server asks itself.
+# Requests of the API server to itself.
 _INTERNAL = {
     "leases",
     "flowschemas",
@@ -29,12 +29,12 @@ _INTERNAL = {
 }
 
 Requests = Counter[tuple[str, str]]
-"""How often, by verb and resource (with its subresource; discovery has none)."""
+"""The number of requests by verb and resource (with subresource; empty for discovery)."""
 
 
 @dataclass
 class Server:
-    """A control plane that runs in `directory`."""
+    """A running control plane in `directory`."""
 
     directory: Path
     client: Client = field(init=False)
@@ -47,7 +47,7 @@ class Server:
         return local_control_plane.kubeconfig(self.directory)
 
     def requests(self) -> Requests:
-        """All requests so far; a watch counts when it ends."""
+        """Returns the requests so far; a watch counts when it ends."""
         counts: Requests = Counter()
         for labels, value in _SAMPLE.findall(self.client.text("/metrics", timeout=30)):
             of = dict(_LABEL.findall(labels))
@@ -58,14 +58,14 @@ class Server:
         return counts
 
     def cpu(self) -> float:
-        """Seconds of kube-apiserver and etcd so far."""
+        """Returns the CPU seconds of kube-apiserver and etcd so far."""
         supervisor = local_control_plane.status(self.directory).pid
         return cpu_seconds(supervisor) if supervisor else 0.0
 
 
 @contextmanager
 def servers(root: Path, *names: str) -> Iterator[Sequence[Server]]:
-    """Fresh control planes."""
+    """Yields new control planes."""
     directories = [root / name for name in names]
     try:
         for directory in directories:
@@ -80,7 +80,7 @@ def servers(root: Path, *names: str) -> Iterator[Sequence[Server]]:
 
 
 def by_verb(requests: Requests) -> str:
-    """`3 GET, 1 POST`: those that are most first."""
+    """Returns text such as `3 GET, 1 POST`, in descending order."""
     verbs: Counter[str] = Counter()
     for (verb, _), count in requests.items():
         verbs[verb] += count

@@ -1,7 +1,7 @@
 """Many clusters at once through the real forwarder and the functions in one process: time, requests, CPU, memory.
 
-One workload API server stands in for all clusters; each has a kubeconfig of its own, and its objects have a namespace
-of their own. `BENCH_CLUSTERS` says how many there are (100).
+One workload API server stands in for all clusters; each has its own kubeconfig and namespace there.
+`BENCH_CLUSTERS` is their number (100).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from .parts import cpu_seconds, rss_mib, since, storage
 CLUSTERS = int(os.environ.get("BENCH_CLUSTERS", "100"))
 NAMESPACE = "default"
 QUIET = 1.5
-"""Seconds without work after which nothing more is expected."""
+"""Seconds without CPU use after which all work counts as done."""
 _NAME = "CLUSTERNAME"
 
 
 class Processes:
-    """The functions and the forwarder, each a process, started as often as wanted at the same addresses."""
+    """The functions and the forwarder, each a process that can be restarted at its address."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class Processes:
             )
 
     def kill(self) -> None:
-        """As a machine that dies: nobody gets to finish anything."""
+        """Kills all processes at once, like the failure of a machine."""
         self._functions.kill()
         if self._forwarder is not None:
             self._forwarder.send_signal(signal.SIGKILL)
@@ -95,7 +95,7 @@ class Processes:
 
 @dataclass
 class Usage:
-    """CPU seconds and the most memory of the running processes, sampled twice a second."""
+    """CPU seconds and peak memory of the running processes, sampled twice a second."""
 
     processes: Processes
     cpu: dict[str, float] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Usage:
     def watched(self) -> Iterator[None]:
         ended = threading.Event()
         begin = {pid: cpu_seconds(pid) for pid in self.processes.pids.values()}
-        used: dict[tuple[str, int], float] = {}  # also of processes that are killed on the way
+        used: dict[tuple[str, int], float] = {}  # includes processes that are killed meanwhile
 
         def sample() -> None:
             for name, pid in self.processes.pids.items():
@@ -113,7 +113,7 @@ class Usage:
                     used[name, pid] = cpu_seconds(pid) - begin.get(pid, 0.0)
                     self.memory[name] = max(self.memory.get(name, 0.0), rss_mib(pid))
                 except OSError:
-                    continue  # it was killed meanwhile
+                    continue  # the process was killed
 
         def watch() -> None:
             while not ended.wait(0.5):
@@ -132,7 +132,7 @@ class Usage:
 
 
 class Fleet:
-    """The clusters of one management cluster, and what each step with all of them takes."""
+    """The clusters of one management cluster, and measurements of steps with all of them."""
 
     def __init__(self, management: Server, workload: Server, processes: Processes, rows: list[str]) -> None:
         self.management, self.workload, self.processes, self.rows = management, workload, processes, rows
@@ -145,7 +145,7 @@ class Fleet:
         template = yaml.safe_load(self.workload.kubeconfig.read_text())
 
         def create(name: str) -> None:
-            # Differs from the others as those of real clusters do, so that nothing is shared between them.
+            # Different for each cluster, as in reality, so that no client is shared.
             value = base64.b64encode(json.dumps(template | {"preferences": {"of": name}}).encode()).decode()
             metadata = {
                 "name": f"{name}-kubeconfig",
@@ -162,7 +162,7 @@ class Fleet:
             metadata = {
                 "name": name,
                 "namespace": NAMESPACE,
-                "annotations": {"capi-functions.dev/wait": "false"},  # no controllers: nothing would get ready
+                "annotations": {"capi-functions.dev/wait": "false"},  # without controllers nothing becomes ready
             }
             cluster = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata}
             self.management.client.create(CLUSTER, cluster | {"spec": {"topology": {"classRef": {"name": class_name}}}})
@@ -178,7 +178,7 @@ class Fleet:
     # -- what becomes of it ------------------------------------------------------------------------------------
 
     def wait_ready(self, class_name: str, *, enough: int = CLUSTERS) -> None:
-        """Until so many addons of this class are Ready; watches, since polling would be work for the server."""
+        """Waits until so many addons of this class are Ready, with a watch, as polling would load the server."""
         client = self.management.client
         ready: set[str] = set()
         page = next(client.pages(CLUSTER_ADDON, NAMESPACE))
@@ -198,7 +198,7 @@ class Fleet:
         raise TimeoutError(f"{len(ready)} of {enough} addons became Ready with {class_name}")
 
     def wait_quiet(self) -> float:
-        """Until no process of ours used the CPU for a while; returns when one last did."""
+        """Waits until the processes use no CPU; returns the time of the last use."""
         last, at = -1.0, time.perf_counter()
         while since(at) < QUIET:
             now = sum(cpu_seconds(pid) for pid in self.processes.pids.values())
@@ -208,14 +208,14 @@ class Fleet:
         return at
 
     def updated(self, version: str) -> int:
-        """The objects of this version that are in the workload cluster."""
+        """Returns the number of objects of this version in the workload cluster."""
         found = self.workload.client.list(CONFIG_MAP, selector="app=addon")
         return sum(obj["metadata"]["name"] == charts.CHANGED and dig(obj, "data.version") == version for obj in found)
 
     def measure(
         self, title: str, act: Callable[[], None], own: Requests, reached: Callable[[], None] | None = None
     ) -> None:
-        """Prints what `act` led to, without the requests that the bench sent itself (`own`).
+        """Prints what `act` cost, without the requests of the benchmark itself (`own`).
 
         The time is that until `reached`, or else until nothing was left to do; all else includes what came after.
         """
@@ -247,14 +247,14 @@ class Fleet:
 
 
 def _a_cluster(requests: Requests) -> str:
-    """What the clusters cost one by one; single requests for all of them are left out."""
+    """Returns the requests per cluster; single requests for all clusters are left out."""
     each = [(count / CLUSTERS, *what) for what, count in requests.most_common() if count >= CLUSTERS / 10]
     return ", ".join(f"{count:.2f} {verb} {resource}" for count, verb, resource in each) or "nothing"
 
 
 @contextmanager
 def fleet(rows: list[str]) -> Iterator[tuple[Fleet, str, str]]:
-    """A fleet without clusters yet, its processes running, and the classes of two releases."""
+    """Yields a fleet without clusters, with running processes, and the classes of two releases."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, servers(Path(folder), "management", "workload") as two:
         root = Path(folder)
         management, workload = two
@@ -279,7 +279,7 @@ def fleet(rows: list[str]) -> Iterator[tuple[Fleet, str, str]]:
 
 def run() -> None:
     rows: list[str] = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that nothing is left running
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends all processes
     print(f"{CLUSTERS} clusters x 15 objects")
     _life(rows)
     _killed(rows)
@@ -316,7 +316,7 @@ def _killed(rows: list[str]) -> None:
 
 
 def _interrupted(all_: Fleet, title: str, verb: str, act: Callable[[], None], release: str) -> None:
-    """To `release` (v1), with every process of ours killed once half of the clusters are there."""
+    """Measures `act` with all processes killed once half of the clusters have `release`."""
 
     def killed() -> None:
         act()
@@ -333,5 +333,5 @@ def _asks_for(release: str) -> Object:
 
 
 def _own(verb: str, *, lists: int = 1) -> Requests:
-    """The bench's own: a write for each Cluster, and a list before each time it watches."""
+    """Returns the requests of the benchmark itself: a write for each Cluster, and a list before each watch."""
     return Counter({(verb, CLUSTER.plural): CLUSTERS, ("LIST", CLUSTER_ADDON.plural): lists})

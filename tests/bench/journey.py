@@ -1,4 +1,4 @@
-"""The main job, timed: a local control plane, a Cluster until its addons are Ready, an upgrade, the end."""
+"""Times the main journey: a local control plane, a Cluster until its addons are Ready, an upgrade, the deletion."""
 
 from __future__ import annotations
 

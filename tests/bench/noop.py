@@ -22,7 +22,7 @@ KEY = Key("default", "demo")
 
 
 def settle(client: Client, clients: Clients) -> None:
-    """Calls the functions until the Cluster's addons are there."""
+    """Calls the functions until the addons of the Cluster are applied."""
     for _ in range(400):
         for resource in (KIND_CLUSTER, CLUSTER, CLUSTER_ADDON):
             for obj in client.list(resource):

@@ -1,4 +1,4 @@
-"""What the benches share: a management cluster with our CRDs, an object store, process figures."""
+"""Shared by the benchmarks: a management cluster with the CRDs, an object store, figures of processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.kube import Client, connect
 
 @contextmanager
 def management() -> Iterator[tuple[Client, Path]]:
-    """A client and the folder of a fresh management cluster; `KUBECONFIG` names it."""
+    """Yields client and folder of a new management cluster, and sets `KUBECONFIG`."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         plane = Path(folder) / "management"
         local_control_plane.start(plane, owner=os.getpid(), timeout=120)
@@ -49,7 +49,7 @@ def storage(releases: Path) -> Iterator[None]:
 
 
 def tree(pid: int) -> list[int]:
-    """The process and its descendants."""
+    """Returns the ids of a process and its descendants."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text().split():
@@ -58,7 +58,7 @@ def tree(pid: int) -> list[int]:
 
 
 def rss_mib(pid: int) -> float:
-    """Private memory of the process tree: what the pages cost that no other process shares."""
+    """Returns the memory of a process tree in MiB; shared pages count in part (PSS)."""
     total = 0
     for member in tree(pid):
         for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():

@@ -1,7 +1,7 @@
 """A chart of 400 objects, applied by `addon_apply`, `helm upgrade --install` and `kubectl apply --server-side`.
 
-All go to one API server in turns, each into a namespace of its own. Ours includes what the others do not do: the
-Cluster, its addon's status and inventory, and the release from object storage.
+All use one API server in turns, each its own namespace. The figures of `addon_apply` include what the others do not
+do: the Cluster, the addon's status and inventory, and the release from object storage.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ADDON = Key("default", "cluster-addon-bench")
 
 @dataclass
 class Ours:
-    """The functions, called in this process one after the other, as the events of one cluster are."""
+    """The functions, called in this process one after the other."""
 
     server: Server
     folder: Path
@@ -57,7 +57,7 @@ class Ours:
         self.server.client.apply(SECRET, secret, manager="bench")
 
     def prepare(self, version: str) -> None:
-        """The user's part: the Cluster asks for the release."""
+        """Sets the release of the Cluster, as a user does."""
         release = write_release(self.folder, version, charts.four_hundred(self.namespace, version))
         metadata = {
             "name": HOME.name,
@@ -95,7 +95,7 @@ class Ours:
 
 @dataclass
 class Tool:
-    """A program that is given a file that `write` made of the objects; `{}` in the command is the file."""
+    """A command with a file that `write` makes of the objects; `{}` in the command is the path of the file."""
 
     server: Server
     folder: Path

@@ -1,7 +1,7 @@
-"""Providers through the real forwarder and functions: the four of Cluster API for a life, then fifty add-on providers.
+"""Providers through the real forwarder and functions: the four of Cluster API, then fifty add-on providers.
 
-What the releases are is served over HTTP; Deployments become Available by real controllers. Requests are those of our
-processes alone.
+Releases are served over HTTP; real controllers make Deployments Available. Only the requests of functions and
+forwarder are counted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Which = tuple[ProviderKind, Key]
 
 
 class World:
-    """A management cluster for providers, what runs there, and where releases are."""
+    """A management cluster for providers, its processes, and its releases."""
 
     def __init__(self, plane: Plane, processes: Processes, site: Site, rows: list[str]) -> None:
         self.plane, self.processes, self.site, self.rows = plane, processes, site, rows
@@ -91,7 +91,7 @@ class World:
             self.client.patch(kind.resource, key, {"metadata": {"annotations": {"example.com/note": "1"}}})
 
     def delete(self, *which: Which) -> None:
-        """One after the other."""
+        """Deletes them one after the other."""
         for kind, key in which:
             self.client.delete(kind.resource, key)
             _until(f"{kind.kind} {key} is gone", partial(self._gone, kind, key))
@@ -117,14 +117,14 @@ class World:
         _until(f"{len(which)} providers are Ready with {version}", each)
 
     def rotated(self, address: str) -> None:
-        """Until the manager runs with it."""
+        """Waits until the manager of the provider runs with this version."""
         deployments = Resource("apps", "v1", "Deployment", "deployments")
         key = Key(_VARIABLES.namespace, "capi-controller-manager")
         _until(f"the manager has {address}", lambda: address in str(self.client.get(deployments, key)["spec"]))
         self.ready(CURRENT, *[(kind, key) for kind, key, _ in FOUR])
 
     def wait_quiet(self) -> float:
-        """Until no process of ours used the CPU for a while; returns when one last did."""
+        """Waits until the processes use no CPU; returns the time of the last use."""
         last, at = -1.0, time.perf_counter()
         while since(at) < QUIET:
             now = sum(cpu_seconds(pid) for pid in self.processes.pids.values())
@@ -134,7 +134,7 @@ class World:
         return at
 
     def measure(self, title: str, act: Callable[[], object], reached: Callable[[], None] | None = None) -> None:
-        """Prints what `act` led to. The time is that until `reached`, or else until nothing was left to do."""
+        """Prints what `act` cost. The time ends with `reached`, or else when all work is done."""
         before, usage = self.plane.requests(), Usage(self.processes)
         with usage.watched():
             started = time.perf_counter()
@@ -186,7 +186,7 @@ def world(rows: list[str]) -> Iterator[World]:
         plane = Plane(root / "management")
         try:
             plane.start()
-            # The core provider brings those of Cluster API itself.
+            # The core provider installs the CRDs of Cluster API itself.
             crds.install(plane.client, [crd for crd in crds.load() if dig(crd, "spec.group") != CLUSTER.group])
             with Site(answer) as site, storage(root / "none"):
                 os.environ |= {"KUBECONFIG": str(plane.kubeconfig), "GITHUB_URL": site.url, "GITHUB_API_URL": site.url}
@@ -203,7 +203,7 @@ def world(rows: list[str]) -> Iterator[World]:
 
 
 def _publish(folder: Path) -> None:
-    """A core provider that is nearly nothing, and an add-on provider of ten objects for each namespace."""
+    """Publishes a minimal core provider, and an add-on provider with ten objects for each namespace."""
     made_up.publish(folder, MADE_UP, [made_up.config_map("core", MADE_UP)])
     for number in range(ADDONS):
         name = f"addon-{number:02}"
@@ -220,7 +220,7 @@ def _publish(folder: Path) -> None:
 
 
 def run() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that nothing is left running
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends all processes
     rows: list[str] = []
     _life(rows)
     _many(rows)

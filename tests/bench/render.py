@@ -1,4 +1,4 @@
-"""Rendering the real providers of Cluster API: in the function's process, and beside it clusterctl as a program."""
+"""Rendering the real providers of Cluster API: in the process of the function, and with clusterctl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run() -> None:
             text = (components(CURRENT) / DOWNLOADS / CURRENT / one.file).read_text()
             wanted = made(BY_KIND[one.type], one.name, version=CURRENT)
             ours = partial(render, text, provider=wanted, values={})
-            count = len(ours().objects)  # also imports, which are not counted
+            count = len(ours().objects)  # the first call also imports modules and is not measured
             theirs = partial(generate, configuration, one, CURRENT, "capi-system")
             size = len(text.encode()) / 1024
             times = f"{_timed(ours):>8.3f} {_timed(theirs):>13.3f}"

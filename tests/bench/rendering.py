@@ -1,4 +1,4 @@
-"""What it costs to render charts and evaluate expressions in a worker process that can be ended."""
+"""The cost of rendering charts and evaluating expressions in a worker process."""
 
 from __future__ import annotations
 

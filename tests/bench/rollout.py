@@ -1,4 +1,4 @@
-"""Objects per second of a large chart's rollout, against a bare urllib3 client with as many threads in the same run."""
+"""Objects per second in the rollout of a large chart, compared to a bare urllib3 client with as many threads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run() -> None:
 
 
 def _bare(wanted: list[Object]) -> None:
-    """The least that the work can cost: serialise, send, read."""
+    """Applies the objects with the minimal work: serialise, send, read."""
     configuration = connect.management()
     pool, host = configuration._pool, configuration.host
 
