@@ -62,7 +62,7 @@ class Capture:
         self._lock = threading.Lock()
         self._number = 0
         self._inputs: dict[tuple[str, str, Key], Object] = {}
-        self._made: set[tuple[str, str, Key]] = set()  # made by programs, and never inputs, whoever edits them later
+        self._made: set[tuple[str, str, Key]] = set()  # made by programs: never inputs, even if a user edits them
         self._client, self._triggers = client, triggers or {}
         self._watcher = Watcher(client, self._triggers, self.record) if client is not None else None
 

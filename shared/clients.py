@@ -145,11 +145,16 @@ class Clients:
     def get_reference(
         self, reference: Mapping[str, Any] | None, namespace: str, *, undefined_is_absent: bool = False
     ) -> LookupResult:
-        """The object behind a reference of either contract ({apiGroup or apiVersion, kind, name}).
+        """Looks up the object that a reference of a Cluster API object is to. Never raises: failures are results.
 
-        Only a 404 on the object is absence; a kind that is not served is a failed read. With `undefined_is_absent` an
-        object of a kind that no CRD defines is absent, too, for callers that are waiting for its end. Objects of a
-        provider are namespaced and of a kind of its own, so a reference to any others is refused.
+        Only a 404 for the object means that it is absent. A kind that is not served is a failure. References to
+        cluster-scoped objects and to kinds that are built into Kubernetes fail as well: objects of providers are
+        namespaced and of the provider's own kinds.
+
+        Args:
+            reference: With apiGroup (v1beta2) or apiVersion (v1beta1), kind and name; None or incomplete if not set.
+            namespace: Where the object is.
+            undefined_is_absent: Counts an object as absent if no CRD defines its kind, to wait for its deletion.
         """
         if not reference or not reference.get("kind") or not reference.get("name"):
             return LookupResult("unreferenced")
@@ -177,7 +182,7 @@ class Clients:
         try:
             found = self.management.find(resource, key)
         except NotServed:
-            # Served before in this version, but not any more: the next look asks anew.
+            # The cached discovery is stale: this version is not served any more.
             self.discovery.invalidate()
             raise
         if found is None:

@@ -38,7 +38,7 @@ class Group:
 _PROXIES = (
     ("HTTP_PROXY", "Proxy for `http:` downloads."),
     ("HTTPS_PROXY", "Proxy for `https:` downloads."),
-    ("NO_PROXY", "Hosts that are asked directly."),
+    ("NO_PROXY", "Hosts that are reached without a proxy."),
 )
 
 STORAGE = Group(
@@ -51,11 +51,11 @@ STORAGE = Group(
         ("AWS_REGION", "See `AWS_DEFAULT_REGION`."),
         (
             "AWS_ACCESS_KEY_ID",
-            "The access key. Without one, what boto3 finds in the pod: a role, a file.",
+            "The access key. Default: what boto3 finds in the pod, such as a role or a file.",
         ),
         ("AWS_SECRET_ACCESS_KEY", "The secret key."),
         ("AWS_SESSION_TOKEN", "The session token of temporary keys."),
-        ("AWS_CA_BUNDLE", "Path of a file with the CA of the endpoint, which an overlay has to mount."),
+        ("AWS_CA_BUNDLE", "Path of a file with the CA of the endpoint; an overlay has to mount it."),
         (
             "RELEASE_KEEP_HOURS",
             "How long `release_prune` keeps what is unused. Default: 24.",
@@ -65,11 +65,11 @@ STORAGE = Group(
 )
 RELEASE_SOURCES = Group(
     "capi-functions-releases",
-    "Where cluster-stack releases come from, unless a ClusterStack names sources of its own.",
+    "Where cluster-stack releases come from, unless a ClusterStack has its own sources.",
     (
         ("RELEASE_SOURCE", "One or more URLs, separated by whitespace; see [releases](releases.md)."),
         ("RELEASE_POLL_SECONDS", "How often a ClusterStack with `autoSubscribe` looks for releases. Default: 300."),
-        ("GIT_PROVIDER", "`github`, or unset. Like the next four it counts where `RELEASE_SOURCE` is not set."),
+        ("GIT_PROVIDER", "`github`, or unset. Like the next four, used only if `RELEASE_SOURCE` is not set."),
         ("GIT_ORG_NAME", "Organization on github.com."),
         ("GIT_REPOSITORY_NAME", "Repository on github.com."),
         ("OCI_REGISTRY", "Host of a registry."),
@@ -84,7 +84,7 @@ RELEASE_SOURCES = Group(
 )
 PROVIDER_SOURCES = Group(
     "capi-functions-providers",
-    "Where Cluster API's providers come from, unless a provider says so itself.",
+    "Where Cluster API's providers come from, unless a provider has its own source.",
     (
         (
             "clusterctl.yaml",
@@ -101,13 +101,13 @@ HOOKS = Group(
     "capi-functions-hooks",
     "How long Cluster API's lifecycle hooks wait.",
     (
-        ("HOOK_UPGRADE_SECONDS", "How long an upgrade is held back. Default: 3600."),
-        ("HOOK_DELETE_SECONDS", "How long a deletion is held back, and a clean-up tried. Default: 600."),
+        ("HOOK_UPGRADE_SECONDS", "How long an upgrade waits. Default: 3600."),
+        ("HOOK_DELETE_SECONDS", "How long a deletion waits, and a clean-up is retried. Default: 600."),
     ),
 )
 NETWORK = Group(
     "capi-functions-network",
-    "Which addresses functions may be led to by kubeconfigs and sources.",
+    "Which addresses functions may connect to for kubeconfigs and sources.",
     (
         (
             "CAPI_FUNCTIONS_ALLOWED_NETWORKS",

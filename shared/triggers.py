@@ -143,7 +143,7 @@ class Triggers:
     settings: tuple[Group, ...] = ()
     """The groups of settings that it reads."""
     is_reconciled: Callable[[Mapping[str, Any]], bool] | None = None
-    """Whether an object of a primary kind needs nothing from this function, as far as its status tells. The sweep lists
+    """Whether an object of a primary kind needs nothing from this function, as far as its status shows. The sweep lists
     the kind and sends the objects that do need something: their events may have been lost. None: leaves that to the
     other functions of the kind."""
     memory: str = "512Mi"

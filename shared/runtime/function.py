@@ -72,8 +72,8 @@ class Function(Generic[O]):
         triggers: The declaration of what starts the function.
         observe: `observe(clients, key, primary)` reads the inputs; `primary` is None if the object does not exist.
         decide: `decide(observed, now)` is pure.
-        is_reconciled: `is_reconciled(primary, event)` tells from the object and the event alone that there is nothing
-            to do, so that nothing else is read. Not called for a resync.
+        is_reconciled: `is_reconciled(primary, event)` returns whether object and event alone show that there is
+            nothing to do, so that nothing else is read. Not called for a resync.
         report: `report(observed, decision, results, now)` returns the decision to report once the effects were
             executed or one has failed. It sets `results.error` to None where the status reports the failure. Any other
             failure leaves the status as it was and is retried.

@@ -17,7 +17,7 @@ def observe(function: str, before: Mapping[str, Any], status: Mapping[str, Any] 
 
 
 def ended(before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> dict[str, float]:
-    """Returns by type for how many seconds conditions were False that are so in `before` and not in `status`."""
+    """Returns the seconds, by type, of each condition that is False in `before` and not in `status`."""
     if not status or "conditions" not in status:
         return {}
     waits: dict[str, float] = {}

@@ -74,7 +74,7 @@ def url(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
         )
     address = f"http://127.0.0.1:{port}"
     try:
-        until(lambda: process.poll() is not None or _answers(address), "the function serves", told=logged(log))
+        until(lambda: process.poll() is not None or _answers(address), "the function serves", details=logged(log))
         assert process.poll() is None, logged(log)()
         yield address
     finally:

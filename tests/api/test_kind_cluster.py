@@ -55,7 +55,7 @@ class World:
 
     def until(self, reached: Callable[[], object], *, resync: bool = False) -> None:
         turn = partial(self.turn, resync=resync)
-        until(reached, between=turn, told=lambda: self.client.find(KIND_CLUSTER, self.key))
+        until(reached, between=turn, details=lambda: self.client.find(KIND_CLUSTER, self.key))
 
     def ready(self) -> bool:
         return dig(self.kind(), "status.ready") is True

@@ -20,8 +20,8 @@ from shared.releases.naming import ReleaseName
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.api_proxy import Exchange, Proxy, Response, api_server
+from tests.support.leaks import WrittenTexts, conditions, forms
 from tests.support.made_up import MadeUp
-from tests.support.planted import Places, conditions, forms
 from tests.support.provider_releases import deployment, text
 from tests.support.releases import write_release
 from tests.support.site import Asked, Site, Told
@@ -33,9 +33,9 @@ KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE)
 
 
 @pytest.fixture
-def places() -> Iterator[Places]:
-    found = Places()
-    with found.logged():
+def texts() -> Iterator[WrittenTexts]:
+    found = WrittenTexts()
+    with found.collect_logs():
         yield found
 
 
@@ -65,21 +65,21 @@ def echoing(exchange: Exchange) -> None:
     exchange.answer(Response(500, said.encode(), {"Content-Type": "text/plain", "X-Was": TOKEN}))
 
 
-def looking(world: World, places: Places) -> str:
+def looking(world: World, texts: WrittenTexts) -> str:
     """Looks at the Cluster's addons; returns what they say of themselves then."""
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     event = change_event(cluster, "update", source="/test")
-    places.call("addon_create", event, world.clients)
-    answer = places.call("addon_apply", event, world.clients)
+    texts.call("addon_create", event, world.clients)
+    answer = texts.call("addon_apply", event, world.clients)
     if answer.reply is not None:
-        fetched = places.call("release_assets", answer.reply, world.clients)
+        fetched = texts.call("release_assets", answer.reply, world.clients)
         if fetched.reply is not None:
-            places.call("addon_apply", fetched.reply, world.clients)
+            texts.call("addon_apply", fetched.reply, world.clients)
     return conditions(world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)))
 
 
 def test_a_workload_clusters_credentials(
-    world: World, places: Places, kubeconfig_path: Path, object_store: ObjectStore, tmp_path: Path
+    world: World, texts: WrittenTexts, kubeconfig_path: Path, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     capture = Capture(tmp_path / "capture", world.client, catalog.triggers())
     capture.start()
@@ -100,25 +100,25 @@ def test_a_workload_clusters_credentials(
         }
         for what, content in broken.items():
             world.secret(content)
-            said = looking(world, places)
+            said = looking(world, texts)
             assert "demo-kubeconfig" in said or "not ready" in said, what
         good = kubeconfig(proxy.url, token=f"{TOKEN}\n", password=PASSWORD)
         world.secret(good)
         proxy.fail(echoing)
-        assert "HTTP 500" in looking(world, places)
+        assert "HTTP 500" in looking(world, texts)
         proxy.heal()
         proxy.fail(echoing, lambda request: request.writes)
-        looking(world, places)
+        looking(world, texts)
         proxy.heal()
-        looking(world, places)
+        looking(world, texts)
         assert dig(world.addon(), "status.ready") is True
         assert any(TOKEN in str(request.headers) for request in proxy.seen)  # it was in use
     capture.stop()
-    places.look(world.client, world.namespace, KINDS)
-    places.look_into(object_store)
-    places.look_below(tmp_path / "capture")
-    assert places.kinds() >= {"log", "JSON log", "answer", "event", "ClusterAddon", "Cluster", "stored", "capture"}
-    assert places.hold(TOKEN, PASSWORD) == []
+    texts.add_objects(world.client, world.namespace, KINDS)
+    texts.add_stored_objects(object_store)
+    texts.add_files(tmp_path / "capture")
+    assert texts.kinds() >= {"log", "JSON log", "answer", "event", "ClusterAddon", "Cluster", "stored", "capture"}
+    assert texts.find(TOKEN, PASSWORD) == []
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def kubeconfig_path(kubeconfig: Path) -> Path:
     return kubeconfig
 
 
-def test_secrets_that_a_chart_makes_of_a_clusters_values(world: World, places: Places) -> None:
+def test_secrets_that_a_chart_makes_of_a_clusters_values(world: World, texts: WrittenTexts) -> None:
     """The API server refuses what the chart makes, and says why at length."""
     template = """
 apiVersion: v1
@@ -141,10 +141,10 @@ data: {password: {{ .Values.password | quote }}}
     world.client.patch(CLUSTER, Key(world.namespace, "demo"), annotated)
     assert cluster["metadata"]["name"] == "demo"
     world.secret()
-    said = looking(world, places)
+    said = looking(world, texts)
     assert "Secret" in said or "values" in said
-    places.look(world.client, world.namespace, KINDS, whole=False)
-    assert places.hold(PASSWORD) == []
+    texts.add_objects(world.client, world.namespace, KINDS, whole=False)
+    assert texts.find(PASSWORD) == []
 
 
 def refusing(status: int) -> Callable[[Asked], Told]:
@@ -171,7 +171,7 @@ def refusing(status: int) -> Callable[[Asked], Told]:
     ],
 )
 def test_credentials_of_sources(
-    world: World, places: Places, object_store: ObjectStore, scheme: str, secret: dict[str, str], status: int
+    world: World, texts: WrittenTexts, object_store: ObjectStore, scheme: str, secret: dict[str, str], status: int
 ) -> None:
     tag = "test-stack-1-36-v9"
     with Site(refusing(status)) as site:
@@ -196,22 +196,23 @@ def test_credentials_of_sources(
         stack = world.client.apply(CLUSTER_STACK, stack, manager="user")
         world.cluster(tag)
         try:
-            places.call("cluster_stack", change_event(stack, "update", source="/test"), world.clients)
-            said = looking(world, places)
-            places.look(world.client, world.namespace, [CLUSTER_STACK], whole=False)  # a URL may be part of its spec
+            texts.call("cluster_stack", change_event(stack, "update", source="/test"), world.clients)
+            said = looking(world, texts)
+            # Not the spec, which may contain the URL.
+            texts.add_objects(world.client, world.namespace, [CLUSTER_STACK], whole=False)
         finally:
             objects.remove(world.client, CLUSTER_STACK, Key(world.namespace, "stack"))
         sent = [asked.authorization for asked in site.asked if asked.authorization]
         assert bool(sent) == (scheme in ("", "github+", "s3") or (scheme == "oci+" and sent != []))
     assert said
-    places.look(world.client, world.namespace, (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE))
-    places.look_into(object_store)
-    assert places.hold(TOKEN, PASSWORD) == []
+    texts.add_objects(world.client, world.namespace, (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE))
+    texts.add_stored_objects(object_store)
+    assert texts.find(TOKEN, PASSWORD) == []
 
 
 @pytest.mark.parametrize("status", [400, 403, 500])
 def test_credentials_of_the_object_store(
-    clients: Clients, places: Places, monkeypatch: pytest.MonkeyPatch, status: int
+    clients: Clients, texts: WrittenTexts, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     with Site(refusing(status)) as site:
         monkeypatch.setenv("S3_ENDPOINT_URL", site.url.replace("//", f"//u:{TOKEN}@"))
@@ -219,8 +220,8 @@ def test_credentials_of_the_object_store(
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
         event = own_event("release.wanted", source="/t", subject="x", data={"release": "test-stack-1-36-v9"})
-        assert places.call("release_assets", event, clients).status in (500, 503)
-    assert places.hold(TOKEN, PASSWORD) == []
+        assert texts.call("release_assets", event, clients).status in (500, 503)
+    assert texts.find(TOKEN, PASSWORD) == []
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_credentials_of_the_object_store(
     [PASSWORD, f"{PASSWORD}\nsecond {TOKEN}", f"{{{TOKEN}", f"[{TOKEN}", "4815162342", f"& {TOKEN}", f"'{TOKEN}"],
 )
 @pytest.mark.parametrize("place", ["quoted", "anywhere"])
-def test_variables_of_providers(core: MadeUp, places: Places, planted: str, place: str) -> None:
+def test_variables_of_providers(core: MadeUp, texts: WrittenTexts, planted: str, place: str) -> None:
     """Where the API server, or a parser, refuses what they make."""
     crooked = deployment("made-up", "v1.1.0")
     container = crooked["spec"]["template"]["spec"]["containers"][0]
@@ -239,9 +240,9 @@ def test_variables_of_providers(core: MadeUp, places: Places, planted: str, plac
     core.providers.secret("variables", core.namespace, **secret)
     core.want("v1.1.0", configSecret={"name": "variables"})
     core.look()
-    places.look(core.providers.client, core.namespace, (core.kind.resource,))
+    texts.add_objects(core.providers.client, core.namespace, (core.kind.resource,))
     for _, answer in core.providers.answers:
-        places.add("answer", f"{answer.message} {answer.context}")
+        texts.add("answer", f"{answer.message} {answer.context}")
     lines = [line.strip() for line in planted.splitlines()]
-    places.look_into(ObjectStore.from_env())
-    assert places.hold(TOKEN, planted, *lines) == []
+    texts.add_stored_objects(ObjectStore.from_env())
+    assert texts.find(TOKEN, planted, *lines) == []

@@ -50,7 +50,7 @@ def test_a_provider_is_installed_upgraded_and_deleted(core: MadeUp, accounts: di
     core.install("v1.2.0")
     assert core.installed == "v1.2.0"
     core.delete()
-    until(lambda: core.gone, "the provider is gone", between=core.look, told=lambda: core.providers.answers[-3:])
+    until(lambda: core.gone, "the provider is gone", between=core.look, details=lambda: core.providers.answers[-3:])
 
 
 def test_a_provider_goes_by_force_with_the_objects_of_its_kinds(core: MadeUp, accounts: dict[str, Clients]) -> None:
@@ -63,7 +63,7 @@ def test_a_provider_goes_by_force_with_the_objects_of_its_kinds(core: MadeUp, ac
     patch = {"metadata": {"annotations": {"capi-functions.dev/force-delete": "true"}}}
     core.providers.client.patch(core.kind.resource, core.at, patch)
     core.delete()
-    until(lambda: core.gone, "the provider is gone", between=core.look, told=lambda: core.providers.answers[-3:])
+    until(lambda: core.gone, "the provider is gone", between=core.look, details=lambda: core.providers.answers[-3:])
 
 
 def test_inputs_wake_a_provider(core: MadeUp, accounts: dict[str, Clients], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def settled(world: World) -> Answer:
         answer = world.settle()
         return answer if answer.retry_after is None else None
 
-    return until(last_word, told=lambda: dig(world.addon(), "status.conditions"))
+    return until(last_word, details=lambda: dig(world.addon(), "status.conditions"))
 
 
 def everything(world: World, image: str = "example.com/image:1") -> list[Object]:
@@ -76,7 +76,7 @@ def test_one_that_does_not_come_up_is_named(world: World) -> None:
         assert world.settle().retry_after == 5.0
         return str(world.condition("ObjectsReady")["message"])
 
-    until(lambda: "good" not in told() and "0 of 1 replicas available" in told(), told=told)
+    until(lambda: "good" not in told() and "0 of 1 replicas available" in told(), details=told)
     assert f"Deployment {world.namespace}/bad" in told()
     assert dig(world.addon(), "status.ready") is False
     world.cluster(write_release(world.releases, "v2", [workload(DEPLOYMENT, "bad", world.namespace)]))

@@ -133,7 +133,7 @@ def test_two_of_five_events_lost(
     numbers, log = itertools.count(1), logged(tmp_path / "functions.log")
 
     def swept_until(reached: Callable[[], object], what: str) -> None:
-        until(reached, what, pause=0.5, between=lambda: sweep(reliable, next(numbers)), told=log)
+        until(reached, what, pause=0.5, between=lambda: sweep(reliable, next(numbers)), details=log)
 
     try:
         world.create()
@@ -178,10 +178,10 @@ def test_functions_killed_all_the_time(
         name = "test-stack-1-36-v1"
         for version, numbers in (("v1", range(30)), ("v2", range(10, 40)), ("v3", range(5, 25)), ("v4", range(60))):
             name = name if version == "v1" else world.upgrade(version, numbers)
-            until(partial(world.applied, name), name, pause=0, between=kill, told=log)
+            until(partial(world.applied, name), name, pause=0, between=kill, details=log)
             world.check(version, numbers)
         management.delete(CLUSTER, world.key)
-        until(lambda: management.find(CLUSTER, world.key) is None, "deletion", told=log)
+        until(lambda: management.find(CLUSTER, world.key) is None, "deletion", details=log)
         assert kills >= 4
     finally:
         forwarder.stop()

@@ -37,7 +37,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def await_end(folder: Path) -> None:
-    until(lambda: not processes_of(folder), "the end of all processes", told=lambda: processes_of(folder))
+    until(lambda: not processes_of(folder), "the end of all processes", details=lambda: processes_of(folder))
 
 
 def test_demo(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ class Journey:
             found = there()
             return found is None or is_ready(found)
 
-        until(step, f"{self.name} {self.version}", told=lambda: self.providers.answers[-3:])
+        until(step, f"{self.name} {self.version}", details=lambda: self.providers.answers[-3:])
         return there() is not None
 
     def users_object(self, uid: str) -> str:
@@ -142,7 +142,7 @@ class Journey:
             providers.look(*self.key)
             return providers.client.find(self.resource, self.at) is None
 
-        until(gone, f"the end of {self.name}", told=lambda: providers.answers[-3:])
+        until(gone, f"the end of {self.name}", details=lambda: providers.answers[-3:])
         # Objects in the provider's namespace that were created before the inventory was written are left to the
         # garbage collector.
         secret = Key(self.key[2], f"{self.name}-webhook-cert")

@@ -139,13 +139,13 @@ def test_the_whole_job_on_the_adapters_events(
         addon = management.find(CLUSTER_ADDON, addon_key)
         return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == name
 
-    until(lambda: applied(first), "v1 applied", told=logged(log))
+    until(lambda: applied(first), "v1 applied", details=logged(log))
     management.patch(CLUSTER, key, {"spec": {"topology": {"classRef": {"name": second}}}})
-    until(lambda: applied(second), "v2 applied", told=logged(log))
+    until(lambda: applied(second), "v2 applied", details=logged(log))
     entries = dig(management.get(CLUSTER_ADDON, addon_key), "status.resources")
     assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
     management.delete(CLUSTER, key)
-    until(lambda: management.find(CLUSTER, key) is None, "the Cluster gone", told=logged(log))
+    until(lambda: management.find(CLUSTER, key) is None, "the Cluster gone", details=logged(log))
     assert management.find(KIND_CLUSTER, key) is None
     assert list(management.list(SECRET, namespace)) == []
 
@@ -160,7 +160,7 @@ def test_the_whole_job_on_the_adapters_events(
         return {name for name, _ in ours()}
 
     # Some are called for a deletion, whose event may still be on its way.
-    until(lambda: called() == concerned, "every function called", told=called)
+    until(lambda: called() == concerned, "every function called", details=called)
     assert {event.source for _, event in ours()} == {management.host}
     secrets = [event for _, event in ours() if event.kind == "Secret"]
     assert secrets

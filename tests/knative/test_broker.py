@@ -229,7 +229,7 @@ def test_the_whole_job_through_the_broker(
         more = {"FILTER_PORT": str(ports["filter"]), "NAMESPACE": SYSTEM, **secure}
         start(stack, "filter", folder, tmp_path / "filter.log", **more)
         for url in (f"http://127.0.0.1:{DISPATCHER}", ingress, filters):
-            until(answering(url), f"{url} answers", told=logged(tmp_path / "dispatcher.log"))
+            until(answering(url), f"{url} answers", details=logged(tmp_path / "dispatcher.log"))
         before = watches(client)
         for reference in (False, True):
             process = adapter(
@@ -256,9 +256,9 @@ def test_the_whole_job_through_the_broker(
             addon = client.find(CLUSTER_ADDON, addon_key)
             return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == name
 
-        until(lambda: applied(first), "v1 applied", told=told)
+        until(lambda: applied(first), "v1 applied", details=told)
         client.patch(CLUSTER, key, {"spec": {"topology": {"classRef": {"name": second}}}})
-        until(lambda: applied(second), "v2 applied", told=told)
+        until(lambda: applied(second), "v2 applied", details=told)
         entries = dig(client.get(CLUSTER_ADDON, addon_key), "status.resources")
         assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
         client.delete(CLUSTER, key)
@@ -268,7 +268,7 @@ def test_the_whole_job_through_the_broker(
             time.sleep(0.4)
             return client.find(CLUSTER, key) is None
 
-        until(gone, "the Cluster gone", told=told)
+        until(gone, "the Cluster gone", details=told)
         assert list(client.list(SECRET, "default")) == []
 
         spec = {
@@ -287,7 +287,7 @@ def test_the_whole_job_through_the_broker(
             stack = client.get(CLUSTER_STACK, Key("default", "stack"))
             return dig(release, "status.ready") is True and is_true(dig(stack, "status.conditions"), "Ready")
 
-        until(offered, "the release of the ClusterStack", told=told)
+        until(offered, "the release of the ClusterStack", details=told)
 
         core_key = Key("default", "cluster-api")
         kinds = {resource.kind: resource for resource in (CONFIG_MAP, SECRET, CORE.resource)}
@@ -299,7 +299,7 @@ def test_the_whole_job_through_the_broker(
             time.sleep(0.4)
             return is_true(dig(client.get(CORE.resource, core_key), "status.conditions"), "Ready")
 
-        until(installed, "the provider installed", told=told)
+        until(installed, "the provider installed", details=told)
         assert client.get(CONFIG_MAP, Key("default", "made-up"))["data"] == {"a": "one"}
 
         # No sweep: that the Secret of a provider has changed is what `provider_wake` passes on, to the broker.
@@ -308,7 +308,7 @@ def test_the_whole_job_through_the_broker(
         def renewed() -> bool:
             return dig(client.get(CONFIG_MAP, Key("default", "made-up")), "data.a") == "two"
 
-        until(renewed, "the provider's components have the new value", told=told)
+        until(renewed, "the provider's components have the new value", details=told)
         client.delete(CORE.resource, core_key)
 
         def removed() -> bool:
@@ -316,7 +316,7 @@ def test_the_whole_job_through_the_broker(
             time.sleep(0.4)
             return client.find(CORE.resource, core_key) is None
 
-        until(removed, "the provider gone", told=told)
+        until(removed, "the provider gone", details=told)
         assert client.find(CONFIG_MAP, Key("default", "made-up")) is None
         # Every function was called, through its own Trigger; none refused what the broker brought or lacked a right.
         assert [pod.name for pod in pods if f" {pod.name.replace('-', '_')} " not in pod.log.read_text()] == []

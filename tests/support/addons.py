@@ -14,7 +14,7 @@ from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.runtime import Answer
 from tests.support import objects
-from tests.support.passing import passed_on
+from tests.support.broker import deliver_with_replies
 from tests.support.until import HANGS, until
 
 FUNCTIONS = ("addon_create", "addon_apply")
@@ -72,13 +72,13 @@ class Addons:
     def send(self, name: str, event: Event) -> Answer:
         """The event and all replies that follow from it; returns the last word of that function. 500 is a bug."""
         last = Answer(204)
-        for taker, answer in passed_on(event, [name], self.deliver):
+        for taker, answer in deliver_with_replies(event, [name], self.deliver):
             self.answers.append(answer)
             last = answer if taker == name else last
         return last
 
     def until(self, reached: Callable[[], bool], what: str, *, within: float = HANGS) -> None:
-        until(reached, what, within=within, pause=0, between=self.sweep, told=self.told)
+        until(reached, what, within=within, pause=0, between=self.sweep, details=self.told)
 
     # -- what is there then ------------------------------------------------------------------------------------
 

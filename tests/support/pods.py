@@ -154,7 +154,7 @@ class Pod:
             except urllib3.exceptions.HTTPError:
                 return False
 
-        until(answers, f"{self.name} answers", told=logged(self.log))
+        until(answers, f"{self.name} answers", details=logged(self.log))
 
     def in_namespace(self, *command: str) -> subprocess.CompletedProcess[bytes]:
         """Runs a command in the running container, as its user."""

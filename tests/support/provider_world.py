@@ -25,7 +25,7 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
-from tests.support.passing import passed_on, takers
+from tests.support.broker import deliver_with_replies, subscribers
 from tests.support.planes import connected, running_plane
 from tests.support.site import Asked, Site, Told
 from tests.support.until import until
@@ -112,8 +112,8 @@ class Providers:
         return self.send(change_event(self.get(kind, name, namespace), "update", source="/test"), phases)
 
     def send(self, event: Event, phases: Iterable[str] = PHASES) -> Answer:
-        listening, last = partial(takers, among=tuple(phases)), Answer(204)
-        for name, last in passed_on(event, listening(event), self.deliver or self._call, listening):
+        listening, last = partial(subscribers, among=tuple(phases)), Answer(204)
+        for name, last in deliver_with_replies(event, listening(event), self.deliver or self._call, listening):
             self.answers.append((name, last))
         return last
 
@@ -137,7 +137,7 @@ class Providers:
         def told() -> str:
             return f"{dig(self.get(kind, name, namespace), 'status.conditions')} {self.answers[-4:]}"
 
-        return until(looked, f"{kind.kind} {namespace}/{name} is ready", pause=0.1, told=told)
+        return until(looked, f"{kind.kind} {namespace}/{name} is ready", pause=0.1, details=told)
 
     # -- what is there then ------------------------------------------------------------------------------------
 

@@ -162,7 +162,7 @@ class Stacks:
         raise AssertionError(f"does not come to rest: {after}")
 
     def until(self, reached: Callable[[], bool], what: str, *, within: float = HANGS) -> None:
-        until(reached, what, within=within, told=self.versions)
+        until(reached, what, within=within, details=self.versions)
 
     def versions(self) -> dict[str, str]:
         return {

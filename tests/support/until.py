@@ -20,7 +20,7 @@ def until(
     within: float = HANGS,
     pause: float = 0.05,
     between: Callable[[], object] = lambda: None,
-    told: Callable[[], object] = lambda: "",
+    details: Callable[[], object] = lambda: "",
 ) -> _T:
     """Calls `reached` until it returns something true, and returns that.
 
@@ -30,16 +30,16 @@ def until(
         within: Seconds until the test fails.
         pause: Seconds between calls.
         between: Called between calls of `reached`.
-        told: Returns more text for the message of a failure.
+        details: Returns more text for the message of a failure.
     """
     deadline = time.monotonic() + within
     while not (found := reached()):
-        assert time.monotonic() < deadline, f"not within {within:g} s: {what}\n{told()}".rstrip()
+        assert time.monotonic() < deadline, f"not within {within:g} s: {what}\n{details()}".rstrip()
         between()
         time.sleep(pause)
     return found
 
 
 def logged(log: Path) -> Callable[[], str]:
-    """Returns a function that reads the end of a log, for `told`."""
+    """Returns a function that reads the end of a log, for `details`."""
     return lambda: log.read_text()[-3000:]

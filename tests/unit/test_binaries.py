@@ -285,7 +285,7 @@ def test_builds_that_start_together(go: Path, cache: Path, tmp_path: Path, monke
     with log.open("ab") as output:
         runs = [subprocess.Popen([sys.executable, "-c", code], stdout=output) for _ in range(3)]
     waiting = "waiting for another run that builds helm"
-    until(lambda: log.read_text().count(waiting) == 2, "two that wait", told=logged(log))
+    until(lambda: log.read_text().count(waiting) == 2, "two that wait", details=logged(log))
     may_end.touch()
     assert [run.wait(60) for run in runs] == [0, 0, 0]
     assert go.read_text() == "built\n"

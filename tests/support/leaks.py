@@ -36,7 +36,7 @@ def forms(secret: str) -> set[str]:
     return {form for form in found if len(form) >= 6}
 
 
-class Places:
+class WrittenTexts:
     """All that functions write: logs, answers, Kubernetes events, objects, stored objects, captures."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Places:
         self.texts.append((place, text))
 
     @contextmanager
-    def logged(self) -> Iterator[None]:
+    def collect_logs(self) -> Iterator[None]:
         """Collects what is logged meanwhile, in both formats, with the warnings of all libraries."""
         handlers = [_Handler(self, "log", logs.Text()), _Handler(self, "JSON log", logs.Json())]
         loggers = [logging.getLogger("capi-functions"), logging.getLogger()]
@@ -68,7 +68,7 @@ class Places:
         self.add("answer", f"{response.status_code} {response.headers}\n{response.get_data(as_text=True)}")
         return read_answer(response.status_code, dict(response.headers), response.get_data())
 
-    def look(self, client: Client, namespace: str, resources: Iterable[Resource], *, whole: bool = True) -> None:
+    def add_objects(self, client: Client, namespace: str, resources: Iterable[Resource], *, whole: bool = True) -> None:
         """Collects the Kubernetes events and objects of a namespace, or, without `whole`, their status only."""
         for event in client.list(_EVENTS, namespace):
             self.add("event", json.dumps(event))
@@ -80,16 +80,16 @@ class Places:
             except NotFound:
                 continue
 
-    def look_into(self, store: ObjectStore) -> None:
+    def add_stored_objects(self, store: ObjectStore) -> None:
         for entry in store.list_objects(""):
             self.add("stored", f"{entry.key}\n{(store.get(entry.key) or b'').decode(errors='replace')}")
 
-    def look_below(self, folder: Path) -> None:
+    def add_files(self, folder: Path) -> None:
         for file in folder.rglob("*"):
             if file.is_file():
                 self.add("capture", file.read_text())
 
-    def hold(self, *secrets: str) -> list[str]:
+    def find(self, *secrets: str) -> list[str]:
         """Returns each place that contains a secret, with the text around it."""
         return [
             f"{place}: ...{text[max(0, text.index(form) - 80) : text.index(form) + len(form) + 20]}..."
@@ -104,14 +104,14 @@ class Places:
 
 
 class _Handler(logging.Handler):
-    def __init__(self, places: Places, place: str, formatter: logging.Formatter) -> None:
+    def __init__(self, texts: WrittenTexts, place: str, formatter: logging.Formatter) -> None:
         super().__init__(logging.DEBUG)
-        self._places, self._place = places, place
+        self._texts, self._place = texts, place
         self.setFormatter(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING or record.name.startswith("capi-functions"):
-            self._places.add(self._place, self.format(record))
+            self._texts.add(self._place, self.format(record))
 
 
 def conditions(obj: dict[str, object] | None) -> str:
