@@ -1,4 +1,4 @@
-"""Hooks as Cluster API calls them: over HTTPS, by the generated command, against a real API server."""
+"""Hooks as Cluster API calls them: over HTTPS, served by the generated command, with a real API server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HOST = "cluster-hooks.capi-functions.svc"
 
 
 class HooksServer:
-    """The generated command on a socket that outlives it, as a Service outlives its pods."""
+    """The generated command on a socket that outlives the process, like a Service and its pods."""
 
     def __init__(self, folder: Path, kubeconfig: Path) -> None:
         self.folder = folder
@@ -90,14 +90,14 @@ class HooksServer:
         self._listener.close()
 
     def client(self, authority: Authority | None = None) -> urllib3.HTTPSConnectionPool:
-        """A fresh client that trusts this authority, as Cluster API trusts the ExtensionConfig's CA."""
+        """A new client that trusts this authority, as Cluster API trusts the CA of the ExtensionConfig."""
         context = ssl.create_default_context(cadata=(authority or self.authority).cert_pem.decode())
         return urllib3.HTTPSConnectionPool(
             "127.0.0.1", self.port, ssl_context=context, server_hostname=HOST, assert_hostname=HOST, retries=False
         )
 
     def call(self, hook: str, cluster: Object) -> Object:
-        """One call on a connection of its own, as after a while."""
+        """One call on a new connection."""
         body = {"apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "kind": f"{hook}Request", "cluster": cluster}
         with self.client() as client:
             answer = client.request("POST", PATHS[hook] + "?timeout=10s", body=json.dumps(body), timeout=30.0)
@@ -124,12 +124,12 @@ def awaited(world: World) -> str | None:
 
 
 def asked_for(world: World, class_name: str, version: str = "v1.36.3") -> Object:
-    """The Cluster, now of this class and version, as Cluster API sends it."""
+    """Sets class and version of the Cluster, and returns it as Cluster API sends it."""
     return world.cluster(topology={"classRef": {"name": class_name}, "version": version})
 
 
 def deleted(world: World) -> Object:
-    """The Cluster, being deleted, as Cluster API sends it."""
+    """Deletes the Cluster, and returns it as Cluster API sends it."""
     key = Key(world.namespace, "demo")
     world.client.patch(CLUSTER, key, {"metadata": {"finalizers": ["test.dev/hold"]}})
     world.client.delete(CLUSTER, key)
@@ -137,7 +137,7 @@ def deleted(world: World) -> Object:
 
 
 def applied(world: World, *versions: str) -> None:
-    """The Cluster with the addons of each version, one after the other."""
+    """Applies the addons of each version to the Cluster, one after the other."""
     world.secret()
     for version in versions:
         world.cluster(write_release(world.releases, version, [world.map("a", version)]))
@@ -145,7 +145,7 @@ def applied(world: World, *versions: str) -> None:
 
 
 def backdate(world: World, **by: float) -> None:
-    """Turns the clock of the recorded wait back."""
+    """Moves the start of the recorded wait into the past."""
     begun = HookWait.load(world.addon())
     assert begun is not None
     earlier = HookWait(begun.hook, begun.target, begun.since - timedelta(**by)).dump()
@@ -160,14 +160,14 @@ def warnings(world: World, reason: str) -> list[Object]:
 # -- HTTPS -------------------------------------------------------------------------------------------------------
 
 
-def test_discovery(server: HooksServer) -> None:
+def test_discovery_lists_the_handlers(server: HooksServer) -> None:
     with server.client() as client:
         answer = client.request("POST", "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery", body=b"{}", timeout=30.0)
     assert answer.status == 200
     assert [handler["requestHook"]["hook"] for handler in answer.json()["handlers"]] == list(PATHS)
 
 
-def test_only_the_ca_that_made_the_certificate_is_content(server: HooksServer) -> None:
+def test_tls_is_trusted_only_by_the_ca_of_the_certificate(server: HooksServer) -> None:
     with server.client(Authority.generate("another")) as client, pytest.raises(urllib3.exceptions.SSLError):
         client.request("GET", "/", timeout=30.0)
     with (
@@ -177,7 +177,7 @@ def test_only_the_ca_that_made_the_certificate_is_content(server: HooksServer) -
         plain.request("GET", "/", timeout=30.0)
 
 
-def test_a_renewed_certificate_needs_no_restart(server: HooksServer) -> None:
+def test_renewed_certificate_is_served_without_restart(server: HooksServer) -> None:
     newer = Authority.generate("newer")
     server.renew(newer)
     try:
@@ -196,7 +196,7 @@ def test_a_renewed_certificate_needs_no_restart(server: HooksServer) -> None:
         pytest.param("/hooks.runtime.cluster.x-k8s.io/v1alpha1/nope/nope", b"{}", 404, "no hook", id="unknown hook"),
     ],
 )
-def test_bad_requests_are_answered_in_the_protocol(
+def test_invalid_request_gets_a_failure_of_the_protocol(
     server: HooksServer, path: str, body: bytes, status: int, words: str
 ) -> None:
     with server.client() as client:
@@ -224,7 +224,7 @@ def test_calls_are_counted_by_hook(server: HooksServer) -> None:
 # -- upgrades ----------------------------------------------------------------------------------------------------
 
 
-def test_the_first_hook_wakes_the_addons_and_never_waits(server: HooksServer, world: World) -> None:
+def test_first_hook_requests_the_addons_and_never_blocks(server: HooksServer, world: World) -> None:
     write_release(world.releases, "v1", [world.map("a")])
     world.cluster("test-stack-1-36-v1")
     world.settle()  # an addon, without a kubeconfig
@@ -241,7 +241,7 @@ def test_the_first_hook_wakes_the_addons_and_never_waits(server: HooksServer, wo
     assert world.addon()["spec"]["hook"] == "", "what is applied is left alone"
 
 
-def test_an_upgrade_waits_for_its_addons(server: HooksServer, world: World) -> None:
+def test_upgrade_is_blocked_until_its_addons_are_ready(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     write_release(world.releases, "v2", [world.map("a", "v2")])
     about = asked_for(world, "test-stack-1-36-v2")
@@ -257,7 +257,7 @@ def test_an_upgrade_waits_for_its_addons(server: HooksServer, world: World) -> N
     assert world.addon()["metadata"]["resourceVersion"] == version
 
 
-def test_both_shapes_of_a_cluster(server: HooksServer, world: World) -> None:
+def test_upgrade_is_blocked_for_clusters_of_both_contracts(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v1")
     older = about | {
@@ -267,11 +267,11 @@ def test_both_shapes_of_a_cluster(server: HooksServer, world: World) -> None:
     assert [server.call(BEFORE_CLUSTER_UPGRADE, one)["retryAfterSeconds"] for one in (about, older)] == [0, 0]
     asked_for(world, "test-stack-1-36-v2")
     assert server.call(BEFORE_CLUSTER_UPGRADE, older)["retryAfterSeconds"] == 10, (
-        "what counts is what the API server has"
+        "the Cluster of the API server counts, not that of the request"
     )
 
 
-def test_a_killed_process_loses_nothing(server: HooksServer, world: World) -> None:
+def test_wait_survives_a_killed_process(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 10
@@ -286,7 +286,7 @@ def test_a_killed_process_loses_nothing(server: HooksServer, world: World) -> No
     assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
 
 
-def test_calls_doubled_and_at_once(server: HooksServer, world: World) -> None:
+def test_concurrent_calls_get_the_same_response(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     with ThreadPoolExecutor(8) as pool:
@@ -304,7 +304,7 @@ def test_calls_doubled_and_at_once(server: HooksServer, world: World) -> None:
     assert "not blocked any longer after 3600 s: the addons of test-stack-1-36-v2" in warning["message"]
 
 
-def test_a_faulty_stack_is_left_for_a_fixed_one(server: HooksServer, world: World) -> None:
+def test_another_class_starts_a_new_wait(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     write_release(world.releases, "v2", templates={"broken.yaml": '{{ fail "this stack is broken" }}'})
     faulty = asked_for(world, "test-stack-1-36-v2")
@@ -323,7 +323,7 @@ def test_a_faulty_stack_is_left_for_a_fixed_one(server: HooksServer, world: Worl
     assert server.call(BEFORE_CLUSTER_UPGRADE, fixed)["retryAfterSeconds"] == 0
 
 
-def test_after_an_upgrade_the_addons_are_looked_at_again(server: HooksServer, world: World) -> None:
+def test_addons_are_reconciled_again_after_an_upgrade(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v1")
     assert server.call(AFTER_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
@@ -333,13 +333,13 @@ def test_after_an_upgrade_the_addons_are_looked_at_again(server: HooksServer, wo
 
 
 @pytest.mark.parametrize("hook", list(PATHS))
-def test_a_cluster_without_addon_is_not_held_up(server: HooksServer, namespace: str, hook: str) -> None:
+def test_cluster_without_addon_is_not_blocked(server: HooksServer, namespace: str, hook: str) -> None:
     metadata = {"name": "bare", "namespace": namespace, "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     about = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": metadata, "spec": {}}
     assert server.call(hook, about).get("retryAfterSeconds", 0) == 0
 
 
-def test_a_cluster_of_a_foreign_class_is_not_held_up(server: HooksServer, world: World) -> None:
+def test_cluster_of_a_foreign_class_is_not_blocked(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "quick-start")
     assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
@@ -350,7 +350,7 @@ def test_a_cluster_of_a_foreign_class_is_not_held_up(server: HooksServer, world:
 # -- deletions ---------------------------------------------------------------------------------------------------
 
 
-def test_a_deletion_waits_for_the_clean_up(server: HooksServer, world: World) -> None:
+def test_deletion_is_blocked_until_the_cleanup_is_complete(server: HooksServer, world: World) -> None:
     applied(world, "v1")
     about = deleted(world)
     with ThreadPoolExecutor(4) as pool:
@@ -366,7 +366,7 @@ def test_a_deletion_waits_for_the_clean_up(server: HooksServer, world: World) ->
     assert server.call(BEFORE_DELETE, about)["retryAfterSeconds"] == 0
 
 
-def test_a_deletion_is_let_go_when_the_time_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_continues_after_the_deadline_with_one_event(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     applied(world, "v1")
     about = deleted(world)
     assert call(world.clients, *request(BEFORE_DELETE, about)).outcome == "block"
@@ -375,7 +375,7 @@ def test_a_deletion_is_let_go_when_the_time_is_over(world: World, monkeypatch: p
     assert len(warnings(world, "BeforeClusterDeleteOverdue")) == 1
 
 
-def test_a_forged_call_neither_starts_the_clock_of_a_deletion_nor_ends_its_clean_up(world: World) -> None:
+def test_forged_call_neither_starts_the_deadline_of_a_deletion_nor_ends_its_cleanup(world: World) -> None:
     applied(world, "v1")
     live = asked_for(world, "test-stack-1-36-v1")
     forged = live | {"metadata": {**live["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
@@ -397,7 +397,7 @@ def test_a_forged_call_neither_starts_the_clock_of_a_deletion_nor_ends_its_clean
         assert (world.addon()["spec"]["hook"], awaited(world)) == (BEFORE_DELETE, begun)
 
 
-def test_a_forged_call_does_not_start_the_clock_of_an_upgrade_to_come(world: World) -> None:
+def test_forged_call_does_not_start_the_deadline_of_a_later_upgrade(world: World) -> None:
     applied(world, "v1")
     live = asked_for(world, "test-stack-1-36-v1")
     topology = {"classRef": {"name": "test-stack-1-36-v2"}, "version": "v1.37.0"}
@@ -415,7 +415,7 @@ def request(hook: str, about: Object) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("hook", list(PATHS))
-def test_two_reads_and_one_write_at_most(world: World, hook: str) -> None:
+def test_call_costs_at_most_two_reads_and_one_write(world: World, hook: str) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     about = deleted(world) if hook == BEFORE_DELETE else about
@@ -428,7 +428,7 @@ def test_two_reads_and_one_write_at_most(world: World, hook: str) -> None:
     assert costs == ([2, 2] if hook == AFTER_CONTROL_PLANE_INITIALIZED else [3, 2])
 
 
-def test_an_overdue_answer_costs_two_reads_and_one_write(world: World) -> None:
+def test_overdue_call_costs_two_reads_and_one_write(world: World) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, about))
@@ -438,7 +438,7 @@ def test_an_overdue_answer_costs_two_reads_and_one_write(world: World) -> None:
     assert world.client.requests - before == 3
 
 
-def test_with_the_rights_of_the_generated_role(world: World, management: Client, kubeconfig: Path) -> None:
+def test_generated_role_grants_the_required_rights(world: World, management: Client, kubeconfig: Path) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     limited = as_account(
@@ -452,7 +452,7 @@ def test_with_the_rights_of_the_generated_role(world: World, management: Client,
     assert call(limited, *request(BEFORE_DELETE, deleted(world))).outcome == "block"
 
 
-def test_an_api_server_that_is_away_is_a_failure_that_says_so(tmp_path: Path, kubeconfig: Path) -> None:
+def test_unavailable_api_server_is_a_failure_that_names_it(tmp_path: Path, kubeconfig: Path) -> None:
     from shared.kube import connect
 
     lines = kubeconfig.read_text().splitlines()
@@ -465,14 +465,14 @@ def test_an_api_server_that_is_away_is_a_failure_that_says_so(tmp_path: Path, ku
     assert "https://127.0.0.1:1" in called.message
 
 
-def test_limits_that_make_no_sense_are_a_failure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_limits_are_a_failure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_UPGRADE_SECONDS", "an hour")
     about = asked_for(world, "test-stack-1-36-v1")
     called = call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, about))
     assert (called.code, called.response["status"]) == (500, "Failure")
 
 
-def test_the_deadline_is_a_setting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadline_is_read_from_settings(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     applied(world, "v1")
     monkeypatch.setenv("HOOK_UPGRADE_SECONDS", "60")
     about = asked_for(world, "test-stack-1-36-v2")
@@ -484,8 +484,8 @@ def test_the_deadline_is_a_setting(world: World, monkeypatch: pytest.MonkeyPatch
     assert since.since <= datetime.now(UTC)
 
 
-def test_the_manifests_have_no_field_that_kubernetes_does_not_know(management: Client) -> None:
-    """Of kinds that are built in; those of cert-manager and Cluster API are not installed here."""
+def test_manifests_have_no_unknown_fields(management: Client) -> None:
+    """Only for built-in kinds; those of cert-manager and Cluster API are not installed here."""
     plurals = {
         "ServiceAccount": "serviceaccounts",
         "ClusterRole": "clusterroles",

@@ -1,4 +1,4 @@
-"""ClusterStacks and their releases in a real API server, with real folders of releases."""
+"""ClusterStacks and their releases on a real API server, with folders as release sources."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RESOURCES = {
 # -- subscribing -------------------------------------------------------------------------------------------------
 
 
-def test_a_release_becomes_a_class(stacks: Stacks) -> None:
+def test_offered_release_becomes_a_cluster_class(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.publish("v0-sha.abc1234")
     (stacks.folder / "something-else").mkdir()
@@ -80,7 +80,7 @@ def test_a_release_becomes_a_class(stacks: Stacks) -> None:
     }
 
 
-def test_the_source_is_asked_again(stacks: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_is_listed_again_after_the_interval(stacks: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
     stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -89,7 +89,7 @@ def test_the_source_is_asked_again(stacks: Stacks, monkeypatch: pytest.MonkeyPat
     assert (stacks.look_at_stack().status, stacks.look_at_stack().retry_after) == (202, 7.0)
 
 
-def test_what_is_at_rest_costs_no_write(stacks: Stacks) -> None:
+def test_reconciled_stack_costs_no_write(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -104,7 +104,7 @@ def test_what_is_at_rest_costs_no_write(stacks: Stacks) -> None:
     assert stacks.versions() == before
 
 
-def test_a_new_release_replaces_the_old_once_it_is_ready(stacks: Stacks) -> None:
+def test_new_release_replaces_the_old_one_once_ready(stacks: Stacks) -> None:
     stacks.publish("v9")
     stacks.stack()
     stacks.settle()
@@ -121,7 +121,7 @@ def test_a_new_release_replaces_the_old_once_it_is_ready(stacks: Stacks) -> None
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_release_in_use_stays_until_its_last_cluster_leaves(stacks: Stacks, elsewhere: bool) -> None:
+def test_used_release_stays_until_its_last_cluster_leaves(stacks: Stacks, elsewhere: bool) -> None:
     stacks.publish("v0-sha.aaa", class_templates=classes("v0-sha.aaa"))
     stacks.stack(channel="custom")
     stacks.settle()
@@ -141,7 +141,7 @@ def test_a_release_in_use_stays_until_its_last_cluster_leaves(stacks: Stacks, el
     assert stacks.names(CLASS) == [f"{STACK}-v1-sha.bbb"]
 
 
-def test_a_cluster_of_another_namespace_does_not_count(stacks: Stacks) -> None:
+def test_cluster_with_a_class_of_the_same_name_in_another_namespace_is_not_a_user(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -154,7 +154,7 @@ def test_a_cluster_of_another_namespace_does_not_count(stacks: Stacks) -> None:
     stacks.client.delete(CLUSTER, Key(where, "demo"))
 
 
-def test_a_cluster_that_moves_to_the_new_release_lets_the_old_one_go(stacks: Stacks) -> None:
+def test_old_release_is_deleted_when_its_cluster_moves_to_the_new_one(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -169,7 +169,7 @@ def test_a_cluster_that_moves_to_the_new_release_lets_the_old_one_go(stacks: Sta
     assert stacks.names(CLASS) == [f"{STACK}-v2"]
 
 
-def test_versions_by_name(stacks: Stacks) -> None:
+def test_listed_versions_are_provided(stacks: Stacks) -> None:
     for version in ("v1", "v2", "v3"):
         stacks.publish(version)
     stacks.stack(autoSubscribe=False, versions=["v1", "v2"])
@@ -184,7 +184,7 @@ def test_versions_by_name(stacks: Stacks) -> None:
 # -- sources -----------------------------------------------------------------------------------------------------
 
 
-def test_a_source_that_fails_costs_nothing(stacks: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_source_deletes_no_release(stacks: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
     stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -204,7 +204,7 @@ def test_a_source_that_fails_costs_nothing(stacks: Stacks, monkeypatch: pytest.M
     assert stacks.of_stack("Ready")["status"] == "True"
 
 
-def test_sources_of_its_own_are_asked_and_no_others(stacks: Stacks) -> None:
+def test_own_sources_replace_those_of_the_functions(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.stack(sources=[{"url": "http://127.0.0.1:9"}])
     stacks.look_at_stack()
@@ -213,7 +213,7 @@ def test_sources_of_its_own_are_asked_and_no_others(stacks: Stacks) -> None:
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("x", 300.0), ("", 300.0), ("-5", 0.1), ("nan", 0.1), ("9", 9.0)])
-def test_setting_of_the_interval(
+def test_interval_is_read_from_settings(
     stacks: Stacks, monkeypatch: pytest.MonkeyPatch, setting: str, expected: float
 ) -> None:
     monkeypatch.setenv("RELEASE_POLL_SECONDS", setting)
@@ -221,7 +221,7 @@ def test_setting_of_the_interval(
     assert stacks.look_at_stack().retry_after == expected
 
 
-def test_a_release_that_cannot_be_fetched_says_why(stacks: Stacks) -> None:
+def test_failed_fetch_is_a_condition_with_its_reason(stacks: Stacks) -> None:
     stacks.stack(autoSubscribe=False, versions=["v7"])
     stacks.look_at_stack()
     answer = stacks.look_at(stacks.release("v7"))
@@ -235,7 +235,7 @@ def test_a_release_that_cannot_be_fetched_says_why(stacks: Stacks) -> None:
     assert f"{STACK}-v7" in line["message"]
 
 
-def test_a_wiped_store_costs_a_ready_release_nothing(stacks: Stacks) -> None:
+def test_ready_release_survives_a_wiped_store(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -272,7 +272,7 @@ def test_a_wiped_store_costs_a_ready_release_nothing(stacks: Stacks) -> None:
         ("apiVersion: nowhere.example.com/v1\nkind: Nothing\nmetadata: {name: a}", "the management cluster does not"),
     ],
 )
-def test_a_broken_chart_is_a_condition(stacks: Stacks, extra: str, words: str) -> None:
+def test_broken_chart_is_a_condition(stacks: Stacks, extra: str, words: str) -> None:
     stacks.publish("v1", class_templates=classes("v1", extra=extra))
     stacks.stack()
     stacks.look_at_stack()
@@ -289,14 +289,14 @@ def test_a_broken_chart_is_a_condition(stacks: Stacks, extra: str, words: str) -
     assert words in line["message"]
 
 
-def test_a_chart_without_objects_is_a_condition(stacks: Stacks) -> None:
+def test_chart_without_objects_is_a_condition(stacks: Stacks) -> None:
     stacks.publish("v1", class_templates={"none.yaml": ""})
     stacks.stack()
     stacks.settle()
     assert "renders no objects" in stacks.condition(stacks.release("v1"), "HelmChartApplied")["message"]
 
 
-def test_a_refused_object_does_not_stop_the_others(stacks: Stacks) -> None:
+def test_rejected_object_does_not_block_the_others(stacks: Stacks) -> None:
     refused = f"apiVersion: {CLASS.api_version}\nkind: ClusterClass\nmetadata: {{name: bad}}\nspec: {{}}"
     stacks.publish("v1", class_templates=classes("v1", extra=refused))
     stacks.stack()
@@ -315,7 +315,7 @@ def test_a_refused_object_does_not_stop_the_others(stacks: Stacks) -> None:
     stacks.settle()  # each write of a status is an event: trying again and again must not write
 
 
-def test_a_kind_that_comes_later(stacks: Stacks) -> None:
+def test_release_continues_once_a_missing_kind_is_served(stacks: Stacks) -> None:
     extra = f"apiVersion: {LATE.api_version}\nkind: LateTemplate\nmetadata: {{name: late}}"
     stacks.publish("v1", class_templates=classes("v1", extra=extra))
     stacks.stack()
@@ -327,7 +327,7 @@ def test_a_kind_that_comes_later(stacks: Stacks) -> None:
     stacks.client.delete(CRD, Key("", f"{LATE.plural}.{LATE.group}"))
 
 
-def test_a_resync_repairs_the_class(stacks: Stacks) -> None:
+def test_resync_repairs_the_class(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -339,7 +339,7 @@ def test_a_resync_repairs_the_class(stacks: Stacks) -> None:
     assert stacks.condition(stacks.release("v1"), "Ready")["status"] == "True"
 
 
-def test_killed_after_the_intent_was_written(stacks: Stacks) -> None:
+def test_rollout_resumes_after_a_kill_between_inventory_and_apply(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack()
     stacks.look_at_stack()
@@ -361,7 +361,7 @@ def test_killed_after_the_intent_was_written(stacks: Stacks) -> None:
     assert entries == [{**entry, "uid": ""} for entry in finished[2]]
 
 
-def test_killed_between_intent_and_apply_and_then_deleted(stacks: Stacks) -> None:
+def test_deletion_after_a_kill_between_inventory_and_apply(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack()
     stacks.look_at_stack()
@@ -374,7 +374,7 @@ def test_killed_between_intent_and_apply_and_then_deleted(stacks: Stacks) -> Non
     assert stacks.names(TEMPLATE) == []
 
 
-def test_two_replicas_at_once(stacks: Stacks) -> None:
+def test_two_replicas_apply_a_release_once(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.publish("v2")
     stacks.stack(versions=["v1"])
@@ -408,7 +408,7 @@ def _at_once(call: Any) -> list[Answer]:
 # -- deletion ----------------------------------------------------------------------------------------------------
 
 
-def test_a_release_in_use_is_not_deleted(stacks: Stacks) -> None:
+def test_used_release_is_not_deleted(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -431,7 +431,7 @@ def test_a_release_in_use_is_not_deleted(stacks: Stacks) -> None:
     assert stacks.names(CLASS) == [tag]
 
 
-def test_only_what_is_ours_is_deleted(stacks: Stacks) -> None:
+def test_deletion_keeps_replaced_and_unlabelled_objects(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -445,7 +445,7 @@ def test_only_what_is_ours_is_deleted(stacks: Stacks) -> None:
     assert (stacks.names(CLASS), stacks.names(TEMPLATE)) == ([tag], [f"{tag}-worker"])
 
 
-def test_what_another_release_has_too_stays(stacks: Stacks) -> None:
+def test_deletion_keeps_objects_of_other_releases(stacks: Stacks) -> None:
     shared = f"apiVersion: {TEMPLATE.api_version}\nkind: ToyMachineTemplate\nmetadata: {{name: shared}}"
     for version in ("v1", "v2"):
         stacks.publish(version, class_templates=classes(version, extra=shared))
@@ -460,8 +460,8 @@ def test_what_another_release_has_too_stays(stacks: Stacks) -> None:
 
 
 @pytest.mark.parametrize("leaving", [True, False])
-def test_nothing_outside_the_namespace_is_pruned_whatever_the_status_says(stacks: Stacks, leaving: bool) -> None:
-    """An earlier version may have applied it, or somebody else have written it there."""
+def test_status_entries_of_other_namespaces_are_never_pruned(stacks: Stacks, leaving: bool) -> None:
+    """An earlier version may have applied the object, or a user may have written the entry."""
     stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -497,7 +497,7 @@ def test_nothing_outside_the_namespace_is_pruned_whatever_the_status_says(stacks
         stacks.client.delete(kind, Key(place, name))
 
 
-def test_what_two_leaving_releases_have_goes_with_the_last(stacks: Stacks) -> None:
+def test_shared_object_is_deleted_with_the_last_of_two_releases(stacks: Stacks) -> None:
     shared = f"apiVersion: {TEMPLATE.api_version}\nkind: ToyMachineTemplate\nmetadata: {{name: shared}}"
     for version in ("v1", "v2"):
         stacks.publish(version, class_templates=classes(version, extra=shared))
@@ -512,8 +512,8 @@ def test_what_two_leaving_releases_have_goes_with_the_last(stacks: Stacks) -> No
     assert stacks.names(TEMPLATE) == []
 
 
-def test_a_release_that_another_program_has_applied(stacks: Stacks) -> None:
-    """As cluster-stack-operator leaves it: an inventory without uids, under the same label and finalizer."""
+def test_release_applied_by_cluster_stack_operator_is_adopted(stacks: Stacks) -> None:
+    """cluster-stack-operator leaves an inventory without uids, with the same label and finalizer."""
     tag = stacks.publish("v1")
     label = {"labels": {"clusterstack.x-k8s.io/instance": "owned"}}
     stacks.apply(CLASS, tag, metadata=label, spec={"infrastructure": {"old": True}})
@@ -537,7 +537,7 @@ def test_a_release_that_another_program_has_applied(stacks: Stacks) -> None:
     assert (stacks.names(CLUSTER_STACK_RELEASE), stacks.names(CLASS), stacks.names(TEMPLATE)) == ([], [], [])
 
 
-def test_a_stack_waits_for_its_releases(stacks: Stacks) -> None:
+def test_stack_deletion_waits_for_its_releases(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack()
     stacks.settle()
@@ -557,7 +557,7 @@ def test_a_stack_waits_for_its_releases(stacks: Stacks) -> None:
 # -- paused ------------------------------------------------------------------------------------------------------
 
 
-def test_paused(stacks: Stacks) -> None:
+def test_paused_objects_are_not_reconciled(stacks: Stacks) -> None:
     paused = {"annotations": {"cluster.x-k8s.io/paused": ""}}
     stacks.publish("v1")
     stacks.apply(
@@ -596,7 +596,7 @@ def with_provider(stacks: Stacks, **spec: Any) -> str:
     return tag
 
 
-def test_the_provider_goes_first(stacks: Stacks) -> None:
+def test_rollout_waits_for_the_provider_object(stacks: Stacks) -> None:
     tag = with_provider(stacks)
     stacks.settle()
     toy, release = stacks.get(TOY, tag), stacks.release("v1")
@@ -623,7 +623,7 @@ def test_the_provider_goes_first(stacks: Stacks) -> None:
     assert stacks.of_stack("ProviderClusterStackReleasesSynced")["status"] == "True"
 
 
-def test_the_provider_object_follows_its_template(stacks: Stacks) -> None:
+def test_provider_object_follows_its_template(stacks: Stacks) -> None:
     tag = with_provider(stacks)
     stacks.settle()
     stacks.apply(TOY_TEMPLATE, "toys", spec={"template": {"spec": {"images": ["b"]}}})
@@ -631,7 +631,7 @@ def test_the_provider_object_follows_its_template(stacks: Stacks) -> None:
     assert stacks.get(TOY, tag)["spec"] == {"images": ["b"]}
 
 
-def test_a_missing_template(stacks: Stacks) -> None:
+def test_missing_template_is_a_condition(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack(noProvider=False, providerRef=REFERENCE)
     assert stacks.look_at_stack().retry_after == 60.0
@@ -644,7 +644,7 @@ def test_a_missing_template(stacks: Stacks) -> None:
     assert stacks.names(TOY) == [tag]
 
 
-def test_a_kind_that_is_no_template(stacks: Stacks) -> None:
+def test_reference_to_a_kind_that_is_not_a_template_is_refused(stacks: Stacks) -> None:
     stacks.publish("v1")
     stacks.apply(TEMPLATE, "toys", spec={"template": {"spec": {}}})
     stacks.stack(noProvider=False, providerRef=REFERENCE | {"apiVersion": TEMPLATE.api_version, "kind": TEMPLATE.kind})
@@ -654,7 +654,7 @@ def test_a_kind_that_is_no_template(stacks: Stacks) -> None:
     assert stacks.names(CLUSTER_STACK_RELEASE) == []
 
 
-def test_an_object_of_somebody_else(stacks: Stacks) -> None:
+def test_provider_object_of_another_owner_is_not_overwritten(stacks: Stacks) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "00000000-0000-0000-0000-000000000000"}
     stacks.apply(TOY, f"{STACK}-v1", metadata={"ownerReferences": [owner]}, spec={"images": []})
     with_provider(stacks)
@@ -668,7 +668,7 @@ def test_an_object_of_somebody_else(stacks: Stacks) -> None:
     assert stacks.get(TOY, f"{STACK}-v1")["spec"] == {"images": []}
 
 
-def test_a_release_of_somebody_else(stacks: Stacks) -> None:
+def test_release_object_of_another_owner_is_not_overwritten(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.apply(CLUSTER_STACK_RELEASE, tag, spec={})
     stacks.stack()
@@ -684,7 +684,7 @@ def test_a_release_of_somebody_else(stacks: Stacks) -> None:
     assert stacks.names(TOY) == [f"{STACK}-v2"]
 
 
-def test_the_provider_object_goes_before_the_finalizer(stacks: Stacks) -> None:
+def test_provider_object_is_deleted_before_the_finalizer(stacks: Stacks) -> None:
     tag = with_provider(stacks)
     stacks.settle()
     key = Key(stacks.namespace, tag)
@@ -703,7 +703,7 @@ def test_the_provider_object_goes_before_the_finalizer(stacks: Stacks) -> None:
 
 
 @pytest.mark.parametrize("kind", [TEMPLATE, SECRET, NAMESPACE], ids=lambda kind: kind.kind)
-def test_a_provider_reference_cannot_have_other_objects_deleted(stacks: Stacks, kind: Resource) -> None:
+def test_provider_reference_cannot_cause_deletion_of_other_objects(stacks: Stacks, kind: Resource) -> None:
     content = {"spec": {}} if kind == TEMPLATE else {}
     name = "victim" if kind.namespaced else stacks.namespace
     victim = stacks.apply(kind, name, **content) if kind.namespaced else stacks.client.get(kind, Key("", name))
@@ -719,7 +719,7 @@ def test_a_provider_reference_cannot_have_other_objects_deleted(stacks: Stacks, 
     assert "deletionTimestamp" not in now["metadata"]
 
 
-def test_a_name_that_is_no_release(stacks: Stacks) -> None:
+def test_invalid_release_name_is_a_condition(stacks: Stacks) -> None:
     release = stacks.apply(CLUSTER_STACK_RELEASE, "whatever", spec={})
     assert stacks.look_at(release).status == 204
     told = stacks.condition(stacks.get(CLUSTER_STACK_RELEASE, "whatever"), "ClusterStackReleaseDownloaded")
@@ -733,7 +733,7 @@ def test_a_name_that_is_no_release(stacks: Stacks) -> None:
 
 
 def as_account(management: Client, kubeconfig: Path, function: str) -> Clients:
-    """With the rights that the generated manifests give to a function, and no others."""
+    """Clients with only the rights that the generated manifests grant to a function."""
     name = function.replace("_", "-")
     for path in ("namespace.yaml", f"function-{name}.yaml"):
         for obj in yaml.safe_load_all((PROJECT / "infra/knative" / path).read_text()):
@@ -746,7 +746,7 @@ def as_account(management: Client, kubeconfig: Path, function: str) -> Clients:
     return Clients(Client(Credentials(admin.host, admin.authority, token=lambda: token)))
 
 
-def test_with_the_rights_of_the_generated_roles(stacks: Stacks, kubeconfig: Path) -> None:
+def test_generated_roles_grant_the_required_rights(stacks: Stacks, kubeconfig: Path) -> None:
     for function in ("cluster_stack", "cluster_stack_release"):
         stacks.accounts[function] = as_account(stacks.client, kubeconfig, function)
     tag = with_provider(stacks)
@@ -763,7 +763,7 @@ def test_with_the_rights_of_the_generated_roles(stacks: Stacks, kubeconfig: Path
     assert [stacks.names(kind) for kind in (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS, TOY)] == [[], [], [], []]
 
 
-def test_an_object_without_a_rule_is_refused_by_name(stacks: Stacks, kubeconfig: Path) -> None:
+def test_object_without_rbac_rule_is_named_in_the_condition(stacks: Stacks, kubeconfig: Path) -> None:
     secret = 'apiVersion: v1\nkind: Secret\nmetadata: {name: planted}\nstringData: {a: "hunter2"}'
     stacks.publish("v1", class_templates=classes("v1", extra=secret))
     stacks.stack()
@@ -795,7 +795,7 @@ def test_an_object_without_a_rule_is_refused_by_name(stacks: Stacks, kubeconfig:
         ({"sources": [{"secretRef": {"name": "x"}}]}, "spec.sources[0].url"),
     ],
 )
-def test_invalid_stacks(stacks: Stacks, spec: Object, words: str) -> None:
+def test_invalid_stacks_are_rejected(stacks: Stacks, spec: Object, words: str) -> None:
     with pytest.raises(ApiError) as refused:
         stacks.stack(**spec)
     assert words in str(refused.value)
@@ -805,14 +805,14 @@ def test_invalid_stacks(stacks: Stacks, spec: Object, words: str) -> None:
     "change",
     [{"provider": "other"}, {"name": "other"}, {"kubernetesVersion": "1.37"}, {"channel": "custom"}],
 )
-def test_what_makes_a_stack_cannot_change(stacks: Stacks, change: Object) -> None:
+def test_identity_of_a_stack_is_immutable(stacks: Stacks, change: Object) -> None:
     stacks.stack(versions=["v1"])
     with pytest.raises(ApiError, match="cannot be changed"):
         stacks.stack(**change)
     stacks.stack(versions=["v2", "v0-sha.abc", "v0-git-abc"], autoSubscribe=False)
 
 
-def test_defaults(stacks: Stacks) -> None:
+def test_stack_defaults(stacks: Stacks) -> None:
     spec = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27", "providerRef": REFERENCE}
     made = stacks.apply(CLUSTER_STACK, "stack", spec=spec)
     assert made["spec"] == spec | {"channel": "stable", "autoSubscribe": True, "noProvider": False}

@@ -1,4 +1,4 @@
-"""ClusterStacks driven by real events only, and with the functions dying after every single write."""
+"""ClusterStacks driven by events only, and with the functions killed after each write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ("cluster_stack", "cluster_stack_release", "release_assets")
 
 @pytest.fixture
 def forwarded(stacks: Stacks) -> Iterator[Stacks]:
-    """The forwarder calls the functions; the test does nothing but what a user would."""
+    """The forwarder calls the functions; the test only acts as a user."""
     triggers = {name: declared for name, declared in catalog.triggers().items() if name in NAMES}
     forwarder = Forwarder(
         stacks.client,
@@ -39,7 +39,7 @@ def forwarded(stacks: Stacks) -> Iterator[Stacks]:
         forwarder.stop()
 
 
-def test_a_life_of_events(forwarded: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stack_lifecycle_driven_by_events(forwarded: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
     stacks = forwarded
     monkeypatch.setenv("RELEASE_POLL_SECONDS", "0.3")
 
@@ -67,7 +67,7 @@ def test_a_life_of_events(forwarded: Stacks, monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Fuse:
-    """Ends the connection after so many writes (None: never), and everything that would follow."""
+    """Breaks all connections after so many writes (None: never)."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -91,7 +91,7 @@ def proxy(kubeconfig: Path) -> Iterator[Proxy]:
 
 
 def _stable(stacks: Stacks) -> list[object]:
-    """What is there, but for what differs each time: uids and times."""
+    """Returns the objects without the fields that differ in each run, such as uids and times."""
     found: list[object] = []
     for resource in (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS, TEMPLATE, TOY):
         for obj in stacks.client.list(resource, stacks.namespace):
@@ -104,9 +104,9 @@ def _stable(stacks: Stacks) -> list[object]:
 
 
 @pytest.mark.parametrize("journey", ["arriving", "given up", "leaving"])
-def test_killed_after_every_write(stacks: Stacks, proxy: Proxy, journey: str) -> None:
-    """The first release comes, or comes and is not wanted any more once the functions are back, or the stack goes with
-    all it has: the end is always the same, and nothing is left over.
+def test_lifecycle_completes_after_a_kill_at_every_write(stacks: Stacks, proxy: Proxy, journey: str) -> None:
+    """In each journey the final objects are the same after any kill, without leftovers: the first release is provided
+    (arriving), becomes obsolete while the functions are down (given up), or is deleted with its stack (leaving).
     """
     stacks.apply(TOY_TEMPLATE, "toys", spec={"template": {"spec": {"images": ["a"]}}})
     toys = {"apiVersion": TOY_TEMPLATE.api_version, "kind": TOY_TEMPLATE.kind, "name": "toys"}
@@ -152,7 +152,7 @@ def test_killed_after_every_write(stacks: Stacks, proxy: Proxy, journey: str) ->
 
 
 def _swept(stacks: Stacks, monkeypatch: pytest.MonkeyPatch, **data: object) -> set[tuple[str, str, bool]]:
-    """What a sweep sends: kind, name and whether it is marked as a resync."""
+    """Returns what a sweep sends: kind, name and whether the event is a resync."""
     with Receiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         assert stacks.call("sweep", Event(type=PING, source="/test", id="1", data=data)).status == 204
@@ -161,8 +161,8 @@ def _swept(stacks: Stacks, monkeypatch: pytest.MonkeyPatch, **data: object) -> s
     return {(event.kind, event.name, event.resync) for event in events}
 
 
-def test_sweeps(stacks: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events get lost. Stacks are sent now and then in any case, or nobody would ask for new releases."""
+def test_sweep_sends_stacks_and_releases(stacks: Stacks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events may get lost. Stacks are also sent when they are reconciled, so that sources are listed again."""
     tag = stacks.publish("v1")
     stacks.stack()
     stack = ("ClusterStack", "stack", False)

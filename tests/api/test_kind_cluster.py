@@ -1,4 +1,4 @@
-"""KINDCluster with the local runtime: real API servers, their certificates, their end."""
+"""KINDClusters with the local runtime: real API servers, their certificates, their deletion."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class World:
         return catalog.handler(name)(self._clients, event)
 
     def turn(self, *, resync: bool = False) -> None:
-        """Every function hears of both objects once."""
+        """Calls every function once for each of both objects."""
         for resource in (CLUSTER, KIND_CLUSTER):
             obj = self.client.find(resource, self.key)
             for name in CALLERS if obj else ():
@@ -75,7 +75,7 @@ def world(
         local_control_plane.remove(folder)
 
 
-def test_from_nothing_to_nothing(world: World) -> None:
+def test_lifecycle_from_creation_to_deletion(world: World) -> None:
     world.create()
     world.until(lambda: world.ready() and world.client.find(SECRET, Key(world.namespace, "demo-kubeconfig")))
     world.turn()
@@ -119,7 +119,7 @@ def test_from_nothing_to_nothing(world: World) -> None:
         minted.text("/readyz", timeout=1.0)
 
 
-def test_ca_that_the_user_brought(world: World) -> None:
+def test_user_provided_ca_is_used(world: World) -> None:
     authority = Authority.generate("mine")
     data = {"tls.crt": authority.cert_pem, "tls.key": authority.key_pem}
     secret: Object = {
@@ -138,7 +138,7 @@ def test_ca_that_the_user_brought(world: World) -> None:
     assert [s["metadata"]["name"] for s in world.client.list(SECRET, world.namespace)] == ["dev-ca"]
 
 
-def test_killed_instance_comes_back_with_the_same_identity(world: World) -> None:
+def test_killed_instance_restarts_with_the_same_identity(world: World) -> None:
     world.create()
     world.until(world.ready)
     endpoint = world.kind()["spec"]["controlPlaneEndpoint"]
@@ -152,7 +152,7 @@ def test_killed_instance_comes_back_with_the_same_identity(world: World) -> None
     assert connect.workload(base64.b64decode(config["data"]["config"])).text("/readyz")
 
 
-def test_in_a_pod_the_advice_is_another_infrastructure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_without_runtime_recommends_another_infrastructure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     world.create(with_cluster=False)
     world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))
@@ -161,7 +161,7 @@ def test_in_a_pod_the_advice_is_another_infrastructure(world: World, monkeypatch
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
 
 
-def test_a_history_that_another_program_wrote_becomes_readable(world: World) -> None:
+def test_history_of_another_program_gets_condition_fields(world: World) -> None:
     world.create()
     world.until(world.ready)
     theirs = [{"timestamp": "2026-01-01T00:00:00Z", "message": "Cluster cannot be created", "reason": "no room"}]
@@ -177,7 +177,7 @@ def test_a_history_that_another_program_wrote_becomes_readable(world: World) -> 
 
 
 @pytest.mark.parametrize("how", ["spec", "annotation"])
-def test_a_paused_cluster_leaves_its_infrastructure_as_it_is(world: World, how: str) -> None:
+def test_paused_cluster_pauses_its_infrastructure(world: World, how: str) -> None:
     paused: Object = {"spec": {"paused": True}}
     resumed: Object = {"spec": {"paused": None}}
     if how == "annotation":
@@ -201,14 +201,14 @@ def test_a_paused_cluster_leaves_its_infrastructure_as_it_is(world: World, how: 
     world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
 
 
-def test_another_cluster_of_the_name_that_is_paused_is_no_concern(world: World) -> None:
+def test_unrelated_paused_cluster_of_the_same_name_is_ignored(world: World) -> None:
     world.create(with_cluster=False)
     world.client.create(CLUSTER, objects.manifest(CLUSTER, "demo", world.namespace, spec={"paused": True}))
     world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))
     assert world.kind()["metadata"]["finalizers"]
 
 
-def test_unknown_runtime_is_a_state_not_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_runtime_is_reported_in_status(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIND_RUNTIME", "bogus")
     world.create(with_cluster=False)
     answer = world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))

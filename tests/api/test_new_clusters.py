@@ -1,4 +1,4 @@
-"""New Clusters through the forwarder: functions that write the same object keep out of each other's way."""
+"""New Clusters driven by the forwarder: functions that write the same object cause no conflicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = [f"c{number}" for number in range(8)]
 
 @pytest.fixture
 def refused(kubeconfig: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Conflict]]:
-    """The conflicts that the functions meet, which run for as long as a test."""
+    """Runs the functions and records the conflicts of their writes."""
     conflicts: list[Conflict] = []
     client = connect.from_kubeconfig(str(kubeconfig))
     send = client.request
@@ -49,7 +49,7 @@ def refused(kubeconfig: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def ready(client: Client, namespace: str, plane: Path) -> None:
-    """What `kind_cluster` reports of each of them once its API server runs."""
+    """Reports the status that `kind_cluster` writes for each of them once its API server runs."""
     authority = local_control_plane.authority(plane)
     for name in NAMES:
         key = Key(namespace, name)
@@ -61,7 +61,7 @@ def ready(client: Client, namespace: str, plane: Path) -> None:
         client.patch(KIND_CLUSTER, key, {"status": status}, subresource="status")
 
 
-def test_no_function_meets_a_conflict_on_a_new_cluster(
+def test_new_cluster_causes_no_conflict(
     management: Client, namespace: str, plane: Path, refused: list[Conflict]
 ) -> None:
     def cluster(name: str) -> Object:
@@ -85,7 +85,7 @@ def test_no_function_meets_a_conflict_on_a_new_cluster(
     assert [str(error) for error in refused] == []
 
 
-def test_no_function_meets_a_conflict_where_the_endpoint_is_known_from_the_start(
+def test_new_cluster_with_known_endpoint_causes_no_conflict(
     management: Client, namespace: str, refused: list[Conflict]
 ) -> None:
     spec = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}

@@ -1,4 +1,4 @@
-"""Whatever goes wrong: no secret comes out in a log, an answer, an event, a status, a stored object or a capture."""
+"""No failure leaks a secret into a log, an answer, an event, a status, a stored object or a capture."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def texts() -> Iterator[WrittenTexts]:
         yield found
 
 
-def test_secrets_are_found_in_all_forms() -> None:
-    """Or the other tests here could not fail."""
+def test_planted_secrets_are_detected_in_all_encodings() -> None:
+    """Otherwise the other tests of this module could not fail."""
     for before in ("", "a", "ab", "abc", "user:", '{"k":"'):
         for planted in (PASSWORD, TOKEN):
             encoded = base64.b64encode(f"{before}{planted}: and more".encode()).decode()
@@ -60,13 +60,13 @@ def kubeconfig(server: str, **user: Any) -> bytes:
 
 
 def echoing(exchange: Exchange) -> None:
-    """A server, or what stands before it, that tells what it was sent."""
+    """A server or proxy that echoes the headers of the request in an error."""
     said = f"not you: {dict(exchange.request.headers)}"
     exchange.answer(Response(500, said.encode(), {"Content-Type": "text/plain", "X-Was": TOKEN}))
 
 
 def looking(world: World, texts: WrittenTexts) -> str:
-    """Looks at the Cluster's addons; returns what they say of themselves then."""
+    """Reconciles the Cluster's addons and returns their conditions."""
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     event = change_event(cluster, "update", source="/test")
     texts.call("addon_create", event, world.clients)
@@ -78,7 +78,7 @@ def looking(world: World, texts: WrittenTexts) -> str:
     return conditions(world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)))
 
 
-def test_a_workload_clusters_credentials(
+def test_workload_credentials_do_not_leak(
     world: World, texts: WrittenTexts, kubeconfig_path: Path, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     capture = Capture(tmp_path / "capture", world.client, catalog.triggers())
@@ -126,8 +126,8 @@ def kubeconfig_path(kubeconfig: Path) -> Path:
     return kubeconfig
 
 
-def test_secrets_that_a_chart_makes_of_a_clusters_values(world: World, texts: WrittenTexts) -> None:
-    """The API server refuses what the chart makes, and says why at length."""
+def test_secrets_rendered_by_charts_do_not_leak(world: World, texts: WrittenTexts) -> None:
+    """The API server rejects the rendered objects and quotes their values."""
     template = """
 apiVersion: v1
 kind: Secret
@@ -170,7 +170,7 @@ def refusing(status: int) -> Callable[[Asked], Told]:
         ("two lines", {"token": f"{TOKEN}\n{TOKEN}"}),
     ],
 )
-def test_credentials_of_sources(
+def test_source_credentials_do_not_leak(
     world: World, texts: WrittenTexts, object_store: ObjectStore, scheme: str, secret: dict[str, str], status: int
 ) -> None:
     tag = "test-stack-1-36-v9"
@@ -211,7 +211,7 @@ def test_credentials_of_sources(
 
 
 @pytest.mark.parametrize("status", [400, 403, 500])
-def test_credentials_of_the_object_store(
+def test_object_store_credentials_do_not_leak(
     clients: Clients, texts: WrittenTexts, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     with Site(refusing(status)) as site:
@@ -229,8 +229,8 @@ def test_credentials_of_the_object_store(
     [PASSWORD, f"{PASSWORD}\nsecond {TOKEN}", f"{{{TOKEN}", f"[{TOKEN}", "4815162342", f"& {TOKEN}", f"'{TOKEN}"],
 )
 @pytest.mark.parametrize("place", ["quoted", "anywhere"])
-def test_variables_of_providers(core: MadeUp, texts: WrittenTexts, planted: str, place: str) -> None:
-    """Where the API server, or a parser, refuses what they make."""
+def test_provider_variables_do_not_leak(core: MadeUp, texts: WrittenTexts, planted: str, place: str) -> None:
+    """The API server or a parser rejects the objects with substituted variables."""
     crooked = deployment("made-up", "v1.1.0")
     container = crooked["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "P", "value": "PUT-IT-HERE", **({"nope": 1} if place == "quoted" else {})}]

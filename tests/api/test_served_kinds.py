@@ -1,4 +1,4 @@
-"""What is concluded where a kind is not served: not in this version, not yet known, or not at all."""
+"""Functions conclude nothing from a kind that is not served: in this version, not yet, or not at all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVENT = Resource("", "v1", "Event", "events")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An API server of this module's own: its kinds come and go."""
+    """An API server of this module alone, since its kinds are added and removed."""
     with running_plane(tmp_path_factory.mktemp("kinds") / "management") as folder:
         yield local_control_plane.kubeconfig(folder)
 
@@ -91,7 +91,7 @@ def defined(client: Client, resource: Resource, *, scope: str = "Namespaced") ->
 
 @contextmanager
 def only_v1beta1(client: Client) -> Iterator[None]:
-    """As a management cluster with an older Cluster API core."""
+    """Like a management cluster with an older Cluster API core."""
     name = f"{CLUSTER.plural}.{CLUSTER.group}"
 
     def serve(*versions: str) -> None:
@@ -136,7 +136,7 @@ def events(client: Client, reason: str) -> list[Object]:
 # -- kinds that come later -------------------------------------------------------------------------------------------
 
 
-def test_machines_of_a_kind_that_came_later_keep_the_finalizer(client: Client, clients: Clients) -> None:
+def test_deletion_waits_for_machines_of_a_kind_served_later(client: Client, clients: Clients) -> None:
     assert (MACHINE.api_version, MACHINE.kind) not in clients.discovery.served()
     cluster(client, FINALIZER)
     with defined(client, MACHINE):
@@ -151,7 +151,7 @@ def test_machines_of_a_kind_that_came_later_keep_the_finalizer(client: Client, c
     assert client.find(CLUSTER, KEY) is None
 
 
-def test_machines_that_are_served_in_another_version_only_keep_the_finalizer(client: Client, clients: Clients) -> None:
+def test_deletion_waits_for_machines_served_in_another_version(client: Client, clients: Clients) -> None:
     cluster(client, FINALIZER)
     older = Resource(MACHINE.group, "v1beta1", MACHINE.kind, MACHINE.plural)
     with defined(client, older):
@@ -163,7 +163,7 @@ def test_machines_that_are_served_in_another_version_only_keep_the_finalizer(cli
     assert client.find(CLUSTER, KEY) is None
 
 
-def test_discovery_never_answers_no_from_memory(client: Client) -> None:
+def test_discovery_never_reports_a_missing_kind_from_cache(client: Client) -> None:
     widget = Resource("later.example.com", "v1", "Widget", "widgets")
     discovery = Discovery(client)
     assert discovery.preferred(widget.group, widget.kind) is None
@@ -178,7 +178,7 @@ def test_discovery_never_answers_no_from_memory(client: Client) -> None:
 # -- an older Cluster API core ---------------------------------------------------------------------------------------
 
 
-def test_a_release_stays_where_nobody_can_tell_who_uses_it(client: Client, clients: Clients) -> None:
+def test_release_is_kept_while_its_users_are_unknown(client: Client, clients: Clients) -> None:
     key = Key(NAMESPACE, "test-stack-1-36-v1")
     body = objects.manifest(
         CLUSTER_STACK_RELEASE, key.name, NAMESPACE, metadata={"finalizers": [RELEASE_FINALIZER]}, spec={}
@@ -196,7 +196,7 @@ def test_a_release_stays_where_nobody_can_tell_who_uses_it(client: Client, clien
     assert client.find(CLUSTER_STACK_RELEASE, key) is None
 
 
-def test_releases_are_not_pruned_where_nobody_can_tell_who_uses_them(
+def test_releases_are_not_pruned_while_their_users_are_unknown(
     client: Client, clients: Clients, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELEASE_KEEP_HOURS", "0")
@@ -209,9 +209,7 @@ def test_releases_are_not_pruned_where_nobody_can_tell_who_uses_them(
         assert object_store.get("releases/test-stack-1-36-v1.json") is not None
 
 
-def test_an_addon_is_not_let_go_where_nobody_can_tell_whether_its_cluster_is_there(
-    client: Client, clients: Clients
-) -> None:
+def test_addon_keeps_its_finalizer_while_its_cluster_is_unknown(client: Client, clients: Clients) -> None:
     of = objects.manifest(CLUSTER, "demo", NAMESPACE)
     key = addon_of(of)
     reference = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "name": "demo", "uid": "u"}
@@ -229,7 +227,7 @@ def test_an_addon_is_not_let_go_where_nobody_can_tell_whether_its_cluster_is_the
         assert (called.code, called.response["status"]) == (503, "Failure")
 
 
-def test_the_sweep_says_what_it_leaves_out(
+def test_sweep_names_kinds_that_it_skips(
     client: Client, clients: Clients, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("K_SINK", "http://127.0.0.1:9")
@@ -253,7 +251,7 @@ def to(resource: Resource, name: str = "demo") -> Object:
     return {"infrastructureRef": {"apiGroup": resource.group, "kind": resource.kind, "name": name}}
 
 
-def test_an_infrastructure_kind_that_is_not_served(client: Client, clients: Clients) -> None:
+def test_infrastructure_kind_that_is_not_served_is_a_condition(client: Client, clients: Clients) -> None:
     answer = send(clients, "cluster", cluster(client, **to(INFRA)))
     assert (answer.status, answer.retry_after) == (202, 30.0)
     live = client.get(CLUSTER, KEY)
@@ -267,9 +265,7 @@ def test_an_infrastructure_kind_that_is_not_served(client: Client, clients: Clie
     assert client.find(CLUSTER, KEY) is None
 
 
-def test_an_infrastructure_kind_that_is_defined_and_not_served_holds_the_deletion(
-    client: Client, clients: Clients
-) -> None:
+def test_defined_but_unserved_infrastructure_kind_blocks_the_deletion(client: Client, clients: Clients) -> None:
     name = f"{INFRA.plural}.{INFRA.group}"
     with defined(client, INFRA):
         client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
@@ -293,7 +289,7 @@ def test_an_infrastructure_kind_that_is_defined_and_not_served_holds_the_deletio
 
 
 @pytest.mark.parametrize("scope", ["Cluster", "built-in"])
-def test_a_reference_to_what_is_no_providers_object_is_refused(client: Client, clients: Clients, scope: str) -> None:
+def test_reference_to_a_kind_of_no_provider_is_refused(client: Client, clients: Clients, scope: str) -> None:
     if scope == "built-in":
         secret = client.create(SECRET, objects.secret("mine", NAMESPACE, key="value"))
         reference = {"infrastructureRef": {"apiVersion": "v1", "kind": "Secret", "name": "mine"}}
@@ -316,7 +312,7 @@ def refused(client: Client, clients: Clients, spec: Object) -> None:
     assert client.find(CLUSTER, KEY) is None
 
 
-def test_the_infrastructure_of_another_cluster_is_not_deleted(client: Client, clients: Clients) -> None:
+def test_infrastructure_of_another_cluster_is_not_deleted(client: Client, clients: Clients) -> None:
     other = objects.manifest(CLUSTER, "other", NAMESPACE, spec=to(INFRA))
     with defined(client, INFRA):
         client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
@@ -335,7 +331,7 @@ def status(client: Client, *conditions: Object) -> Object:
 
 
 def seen_by_core(obj: Object) -> Object:
-    """As core's topology controller writes it."""
+    """The condition that core's topology controller writes."""
     return {
         "type": "TopologyReconciled",
         "status": "False",
@@ -346,7 +342,7 @@ def seen_by_core(obj: Object) -> Object:
     }
 
 
-def test_addons_stay_until_core_lets_the_cluster_go(client: Client, clients: Clients) -> None:
+def test_addons_stay_until_core_allows_the_deletion(client: Client, clients: Clients) -> None:
     live = cluster(client, FINALIZER, topology={"classRef": {"name": "test-stack-1-36-v1"}})
     send(clients, "addon_create", live)
     status(client, seen_by_core(live))
@@ -367,7 +363,7 @@ def test_addons_stay_until_core_lets_the_cluster_go(client: Client, clients: Cli
     assert dig(client.get(CLUSTER_ADDON, addon), "metadata.deletionTimestamp")
 
 
-def test_a_changed_spec_is_left_to_core_that_was_there_a_moment_ago(client: Client, clients: Clients) -> None:
+def test_changed_spec_is_left_to_a_recently_live_core(client: Client, clients: Clients) -> None:
     with defined(client, INFRA):
         client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
         live = cluster(client, **to(INFRA))
@@ -383,8 +379,8 @@ def test_a_changed_spec_is_left_to_core_that_was_there_a_moment_ago(client: Clie
         objects.remove(client, CLUSTER, KEY)
 
 
-def test_taking_over_from_a_core_that_is_gone_is_one_event(client: Client, clients: Clients) -> None:
-    """Nothing but what functions wrote themselves tells of the last ten minutes."""
+def test_takeover_from_core_records_one_event(client: Client, clients: Clients) -> None:
+    """In the last ten minutes only functions wrote to the Cluster."""
     with defined(client, INFRA):
         client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
         live = cluster(client, **to(INFRA))
@@ -400,8 +396,8 @@ def test_taking_over_from_a_core_that_is_gone_is_one_event(client: Client, clien
         objects.remove(client, CLUSTER, KEY)
 
 
-def test_owner_references_are_not_fought_over(client: Client, clients: Clients) -> None:
-    """Core sets `blockOwnerDeletion` and a version of its own."""
+def test_owner_reference_set_by_core_is_not_changed(client: Client, clients: Clients) -> None:
+    """Core sets `blockOwnerDeletion` and another API version."""
     with defined(client, INFRA):
         client.create(INFRA, objects.manifest(INFRA, "demo", NAMESPACE))
         live = cluster(client, **to(INFRA))

@@ -1,4 +1,4 @@
-"""Custom resources are moved to a version that stays, before an upgrade takes theirs away."""
+"""Custom resources are migrated to a remaining version before an upgrade removes their storage version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def widget(version: str) -> Resource:
 
 @pytest.fixture
 def old(management: Client, namespace: str) -> Iterator[Object]:
-    """A CRD of v1alpha1 and v1beta1, the older of which everything is stored in."""
+    """A CRD with v1alpha1 and v1beta1, whose objects are stored in v1alpha1."""
     management.apply(CRD, crd("v1alpha1", "v1beta1", storage="v1alpha1"), manager="test")
     await_established(management, NAME)
     for number in range(3):
@@ -54,7 +54,7 @@ def old(management: Client, namespace: str) -> Iterator[Object]:
     until(lambda: management.find(CRD, Key("", NAME)) is None)  # or the next test cannot create anything
 
 
-def test_what_is_stored_in_a_version_that_goes_survives_it(
+def test_objects_survive_removal_of_their_storage_version(
     management: Client, clients: Clients, namespace: str, old: Object
 ) -> None:
     wanted = crd("v1beta1", storage="v1beta1")
@@ -70,7 +70,7 @@ def test_what_is_stored_in_a_version_that_goes_survives_it(
     assert {(obj["metadata"]["name"], obj["size"]) for obj in found} == {("w0", 0), ("w1", 1), ("w2", 2)}
 
 
-def test_done_twice_is_done_once(management: Client, clients: Clients, old: Object) -> None:
+def test_migration_is_idempotent(management: Client, clients: Clients, old: Object) -> None:
     wanted = crd("v1beta1", storage="v1beta1")
     MigrateStorage(old, wanted).execute(clients)
     live = management.get(CRD, Key("", NAME))
@@ -78,9 +78,7 @@ def test_done_twice_is_done_once(management: Client, clients: Clients, old: Obje
     assert dig(management.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1beta1"]
 
 
-def test_no_version_in_common_is_refused_before_anything_is_touched(
-    management: Client, clients: Clients, old: Object
-) -> None:
+def test_missing_common_version_is_refused_before_any_write(management: Client, clients: Clients, old: Object) -> None:
     with pytest.raises(NoCommonVersion, match=f"{NAME}.*v1alpha1, v1beta1"):
         MigrateStorage(old, crd("v2", storage="v2")).execute(clients)
     after = management.get(CRD, Key("", NAME))
@@ -88,7 +86,7 @@ def test_no_version_in_common_is_refused_before_anything_is_touched(
 
 
 def meanwhile(client: Client, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
-    """Has `change` happen once the objects were listed."""
+    """Calls `change` after the objects were listed."""
     original = client.list
 
     def listed(*arguments: Any, **options: Any) -> Iterator[Object]:
@@ -99,7 +97,7 @@ def meanwhile(client: Client, monkeypatch: pytest.MonkeyPatch, change: Callable[
     monkeypatch.setattr(client, "list", listed)
 
 
-def test_versions_are_not_forgotten_that_were_stored_again_meanwhile(
+def test_storage_version_used_again_meanwhile_is_a_conflict(
     management: Client, clients: Clients, namespace: str, old: Object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stored_as_before_for_a_moment() -> None:
@@ -112,7 +110,7 @@ def test_versions_are_not_forgotten_that_were_stored_again_meanwhile(
     assert dig(management.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1alpha1", "v1beta1"]
 
 
-def test_other_changes_of_the_definition_do_not_matter(
+def test_concurrent_change_of_metadata_does_not_block_the_migration(
     management: Client, clients: Clients, old: Object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
