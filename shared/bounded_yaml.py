@@ -1,8 +1,7 @@
-"""YAML read the way Kubernetes' own tools read it (sigs.k8s.io/yaml), so that a chart means here what it means to Helm.
+"""Parses YAML as Kubernetes' tools do (sigs.k8s.io/yaml), within limits. All YAML from outside is parsed here.
 
-Python's usual reader differs where it hurts: it makes dates of version strings and base-60 numbers of
-`10:30`, does not know `1e3` as a number or `0o644` as an octal, and keeps keys that are no strings. And it has no
-bounds: all YAML that comes from outside is read here.
+PyYAML's own rules differ: it parses dates, takes `10:30` for a base-60 number, does not parse `1e3` as a number nor
+`0o644` as an octal, keeps keys that are not strings, and has no limits.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import yaml
 YAMLError = yaml.YAMLError
 
 MAX_NODES: Final = 1_000_000
-"""Of all documents of a text, aliases followed: a few lines of nested aliases can stand for billions of values."""
+"""Values of all documents of a text, with aliases expanded: a few nested aliases can stand for billions of values."""
 
 MAX_NESTING: Final = 200
-"""Levels of one document; libyaml's composer recurses in C, where too deep means the end of the process."""
+"""Levels of one document: libyaml's composer recurses in C, where a stack overflow ends the process."""
 
 MAX_MERGED: Final = 100_000
-"""Keys of one mapping before duplicates go, since `<<` can multiply them."""
+"""Keys of one mapping before duplicates are removed: `<<` can multiply them."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TextsBase: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -39,7 +38,7 @@ _FLOAT = re.compile(
 
 
 class _Bounded:
-    """For a loader: ends at a document that is nested too deep."""
+    """A mixin for loaders: raises an error for a document that is nested too deep."""
 
     _level = 0
 
@@ -55,18 +54,18 @@ class _Bounded:
 
 
 class _Texts(_Bounded, _TextsBase):  # type: ignore[misc]
-    """Scalars stay the text that was written (1.30 is not 1.3); there are texts, lists and mappings only."""
+    """Keeps all scalars as the text that was written: 1.30 is not 1.3."""
 
 
 class _Loader(_Bounded, _Base):  # type: ignore[misc]
-    """Go's rules for plain scalars in place of PyYAML's."""
+    """Parses plain scalars by Go's rules instead of PyYAML's."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own interface
 
     _keys = 0
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(node)  # which comes back here for each mapping that is merged
+        super().flatten_mapping(node)  # calls this method again for each merged mapping
         if len(node.value) > MAX_MERGED:
             raise YAMLError(f"a mapping has more than {MAX_MERGED} keys, merged ones included")
         self._keys += len(node.value)
@@ -84,7 +83,7 @@ class _Loader(_Bounded, _Base):  # type: ignore[misc]
     def number(self, node: yaml.ScalarNode) -> int | float | str:
         text = str(node.value).replace("_", "").lower()
         if text.endswith((".inf", ".nan")):
-            raise yaml.constructor.ConstructorError(None, None, f"{node.value} has no place in JSON", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"{node.value} is not valid in JSON", node.start_mark)
         number = float(text)
         return _plain(number) if math.isfinite(number) else str(node.value)
 
@@ -111,10 +110,12 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.text)
 
 
 def load_all(text: str | bytes, *, texts: bool = False) -> Iterator[Any]:
-    """The documents of a stream as JSON-like values; mappings have string keys and share no parts.
+    """Yields the documents of a stream as JSON values: mappings have string keys, and values share no parts.
 
-    With `texts` all scalars stay the text that was written. Raises YAMLError, with the line, when iteration comes to
-    the document that is wrong.
+    With `texts` all scalars stay the text that was written.
+
+    Raises:
+        YAMLError: A document is invalid or exceeds a limit; raised when the iteration reaches it.
     """
     copy = _Json()
     try:
@@ -122,12 +123,12 @@ def load_all(text: str | bytes, *, texts: bool = False) -> Iterator[Any]:
             yield copy.of(document)
     except RecursionError as error:
         raise YAMLError("the document contains itself") from error
-    except (ValueError, OverflowError) as error:  # a number that only its tag claims to be one, or a very long one
+    except (ValueError, OverflowError) as error:  # an explicit tag on other text, or a very long number
         raise YAMLError(str(error)) from error
 
 
 def load(text: str | bytes, *, texts: bool = False) -> Any:
-    """The only document of a text, None if it is empty. Raises YAMLError, also for a second document."""
+    """Returns the only document of a text; None if it is empty. Raises `YAMLError`, also for a second document."""
     documents = [document for document in load_all(text, texts=texts) if document is not None]
     if len(documents) > 1:
         raise YAMLError(f"expected one YAML document, found {len(documents)}")
@@ -135,12 +136,12 @@ def load(text: str | bytes, *, texts: bool = False) -> Any:
 
 
 def _plain(number: float) -> int | float:
-    """As JSON carries it: whole floats come back as integers, as they do from Go's encoder."""
+    """Returns a float as JSON has it: whole numbers as integers, like Go's encoder."""
     return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
 class _Json:
-    """Copies the documents of one text into what JSON can carry."""
+    """Copies the documents of one text into JSON values, up to a limit."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -155,7 +156,7 @@ class _Json:
             return [self.of(item) for item in value]
         if value is None or isinstance(value, str | bool | int | float):
             return value
-        raise YAMLError(f"the document holds a {type(value).__name__}, which JSON cannot carry")
+        raise YAMLError(f"the document holds a {type(value).__name__}, which JSON cannot represent")
 
 
 def _key(key: Any) -> str:
@@ -165,4 +166,4 @@ def _key(key: Any) -> str:
         return "true" if key else "false"
     if isinstance(key, int | float):
         return str(key)
-    raise YAMLError(f"a mapping has the key {key!r}, which JSON cannot carry")
+    raise YAMLError(f"a mapping has the key {key!r}, which JSON cannot represent")

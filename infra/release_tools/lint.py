@@ -149,7 +149,7 @@ def _again(release: Release, chart: bytes) -> list[Manifest] | None:
     archive = release.class_chart
     if not charts.traits(chart, archive).varies:
         return None
-    chart = charts.on_another_day(chart, archive)
+    chart = charts.at_another_time(chart, archive)
     return charts.render(
         chart, {}, name=archive, release_name=release.name.stack, kube_version=release.metadata.kubernetes
     )

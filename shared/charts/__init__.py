@@ -13,7 +13,7 @@ from .engine import NAMESPACE, RELEASE_NAME, render
 from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
 from .live import LiveCluster
 from .program import find_helm, provide_helm
-from .sandboxed import on_another_day, parse, traits
+from .sandboxed import at_another_time, parse, traits
 from .traits import Traits, needs_cluster_facts
 from .values import render_values
 
@@ -29,11 +29,11 @@ __all__ = [
     "RenderError",
     "Traits",
     "ValuesError",
+    "at_another_time",
     "find_helm",
     "folder",
     "inspect",
     "needs_cluster_facts",
-    "on_another_day",
     "pack",
     "parse",
     "provide_helm",
@@ -58,10 +58,22 @@ def render_addon(
     helm: Callable[[], Path] | None = None,
     live: LiveCluster | None = None,
 ) -> list[Object]:
-    """The objects of an addon chart for the cluster in `context`.
+    """Returns the objects of an addon chart for the cluster in `context`.
 
-    Without a template the chart's defaults hold; without a live cluster, lookups find nothing. Raises ChartError, which
-    cites no Secret that was looked up, and ApiError where the live cluster does not answer.
+    Args:
+        chart: The chart archive.
+        values_template: The text of cluster-addon-values.yaml; None for the chart's defaults.
+        context: The objects that the template reads: `Cluster`, `ControlPlane`, `InfraCluster`.
+        chart_name: The name of the archive, for messages.
+        values_name: The name of the template, for messages.
+        kube_version: The version of the cluster (`v1.36.3`); None for that of the engine.
+        api_versions: The API list of the cluster (`apps/v1`, `apps/v1/Deployment`).
+        helm: Returns the helm program, for charts that need it.
+        live: The cluster that answers `lookup`; without it lookups find nothing.
+
+    Raises:
+        ChartError: The chart or the template is unusable. The message quotes no Secret that was looked up.
+        ApiError: The live cluster does not answer.
     """
     try:
         return _render_addon(

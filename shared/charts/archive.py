@@ -1,8 +1,7 @@
-"""Looks at a chart archive from outside, before any engine opens it.
+"""Reads chart archives before an engine opens them.
 
-Archives come from release storage, so they are taken as hostile: nothing is written to disk, and the work
-is bounded by limits on entries and unpacked bytes that hold for the archive and the subcharts packed inside
-it together.
+Archives are not trusted: nothing is written to disk, and entries and unpacked bytes are limited, for the archive and
+the subcharts packed in it together.
 """
 
 from __future__ import annotations
@@ -21,17 +20,24 @@ from .errors import ArchiveError
 MAX_ENTRIES: Final = 10_000
 MAX_BYTES: Final = 64 * 2**20
 MAX_NESTING: Final = 8
-"""How deep subcharts may be packed inside one another."""
+"""Levels of subcharts packed inside one another."""
 
 _PACKED_SUBCHART = re.compile(r"(^|/)charts/[^/]+\.tgz$")
 
 
 def inspect(data: bytes, name: str, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
-    """The files of a `.tgz`: path -> content, directories left out.
+    """Returns the files of a `.tgz` by path.
 
-    A packed subchart (`charts/*.tgz`) appears as itself and, below its own path, with its members.
-    `max_bytes` counts the whole unpacked stream, tar headers included. Raises ArchiveError, which names the
-    archive, the member and the limit.
+    A packed subchart (`charts/*.tgz`) appears as itself and, below its own path, with its files.
+
+    Args:
+        data: The archive.
+        name: The name of the archive, for messages.
+        max_entries: The limit of entries, folders included.
+        max_bytes: The limit of unpacked bytes, tar headers included.
+
+    Raises:
+        ArchiveError: The archive is malformed, unsafe or exceeds a limit; the message names archive and member.
     """
     members: dict[str, bytes] = {}
     _collect(data, name, "", _Budget(max_entries, max_bytes), members)
@@ -39,7 +45,7 @@ def inspect(data: bytes, name: str, *, max_entries: int = MAX_ENTRIES, max_bytes
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """A `.tgz` of these files; equal files give equal bytes."""
+    """Returns a `.tgz` of the files; equal files give equal bytes."""
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as stream,
@@ -53,7 +59,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def folder(members: Mapping[str, bytes], name: str) -> dict[str, bytes]:
-    """The files below a folder of an inspected archive, packed subcharts as the files that they are."""
+    """Returns the files below a folder of an inspected archive, with packed subcharts as files."""
     inside = {path: content for path, content in members.items() if path.startswith(f"{name}/")}
     packed = tuple(f"{path}/" for path in inside if path.endswith(".tgz"))
     return {path: content for path, content in inside.items() if not path.startswith(packed)}
@@ -61,7 +67,7 @@ def folder(members: Mapping[str, bytes], name: str) -> dict[str, bytes]:
 
 @dataclass
 class _Budget:
-    """What is left of the limits while archives are read."""
+    """The limits, and what has been read so far."""
 
     max_entries: int
     max_bytes: int
@@ -71,7 +77,7 @@ class _Budget:
 
 
 class _Unpacked(io.RawIOBase):
-    """The decompressed stream, which ends in ArchiveError where the budget does."""
+    """The decompressed stream; raises `ArchiveError` beyond the budget."""
 
     def __init__(self, data: bytes, name: str, budget: _Budget) -> None:
         self._stream = gzip.GzipFile(fileobj=io.BytesIO(data))
@@ -109,7 +115,7 @@ def _collect(data: bytes, name: str, prefix: str, budget: _Budget, members: dict
 
 
 def _checked(info: tarfile.TarInfo, name: str, budget: _Budget) -> str:
-    """The member's normalised path, if it is harmless and within the limits."""
+    """Returns the member's normalized path. Raises `ArchiveError` if it is unsafe or exceeds a limit."""
     budget.entries += 1
     if budget.entries > budget.max_entries:
         raise ArchiveError(f"{name}: has more than {budget.max_entries} entries")

@@ -1,8 +1,7 @@
-"""Renders a chart with the official Helm engine, in whichever form the chart needs.
+"""Renders charts with the Helm engine: as a library or, if the chart needs facts of the cluster, as the helm program.
 
-The engine as a library is fast but believes in one fixed Kubernetes version and API list, and sees no cluster. Charts
-that ask about the cluster go through the helm program, which can be told both, and which looks up objects in the
-cluster that it is given. What comes out is the same.
+The library is fast, but has one fixed Kubernetes version and API list, and no lookups. The helm program takes version
+and API list as arguments, and looks up objects by a kubeconfig. Both give the same output.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from .. import sandbox
 from ..sandbox import LimitExceeded, Limits
 from . import sandboxed
 from .errors import HelmMissing, RenderError
-from .integers import guarded
+from .integers import with_integer_template
 from .live import LiveCluster
 from .program import find_helm
 
 RELEASE_NAME: Final = "cluster-addon"
 NAMESPACE: Final = "kube-system"
 LIMITS: Final = Limits(cpu=20, wall=60.0, memory=384)
-"""Of one run of the helm program."""
+"""The limits of one run of the helm program: seconds of CPU, seconds, MiB."""
 MOST_BYTES: Final = 32 * 2**20
-"""Of everything that the helm program renders."""
+"""The size of all files that the helm program writes."""
 
 
 def render(
@@ -45,20 +44,29 @@ def render(
     helm: Callable[[], Path] | None = None,
     live: LiveCluster | None = None,
 ) -> list[Manifest]:
-    """The chart's manifests: those of its `crds/` directories first, notes and empty files left out.
+    """Returns the manifests of a chart, those of `crds/` folders first, without notes and empty files.
 
-    `name` stands for the archive in messages. `kube_version` (`v1.36.3`) and `api_versions` (`apps/v1`,
-    `apps/v1/Deployment`) count only for charts that ask for them; None means the engine's own version.
-    `helm` gives the program for these, `find_helm` by default. Integers of the values print as integers.
-    `live` answers `lookup`, with its own version and API list; without it lookups find nothing.
+    Args:
+        chart: The chart archive.
+        values: The values; integers print as integers.
+        name: The name of the archive, for messages.
+        release_name: The name of the Helm release.
+        namespace: The namespace of the Helm release.
+        kube_version: The Kubernetes version (`v1.36.3`); None for that of the engine.
+        api_versions: The API list (`apps/v1`, `apps/v1/Deployment`).
+        helm: Returns the helm program; `find_helm` by default.
+        live: The cluster that answers `lookup`; without it lookups find nothing.
 
-    Raises ArchiveError, RenderError with Helm's own words, HelmMissing, and `ApiError` where the live cluster does not
-    answer.
+    Raises:
+        ArchiveError: The archive is malformed or too large.
+        RenderError: Helm rejects the chart or the values; the message is Helm's.
+        HelmMissing: The chart needs the helm program, and there is none.
+        ApiError: The live cluster does not answer.
     """
     traits = sandboxed.traits(chart, name)
     if traits.depth < 0:
         raise RenderError(f"{name}: the archive is empty")
-    prepared = guarded(chart, traits.depth)
+    prepared = with_integer_template(chart, traits.depth)
     if not traits.asks and not traits.remote_schema:
         texts = sandboxed.call("render", prepared, dict(values), name, release_name, namespace, name=name)
         return [Manifest(*text) for text in texts]
@@ -66,7 +74,7 @@ def render(
         program = (helm or find_helm)()
     except HelmMissing as error:
         raise HelmMissing(
-            f"{name}: the chart asks for facts of the cluster, or has a schema elsewhere: {error}"
+            f"{name}: the chart needs facts of the cluster, or refers to an external schema: {error}"
         ) from error
     arguments = [release_name, "--namespace", namespace]
     if kube_version:
@@ -95,9 +103,9 @@ def _by_program(
         kubeconfig = os.devnull
         server = None
         if live is not None:
-            # With an output directory the program has rendered everything before it would compare anything with the
-            # cluster, and nothing is left to compare: objects of kinds that are not there yet do no harm.
-            from .lookup import LookupServer  # with an HTTP server, which few processes need
+            # With an output directory helm writes the files and does not compare them with the cluster: so kinds that
+            # the cluster does not serve yet do no harm.
+            from .lookup import LookupServer  # imports an HTTP server, which few processes need
 
             server = stack.enter_context(LookupServer(live))
             kubeconfig = str(server.write_kubeconfig(directory))
@@ -135,6 +143,6 @@ def _in_crds(source: str) -> bool:
 
 
 def _one_line(message: str) -> str:
-    """Helm's error, without the warnings before it."""
+    """Returns Helm's error in one line, without preceding warnings."""
     before, mark, error = message.rpartition("Error: ")
     return " ".join((error if mark and (not before or before.endswith("\n")) else message).split())

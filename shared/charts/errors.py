@@ -1,8 +1,4 @@
-"""Why a chart cannot become objects.
-
-All of them are facts about a release, so trying again does not help, except `HelmMissing`: that one is
-about where this runs.
-"""
+"""Errors of charts. A retry does not help, except for `HelmMissing`: the others are about the release."""
 
 from __future__ import annotations
 
@@ -10,9 +6,9 @@ from ..api.conditions import truncate
 
 
 class ChartError(Exception):
-    """A release's chart, values template or rendered text is unusable; the message names the file.
+    """A chart, a values template or its output is unusable; the message names the file.
 
-    A message that a template makes itself can be of any length.
+    Templates can make messages of any length, so they are shortened.
     """
 
     def __init__(self, message: str) -> None:
@@ -24,16 +20,16 @@ class ArchiveError(ChartError):
 
 
 class ValuesError(ChartError):
-    """A values template does not run, or does not give a YAML mapping."""
+    """A values template fails, or its output is not a YAML mapping."""
 
 
 class RenderError(ChartError):
-    """The Helm engine refuses a chart or its values."""
+    """The Helm engine rejects a chart or its values."""
 
 
 class HelmMissing(ChartError):
-    """A chart needs the helm program and there is none."""
+    """A chart needs the helm program, and there is none."""
 
 
 class OutputError(ChartError):
-    """What a chart renders to is not a sequence of Kubernetes objects."""
+    """The output of a chart is not a sequence of Kubernetes objects."""

@@ -1,14 +1,12 @@
-"""Keeps whole numbers whole inside the Helm engine.
+"""Makes integers of the values print as integers in the Helm engine.
 
-Helm takes values as JSON, so every number is a Go float64 and 10485760 prints as `1.048576e+07`: wrong in
-arguments, annotations and config files. Handing such numbers over as strings would put quotes around them
-wherever a chart says `toYaml`. So a template is added to the chart which runs before all others and
-replaces such floats, wherever they are in the values, by Go integers: just what `helm --set` makes of them,
-hence what charts are prepared for.
+Helm takes values as JSON, so every number is a Go float64, and 10485760 prints as `1.048576e+07`: wrong in arguments,
+annotations and config files. As strings such numbers would have quotes where a chart uses `toYaml`. So a template is
+added to the chart that runs before all others, and replaces such floats in the values by Go integers, as `helm --set`
+does.
 
-Helm executes the most deeply nested template files first and gives all of them the same values; the added
-file therefore sits one level deeper than any other. Beyond 2**53 Helm has lost digits before any template
-runs.
+Helm executes the most deeply nested template files first, all with the same values. So the added file is one level
+deeper than any other. Beyond 2**53 digits are lost before any template runs.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import tarfile
 from typing import Final
 
 FROM: Final = 1_000_000
-"""Where Go begins to print floats with an exponent."""
+"""From this number on Go prints floats with an exponent."""
 
 _TEMPLATE: Final = """\
 {{- define "integers.map" -}}
@@ -52,15 +50,15 @@ _TEMPLATE: Final = """\
 
 
 def template(start: int = FROM) -> str:
-    """The template; numbers with an absolute value below `start` stay floats."""
+    """Returns the template; numbers with an absolute value below `start` stay floats."""
     return _TEMPLATE.replace("FROM", str(start))
 
 
-def guarded(chart: bytes, depth: int) -> bytes:
-    """The chart archive with the template added, deeper than `depth`, that of the archive's most deeply nested file.
+def with_integer_template(chart: bytes, depth: int) -> bytes:
+    """Returns the chart archive with the template added, below `depth`, the depth of its most deeply nested file.
 
-    A gzip file may be several, one after the other, and so the chart itself is not touched: the new
-    member's tar record is compressed alone and put in front.
+    Concatenated gzip files are a gzip file. So the tar record of the template is compressed alone and put in front of
+    the unchanged archive.
     """
     content = template().encode()
     member = tarfile.TarInfo("chart/templates/" + "~/" * (depth + 1) + "integers.yaml")

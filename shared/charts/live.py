@@ -1,4 +1,4 @@
-"""The live cluster that a chart is rendered for, as far as charts can see it."""
+"""The cluster that a chart is rendered for, as charts can see it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..kube.resources import Resource
 
 @dataclass(frozen=True)
 class LiveCluster:
-    """A cluster to look objects up in: its `version` (`v1.36.3`), and the kinds that it serves."""
+    """A cluster that answers lookups: its client, its `version` (`v1.36.3`), and the kinds that it serves."""
 
     client: Client
     version: str
     served: Mapping[tuple[str, str], Resource]
     secrets: set[str] = field(default_factory=set, compare=False, repr=False)
-    """Values of the Secrets that charts have looked up so far: no message may cite them."""
+    """Values of the Secrets that charts have looked up: no message may quote them."""

@@ -1,9 +1,8 @@
-"""Answers what charts look up with objects of a live cluster.
+"""Answers the lookups of charts with objects of a live cluster.
 
-The helm program asks a Kubernetes API server, so it is given one: a small server on the loopback interface that speaks
-for the live cluster while one chart is rendered. It reads and nothing else, with the connection that is there already,
-so that no credentials leave this process; what the cluster serves is known and costs it no request. A kind that is not
-served has no objects, which is how a chart's own CRDs are found before they are installed.
+The helm program looks objects up on a Kubernetes API server. It gets a small read-only server on the loopback
+interface, which uses the connection of this process, so no credentials leave it. Discovery is answered from memory. A
+kind that the cluster does not serve has no objects, so charts can look up objects of CRDs that they bring themselves.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from ..kube.resources import Object, Resource
 from .live import LiveCluster
 
 MOST_LOOKUPS: Final = 500
-"""Of one rendering."""
+"""Lookups of one rendering."""
 
 MOST_SECONDS: Final = 20.0
-"""In which all lookups of one rendering have to be over: no slow cluster is to hold up the charts of others."""
+"""Seconds for all lookups of one rendering: a slow cluster must not delay charts of other clusters."""
 
 _VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class LookupServer:
-    """Serves one rendering, as a context manager. `failure` is set where the live cluster did not answer."""
+    """Serves one rendering; a context manager. `failure` is set if the live cluster does not answer."""
 
     def __init__(self, live: LiveCluster) -> None:
         self._live = live
@@ -60,8 +59,8 @@ class LookupServer:
         self._thread.join()
 
     def write_kubeconfig(self, directory: Path) -> Path:
-        """A file that leads here and nowhere else; only its owner can read it."""
-        # In the path, since clients send tokens over TLS only.
+        """Writes a kubeconfig for this server, readable by its owner alone, and returns its path."""
+        # The secret is in the path, since clients send tokens over TLS only.
         server = f"http://127.0.0.1:{self._server.server_address[1]}/{self._secret}"
         name = "workload"
         config = {
@@ -78,7 +77,7 @@ class LookupServer:
         return path
 
     def answer(self, path: str, *, aggregated: bool) -> tuple[int, Object]:
-        """HTTP status and body for a GET of `path`; `aggregated` discovery answers for all kinds at once."""
+        """Returns HTTP status and body for a GET of `path`; `aggregated` requests discovery of all kinds at once."""
         prefix, _, rest = path.removeprefix("/").partition("/")
         if not hmac.compare_digest(prefix.encode(), self._secret.encode()):
             return _status(403, "Forbidden", "this server is for one rendering of one chart")
@@ -94,7 +93,7 @@ class LookupServer:
                 return 200, _kinds(self._live.served.values(), "", version)
             case ["apis", group, version]:
                 return 200, _kinds(self._live.served.values(), group, version)
-            case ["api"]:  # what a list of a kind becomes that is not served, as an object of it becomes /api/NAME
+            case ["api"]:  # helm lists kinds that are not served at /api, and gets their objects at /api/NAME
                 return 200, {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []}
             case ["api", version, *more] if more:
                 return self._object(("", version), more)
@@ -114,7 +113,7 @@ class LookupServer:
             path = resource.path(namespace, name)
         except NotFound as error:
             return _status(404, "NotFound", error.detail)
-        with self._lock:  # the same question has the same answer throughout one rendering
+        with self._lock:  # equal lookups have equal answers within one rendering
             if path not in self._answers:
                 if len(self._answers) == MOST_LOOKUPS:
                     return _status(400, "BadRequest", f"the chart looks up more than {MOST_LOOKUPS} objects")
@@ -128,7 +127,7 @@ class LookupServer:
             return _status(404, "NotFound", error.detail)
         except TooLarge as error:
             return _status(400, "BadRequest", str(error))
-        except (NotServed, Unavailable, Unauthorized) as error:  # served a moment ago: nobody can tell what there is
+        except (NotServed, Unavailable, Unauthorized) as error:  # not empty: the kind was served before
             self.failure = error
             return _status(500, "InternalError", "the cluster does not answer")
         except ApiError as error:
@@ -140,10 +139,10 @@ class LookupServer:
         answer = self.answer
 
         class Handler(BaseHTTPRequestHandler):
-            """Anything but a GET is a 501 of the base class."""
+            """Answers GET; the base class answers 501 to other methods."""
 
             protocol_version = "HTTP/1.1"
-            timeout = 5  # of a connection that is idle, so that no thread stays
+            timeout = 5  # seconds for idle connections, so that no thread stays
             disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
@@ -158,13 +157,13 @@ class LookupServer:
                 self.wfile.write(data)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Keeps what is looked up out of the log."""
+                """Logs nothing: paths name looked-up objects."""
 
         return Handler
 
 
 def secret_values(answer: Object) -> Iterator[str]:
-    """Of a Secret, or of a list of them; what is no base64 as it is."""
+    """Yields the values of a Secret or a list of Secrets, as written and decoded."""
     if answer.get("apiVersion") != "v1" or answer.get("kind") not in ("Secret", "SecretList"):
         return
     for obj in (answer, *(answer.get("items") or ())):
@@ -215,7 +214,7 @@ def _kinds(served: Iterable[Resource], group: str, version: str) -> Object:
         "kind": "APIResourceList",
         "groupVersion": f"{group}/{version}" if group else version,
         "resources": resources,
-        "items": [],  # as a list of objects, which it is taken for where the kind is not served
+        "items": [],  # helm takes it for a list of objects if the kind is not served
     }
 
 

@@ -1,6 +1,6 @@
-"""The Helm engine as a library, for the worker process: what renders here may loop or grow without end.
+"""Runs the Helm engine as a library, in a worker process: a chart may loop or grow without end.
 
-Only `shared.sandbox` loads this module, so that no function's process ever holds the library.
+Only `shared.sandbox` imports this module, so the library is in no process of a function.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from . import varying
 from .archive import inspect
 from .errors import OutputError, RenderError, ValuesError
 from .traits import traits_of
-from .values import OUTPUT, as_chart, explained, read
+from .values import OUTPUT, as_chart, explain_error, parse_values
 
 
 def traits(chart: bytes, name: str) -> tuple[Any, ...]:
-    """See `Traits`. Raises `ArchiveError`."""
+    """Returns the fields of `Traits`. Raises `ArchiveError`."""
     return traits_of(inspect(chart, name))
 
 
-def on_another_day(chart: bytes, name: str) -> str:
-    """See `varying.on_another_day`; base64."""
-    return base64.b64encode(varying.on_another_day(chart, name)).decode()
+def at_another_time(chart: bytes, name: str) -> str:
+    """Returns the result of `varying.at_another_time` in base64."""
+    return base64.b64encode(varying.at_another_time(chart, name)).decode()
 
 
 def render(
     chart: bytes, values: Mapping[str, Any], name: str, release_name: str, namespace: str
 ) -> list[tuple[str, str]]:
-    """Source and text of the chart's CRDs and rendered files, without notes and empty ones. Raises `RenderError`."""
+    """Returns source and text of the chart's CRDs and rendered files, without notes and empty files.
+
+    Raises `RenderError`.
+    """
     try:
         # Loaded afresh each time: rendering removes disabled subcharts from a loaded chart for good. That is
         # also why the CRDs are read last.
@@ -44,26 +47,26 @@ def render(
     except HelmError as error:
         raise RenderError(f"{name}: {' '.join(str(error).removeprefix('Error: ').split())}") from error
     except UnicodeDecodeError as error:
-        raise RenderError(f"{name}: what it fails with is not UTF-8") from error
+        raise RenderError(f"{name}: its error message is not UTF-8") from error
     texts = [(crd["filename"], crd["data"]) for crd in crds]
     texts += [(path, text) for path, text in sorted(rendered.items()) if path.rpartition("/")[2] != "NOTES.txt"]
     return [(path, text) for path, text in texts if text.strip()]
 
 
 def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What a values template gives. Raises `ValuesError`."""
+    """Returns the values that a values template gives. Raises `ValuesError`."""
     try:
         with Chart.load_archive(as_chart(template)) as loaded:
             text = loaded.render(dict(context))[OUTPUT]
     except HelmError as error:
-        raise ValuesError(explained(str(error), name)) from error
+        raise ValuesError(explain_error(str(error), name)) from error
     except UnicodeDecodeError as error:
-        raise ValuesError(f"{name}: what it fails with is not UTF-8") from error
-    return read(text, name)
+        raise ValuesError(f"{name}: its error message is not UTF-8") from error
+    return parse_values(text, name)
 
 
 def parse(texts: list[tuple[str, str]], default_namespace: str) -> list[dict[str, Any]]:
-    """See `manifests.parse`: here, since a hostile text may take long to read. Raises `OutputError`."""
+    """See `manifests.parse`; in the worker process, since a text may take long to parse. Raises `OutputError`."""
     try:
         return manifests.parse([Manifest(*text) for text in texts], default_namespace=default_namespace)
     except ManifestError as error:

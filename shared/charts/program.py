@@ -1,4 +1,4 @@
-"""Where the helm program is: $HELM names it, this process provides it, or it is in the PATH, as in the image."""
+"""Finds the helm program: in $HELM, by the provider of this process, or in the PATH, as in the image."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _provider: Provider | None = None
 
 
 def provide_helm(provider: Provider | None) -> None:
-    """Have `provider` asked where $HELM names no program. It may take its time, and raises HelmMissing."""
+    """Sets the function that provides the program if $HELM is not set. It may download it; it raises `HelmMissing`."""
     global _provider
     _provider = provider
 
 
 def find_helm() -> Path:
-    """The helm program. Raises HelmMissing."""
+    """Returns the path of the helm program. Raises `HelmMissing`."""
     named = os.environ.get("HELM")
     if not named and _provider is not None:
         return _provider()

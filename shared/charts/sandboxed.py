@@ -1,4 +1,4 @@
-"""The Helm engine and the YAML reader, called where they can be ended."""
+"""Calls the Helm engine and the YAML parser in a worker process, which ends at a limit."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .errors import ArchiveError, OutputError, RenderError, ValuesError
 from .traits import Traits
 
 LIMITS: Final = Limits(cpu=20, wall=60.0, memory=256)
-"""Of one chart, values template or rendered text."""
+"""The limits for one chart, values template or rendered text: seconds of CPU, seconds, MiB."""
 
 _MOST_KNOWN: Final = 256
 _KNOWN: OrderedDict[str, Traits] = OrderedDict()
-"""By the chart's digest: they are asked for several times for each rendering."""
+"""Traits by the digest of the chart: each rendering needs them several times."""
 _LOCK: Final = Lock()
 
 
 def call(function: str, *arguments: Any, name: str) -> Any:
-    """Calls a function of `native` about the file `name`. Raises `ChartError`, also where a limit is exceeded."""
+    """Calls a function of `native`; `name` is the file, for messages. Raises `ChartError`, also beyond a limit."""
     try:
         return sandbox.call(
             f"shared.charts.native:{function}",
@@ -40,7 +40,7 @@ def call(function: str, *arguments: Any, name: str) -> Any:
 
 
 def traits(chart: bytes, name: str) -> Traits:
-    """What the chart's text tells. Raises ArchiveError, which names the archive `name`."""
+    """Returns the traits of a chart; `name` is the archive, for messages. Raises `ArchiveError`."""
     digest = hashlib.sha256(chart).hexdigest()
     with _LOCK:
         if digest in _KNOWN:
@@ -54,12 +54,12 @@ def traits(chart: bytes, name: str) -> Traits:
     return found
 
 
-def on_another_day(chart: bytes, name: str) -> bytes:
-    """See `varying.on_another_day`. Raises ArchiveError."""
-    return base64.b64decode(call("on_another_day", chart, name, name=name))
+def at_another_time(chart: bytes, name: str) -> bytes:
+    """See `varying.at_another_time`. Raises `ArchiveError`."""
+    return base64.b64decode(call("at_another_time", chart, name, name=name))
 
 
 def parse(texts: Iterable[Manifest], *, default_namespace: str, name: str = "the rendered chart") -> list[Object]:
-    """See `manifests.parse`. Raises OutputError; `name` stands for all texts where they take too long to read."""
+    """See `manifests.parse`; `name` stands for all texts if a limit is exceeded. Raises `OutputError`."""
     objects: list[Object] = call("parse", [tuple(text) for text in texts], default_namespace, name=name)
     return objects

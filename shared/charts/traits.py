@@ -1,4 +1,4 @@
-"""What a chart's text tells of what it takes to render it."""
+"""Finds out by the text of a chart what rendering it needs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from .varying import may_run, may_vary
 
 
 class Traits(NamedTuple):
-    """Of a chart with its subcharts. `depth` is that of the most deeply nested file; -1 without any."""
+    """The traits of a chart with its subcharts. `depth` is that of the most deeply nested file; -1 without files."""
 
     depth: int
     asks: bool
-    """Whether it may ask for the Kubernetes version, the API list or live objects."""
+    """Whether the chart may use the Kubernetes version, the API list or live objects."""
     looks_up: bool
-    """Whether it may look up live objects."""
+    """Whether the chart may look up live objects."""
     remote_schema: bool
-    """Whether validating the values would fetch or open another schema; such a one is not used at all."""
+    """Whether the schema of the values refers to an external schema; values are not validated then."""
     varies: bool
-    """Whether it may render to something else the next time."""
+    """Whether the output of the chart may differ between two renderings."""
 
 
 def traits_of(members: Mapping[str, bytes]) -> Traits:
+    """Returns the traits of a chart; `members` are the files of its archive (see `archive.inspect`)."""
     return Traits(
         max((path.count("/") for path in members), default=-1),
         needs_cluster_facts(members),
@@ -44,14 +45,13 @@ _BUILT_IN: Final = {
     "$recursiveRef": _INSIDE,
     "$schema": re.compile("https?://json-schema.org/"),
 }
-"""What a schema may refer to without anything being fetched."""
+"""The references in a schema that need no external schema."""
 
 
 def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
-    """Whether a chart, or a subchart, may ask for the Kubernetes version, the API list or live objects.
+    """Returns whether a chart, or a subchart, may use the Kubernetes version, the API list or live objects.
 
-    A mention counts, also in values and other files, since `tpl` can run those; a needless yes costs only
-    time.
+    A mention counts, also in values and other files, since `tpl` can run them. A false positive costs time only.
     """
     return any(
         _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _ASKS.search(content)
@@ -61,12 +61,12 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
 
 
 def uses_lookup(members: Mapping[str, bytes]) -> bool:
-    """Whether a chart, or a subchart, may look up objects of the cluster; a mention counts."""
+    """Returns whether a chart, or a subchart, may look up objects of the cluster; a mention counts."""
     return any(_LOOKS_UP.search(content) for path, content in members.items() if may_run(path))
 
 
 def has_remote_schema(members: Mapping[str, bytes]) -> bool:
-    """Whether validating the values might fetch or open another schema; such a one is not used at all."""
+    """Returns whether the schema of the values may refer to an external schema."""
     return any(_refers(content) for path, content in members.items() if _is(path, "values.schema.json"))
 
 
@@ -75,7 +75,7 @@ def _refers(schema: bytes) -> bool:
     try:
         json.loads(schema.decode(errors="replace"), object_pairs_hook=pairs.extend)  # sees every object inside
     except (ValueError, RecursionError):
-        return True  # Helm may read what is not read here, such as a byte order mark or a number of any length
+        return True  # Helm may accept it, such as with a byte order mark or a number of any length
     return any(_BUILT_IN[key].match(str(value)) is None for key, value in pairs if key in _BUILT_IN)
 
 

@@ -1,8 +1,8 @@
-"""Turns a release's `cluster-addon-values.yaml` into Helm values for one cluster.
+"""Renders a release's `cluster-addon-values.yaml` to Helm values for one cluster.
 
-The file is a Go template over whole objects of the management cluster, so it runs on the one engine that
-has all of Go's and Helm's template language: as a chart in memory that consists of it. Helm has no access
-to the environment, files or the network from there.
+The file is a Go template over objects of the management cluster. The Helm engine renders it, as the only file of a
+chart in memory, so that all functions of Helm's templates work. It has no access to environment, files or network
+there.
 """
 
 from __future__ import annotations
@@ -22,18 +22,25 @@ _EXACT: Final = 2**53
 
 
 def render_values(template: str, context: Mapping[str, Any], *, name: str) -> dict[str, Any]:
-    """The values that `template` gives over `context` (`.Cluster`, `.ControlPlane`, `.InfraCluster`).
+    """Returns the values that the template gives.
 
-    Integers are Go integers to the template, as they are in objects that Go programs read; missing keys and
-    nulls print as nothing. If the result is a mapping with a text under `values`, then that text is the
-    values document. Raises ValuesError, which names the file `name` and the template's line.
+    Integers are Go integers in the template. Missing keys and nulls print as nothing. If the output is a mapping with a
+    text under `values`, that text is the values document.
+
+    Args:
+        template: The text of the template.
+        context: The objects `Cluster`, `ControlPlane`, `InfraCluster`.
+        name: The name of the file, for messages.
+
+    Raises:
+        ValuesError: The template fails, or its output is not a mapping; the message names file and line.
     """
-    values: dict[str, Any] = sandboxed.call("values", template, exact(dict(context)), name, name=name)
+    values: dict[str, Any] = sandboxed.call("values", template, with_exact_integers(dict(context)), name, name=name)
     return values
 
 
 def as_chart(template: str) -> bytes:
-    """A chart whose file `OUTPUT` is what the template gives."""
+    """Returns a chart whose file `OUTPUT` is the output of the template."""
     files = {
         "values/Chart.yaml": "apiVersion: v2\nname: values\nversion: 0.0.0\n",
         "values/templates/integers/integers": integers.template(start=0),
@@ -43,19 +50,19 @@ def as_chart(template: str) -> bytes:
     return pack({path: text.encode() for path, text in files.items()})
 
 
-def exact(value: Any) -> Any:
-    """The value with integers that a JSON float cannot hold as text, which prints the same."""
+def with_exact_integers(value: Any) -> Any:
+    """Returns the value with integers that a JSON float cannot hold as text, which prints the same."""
     if isinstance(value, Mapping):
-        return {key: exact(item) for key, item in value.items()}
+        return {key: with_exact_integers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [exact(item) for item in value]
+        return [with_exact_integers(item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:
         return str(value)
     return value
 
 
-def read(text: str, name: str) -> dict[str, Any]:
-    """The values of a rendered template. Raises ValuesError."""
+def parse_values(text: str, name: str) -> dict[str, Any]:
+    """Parses the output of the template. Raises `ValuesError`."""
     values = _mapping(text, name)
     if isinstance(inner := values.get("values"), str):
         return _mapping(inner, f"{name}, under 'values'")
@@ -74,7 +81,7 @@ def _mapping(text: str, name: str) -> dict[str, Any]:
     return document
 
 
-def explained(message: str, name: str) -> str:
-    """Helm's message in terms of the published file instead of the chart around it."""
+def explain_error(message: str, name: str) -> str:
+    """Returns Helm's message with the name of the values template instead of files of the chart in memory."""
     lines = [line.strip() for line in message.replace(_TEMPLATE, name).splitlines()]
     return f"{name}: " + " ".join([line for line in lines if OUTPUT not in line] or lines)

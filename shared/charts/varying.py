@@ -1,4 +1,4 @@
-"""Charts that do not render to the same text twice: what they call for that, as far as their text tells."""
+"""Finds charts whose output varies: with random values, with the time, or in the order of mappings."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _FUNCTIONS = (
     *("genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert"),
     *("genSignedCertWithKey", "htpasswd", "bcrypt", "encryptAES", "now", "ago", "keys", "values"),
 )
-"""Of the template language: random ones, those of time, and two that give a mapping's parts in any order."""
+"""Functions of the template language: random values, the time, and two that return a mapping's parts in any order."""
 
 _CALLS = re.compile(rb'(?<![\w.$"])(?:' + "|".join(_FUNCTIONS).encode() + rb")(?!\w)")
 _NOW = re.compile(rb'"(?:\\.|[^"\\])*"|`[^`]*`|(?<![\w.$])now(?!\w)')
-_ANOTHER_DAY = b'(toDate "2006-01-02" "2001-02-03")'
+_ANOTHER_TIME = b'(toDate "2006-01-02" "2001-02-03")'
 _CHART = re.compile(r"[^/]+/(?:charts/(?:[^/]+\.tgz/)?+[^/]+/)*")
-"""The folder of a chart, or of a subchart in it: as files, or packed."""
+"""The folder of a chart, or of a subchart: as files, or packed."""
 _INERT = re.compile(r"crds/|.*\.(md|tgz)$|(.*/)?LICENSE[^/]*$", re.DOTALL)
 
 
 def may_vary(members: Mapping[str, bytes]) -> bool:
-    """Whether a template calls what may give something else the next time; values count, since `tpl` runs them."""
+    """Returns whether a template calls a function that varies. Values count, too, since `tpl` can run them."""
     return any(text_may_vary(content) for path, content in members.items() if may_run(path))
 
 
 def may_run(path: str) -> bool:
-    """Whether Helm may run the file as a template: whatever is below `templates/`, and through `tpl` most others.
+    """Returns whether Helm may run the file as a template: all files below `templates/`, and by `tpl` most others.
 
     Notes count, since they may fail, or define what other templates include.
     """
@@ -38,16 +38,17 @@ def may_run(path: str) -> bool:
 
 
 def text_may_vary(text: bytes) -> bool:
+    """Returns whether a template calls a function that varies."""
     return any(_CALLS.search(action) for action in _actions(text))
 
 
-def on_another_day(chart: bytes, name: str) -> bytes:
-    """The chart archive with `now` being another time: two renderings of one moment would not show that it matters."""
+def at_another_time(chart: bytes, name: str) -> bytes:
+    """Returns the chart archive with another time for `now`: two renderings at one moment would not differ."""
     return pack(_rewritten(inspect(chart, name)))
 
 
-def text_on_another_day(text: bytes) -> bytes:
-    """The same for one template."""
+def text_at_another_time(text: bytes) -> bytes:
+    """Returns a template with another time for `now`."""
     if b"now" not in text:
         return text
     before, *parts = text.split(b"{{")
@@ -56,11 +57,11 @@ def text_on_another_day(text: bytes) -> bytes:
 
 def _replaced(part: bytes) -> bytes:
     action, end, rest = part.partition(b"}}")
-    return _NOW.sub(lambda found: _ANOTHER_DAY if found[0] == b"now" else found[0], action) + end + rest
+    return _NOW.sub(lambda found: _ANOTHER_TIME if found[0] == b"now" else found[0], action) + end + rest
 
 
 def _rewritten(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """With what is inside packed subcharts rewritten and packed again."""
+    """Returns the files rewritten, those of packed subcharts as well."""
     packed = {path: f"{path}/" for path in files if path.endswith(".tgz")}
     inside = tuple(packed.values())
     rewritten = {}
@@ -75,11 +76,11 @@ def _rewritten(files: Mapping[str, bytes]) -> dict[str, bytes]:
             }
             rewritten[path] = pack(_rewritten(own)) if own else content
         else:
-            rewritten[path] = text_on_another_day(content) if may_run(path) else content
+            rewritten[path] = text_at_another_time(content) if may_run(path) else content
     return rewritten
 
 
 def _actions(text: bytes) -> Iterator[bytes]:
-    """What is between double braces; in time that grows with the text alone, whatever is in it."""
+    """Yields the actions between double braces, in time linear in the text."""
     for part in text.split(b"{{")[1:]:
         yield part.partition(b"}}")[0]

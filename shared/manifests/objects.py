@@ -9,7 +9,7 @@ from shared.kube.resources import split_api_version
 
 
 class Identity(NamedTuple):
-    """What makes an object the same one over time; `group` is empty for the core group."""
+    """The identity of an object; `group` is empty for the core group. The version is not part of it."""
 
     group: str
     kind: str
@@ -22,7 +22,7 @@ class Identity(NamedTuple):
 
 
 def identity(obj: Mapping[str, Any]) -> Identity:
-    """The identity of an object that has `apiVersion`, `kind` and a name."""
+    """Returns the identity of an object that has `apiVersion`, `kind` and a name."""
     metadata = obj["metadata"]
     group, _ = split_api_version(obj["apiVersion"])
     return Identity(group, obj["kind"], metadata.get("namespace") or "", metadata["name"])

@@ -17,19 +17,24 @@ class ManifestError(ValueError):
 
 
 class Manifest(NamedTuple):
-    """YAML text of any number of objects, and the chart's file that it comes from."""
+    """YAML text of any number of objects, and the file of the chart that it is from."""
 
     source: str
     text: str
 
 
 def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
-    """The objects, in the order of the texts and as written there: no namespace is filled in.
+    """Returns the objects in the order of the texts, as written: no namespace is filled in.
 
-    Empty documents are skipped, lists replaced by their items, and objects left out whose only Helm hooks are about
-    tests, deletion or rollback. An object without a namespace and one in `default_namespace` count as the same.
-    Raises ManifestError, which names the file and the document's number in it, for anything that is no object or
-    occurs twice.
+    Empty documents are skipped, and lists replaced by their items. Objects whose only Helm hooks are for tests,
+    deletion or rollback are left out.
+
+    Args:
+        texts: The manifests.
+        default_namespace: Objects without a namespace and objects in this namespace count as the same.
+
+    Raises:
+        ManifestError: A document is not an object, or an object occurs twice; the message names file and document.
     """
     objects: list[Object] = []
     seen: dict[Identity, str] = {}
@@ -47,7 +52,7 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
 
 
 def _documents(source: str, text: str) -> Iterator[tuple[str, Object]]:
-    """Each object with the words for its place."""
+    """Yields each object with its place: file and number of the document."""
     place = f"{source}, document 1"
     try:
         for number, document in enumerate(bounded_yaml.load_all(text), start=1):
@@ -65,7 +70,7 @@ def _expanded(document: Any, place: str) -> Iterator[Any]:
     if isinstance(document, dict) and "items" in document and str(document.get("kind")).endswith("List"):
         items = document["items"] or []
         if not isinstance(items, list):
-            raise ManifestError(f"{place}: {document['kind']} has 'items' that is no list")
+            raise ManifestError(f"{place}: {document['kind']} has 'items' that are not a list")
         for item in items:
             yield from _expanded(item, place)
     else:
@@ -78,7 +83,7 @@ def _checked(obj: Any, place: str) -> Object:
     for path in ("apiVersion", "kind", "metadata.name"):
         value = dig(obj, path)
         if not isinstance(value, str) or not value:
-            raise ManifestError(f"{place}: {obj.get('kind') or 'an object'} has no {path}, or not as text")
+            raise ManifestError(f"{place}: {obj.get('kind') or 'an object'} has no {path}, or it is not a string")
     if not isinstance(dig(obj, "metadata.namespace", ""), str):
-        raise ManifestError(f"{place}: {obj['kind']} has a metadata.namespace that is no text")
+        raise ManifestError(f"{place}: {obj['kind']} has a metadata.namespace that is not a string")
     return obj

@@ -15,7 +15,7 @@ APPLIED_HOOKS: Final = _BEFORE | _AFTER | {"crd-install"}
 
 
 def hooks_of(obj: Mapping[str, Any]) -> set[str]:
-    """The Helm hooks that an object is annotated with; empty for an ordinary one."""
+    """Returns the Helm hooks in the annotation of an object; empty without annotation."""
     hooks = str(dig(obj, ("metadata", "annotations", "helm.sh/hook"), ""))
     return {hook.strip() for hook in hooks.split(",") if hook.strip()}
 
@@ -28,22 +28,23 @@ _INSTALL_ORDER: Final = (
     *("HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob", "IngressClass", "Ingress", "APIService"),
     *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
 )
-"""Helm's order."""
+"""The order in which Helm installs kinds (`InstallOrder` of Helm's releaseutil)."""
 
 _RANK: Final = {kind: rank for rank, kind in enumerate(_INSTALL_ORDER)}
 
 
 class Wave(NamedTuple):
-    """Objects to apply at once; with `gate`, Jobs and Pods among them have to be over before the next wave."""
+    """Objects to apply together. With `gate` its Jobs and Pods have to be complete before the next wave."""
 
     objects: list[Object]
     gate: bool = False
 
 
 def waves(objects: Iterable[Object]) -> list[Wave]:
-    """What to apply one after the other, no wave empty: namespaces, CRDs, Helm's pre-hooks, the rest, its post-hooks.
+    """Returns the waves to apply one after the other: namespaces, CRDs, Helm's pre-hooks, the rest, post-hooks.
 
-    Hooks go by their weight. Within the rest Helm's install order holds, and the given order among objects of one rank.
+    Hooks are ordered by their weight, a wave for each. The rest is in Helm's install order; objects of one kind keep
+    their order.
     """
     namespaces: list[Object] = []
     crds: list[Object] = []
@@ -80,5 +81,5 @@ def _weight(obj: Mapping[str, Any]) -> int:
 
 
 def install_rank(obj: Mapping[str, Any]) -> int:
-    """Where Helm's order puts the kind of an object, or of anything with a `kind`; unknown kinds come last."""
+    """Returns the position in Helm's install order of a mapping's `kind`; unknown kinds come last."""
     return _RANK.get(obj["kind"], len(_RANK))

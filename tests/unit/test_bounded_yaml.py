@@ -76,7 +76,7 @@ def merging(merged: list[str]) -> str:
         pytest.param("a: &a [*a]", "contains itself", id="cycle"),
         pytest.param("[" * 1_000_000, "200 levels", id="flow depth"),
         pytest.param("- " * 1_000_000, "200 levels", id="block depth"),
-        pytest.param("x: .inf", "no place in JSON", id="infinite"),
+        pytest.param("x: .inf", "not valid in JSON", id="infinite"),
         pytest.param("x: !!int abc", "abc", id="a number in name only"),
         pytest.param("x: !!int ''", "invalid literal", id="no number at all"),
         pytest.param("x: !!int '_'", "invalid literal", id="nothing but separators"),

@@ -296,7 +296,7 @@ def test_parse() -> None:
         ("kind: A\nmetadata: {name: a}", "no apiVersion"),
         ("a: [", "not YAML"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: 1}", "metadata.name"),
-        ("apiVersion: v1\nkind: XList\nitems: 1", "no list"),
+        ("apiVersion: v1\nkind: XList\nitems: 1", "not a list"),
     ],
 )
 def test_no_objects(text: str, words: str) -> None:

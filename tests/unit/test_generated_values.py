@@ -219,5 +219,5 @@ def test_what_may_vary(text: str, varies: bool) -> None:
 
 def test_now_is_another_day_in_templates_only() -> None:
     text = b'now {{ now | date "now" }} {{ `now` }} {{ .now }} now'
-    changed = charts.varying.text_on_another_day(text)
+    changed = charts.varying.text_at_another_time(text)
     assert changed == b'now {{ (toDate "2006-01-02" "2001-02-03") | date "now" }} {{ `now` }} {{ .now }} now'
