@@ -125,7 +125,7 @@ def test_others_than_core(providers: Providers, core: MadeUp, install: Install) 
     [deployment] = providers.client.list(DEPLOYMENT, namespace)
     assert deployment["metadata"]["uid"] == before["metadata"]["uid"]
     assert fields_of_before(providers, objects) == []
-    assert providers.list_providers(*key).items() <= providers.brought(of.label).items()
+    assert providers.listed(*key).items() <= providers.brought(of.label).items()
 
     providers.client.delete(kind.resource, Key(namespace, of.name))
     providers.settle(*key)
