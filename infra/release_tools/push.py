@@ -21,7 +21,7 @@ from shared.releases.sources.urls import from_url
 from .folder import Files, read, received
 
 Outcome = Literal["pushed", "replaced", "unchanged"]
-Target = FolderSource | S3Source | OciSource
+Destination = FolderSource | S3Source | OciSource
 
 _PLACES = (
     "releases are pushed to a folder, s3://<bucket>/<prefix>, oci://<registry>/<repository> or, without TLS, "
@@ -69,19 +69,19 @@ def publish(release: Release, files: Files, url: str, access: Access | None = No
     return "pushed" if there is None else "replaced"
 
 
-def _target(url: str, access: Access | None) -> Target:
+def _target(url: str, access: Access | None) -> Destination:
     target: Source | None
     try:
         target = from_url(url, access)
     except SourceError:
         target = None
-    if not isinstance(target, Target):
+    if not isinstance(target, Destination):
         shown = "want a URL without credentials, ? and #" if set(url) & set("@?#") else url
         raise PushError(f"{shown}: {_PLACES}")
     return target
 
 
-def _way_out(target: Target, problem: str) -> str:
+def _way_out(target: Destination, problem: str) -> str:
     """Where the other side does not talk TLS, or has another's certificate."""
     if not isinstance(target, OciSource):
         return ""
@@ -90,7 +90,7 @@ def _way_out(target: Target, problem: str) -> str:
     return f"; without TLS it is oci+http://{target.host}/{target.repository}" if "[SSL" in problem else ""
 
 
-def _published(target: Target, tag: str) -> Files | None:
+def _published(target: Destination, tag: str) -> Files | None:
     """What is there under this name; None also for the rest of an interrupted push, which has no metadata."""
     try:
         files = received(target, tag)

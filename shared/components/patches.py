@@ -20,7 +20,7 @@ _IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 
 
 @dataclass(frozen=True)
-class Patch:
+class ComponentsPatch:
     """One patch, and the objects that it selects.
 
     `where` is its path in the provider. `content` is a list of operations, or a mapping to merge. `target` has values
@@ -55,7 +55,7 @@ def apply_patches(objects: Sequence[Object], provider: Object) -> list[Object]:
     return result
 
 
-def _applied(patch: Patch, obj: Object, budget: Budget) -> Object:
+def _applied(patch: ComponentsPatch, obj: Object, budget: Budget) -> Object:
     """`obj` is changed."""
     name = identity(obj)
     try:
@@ -87,14 +87,14 @@ def _facts(obj: Mapping[str, Any]) -> dict[str, str]:
 # -- patches of a provider ----------------------------------------------------------------------------------------
 
 
-def _patches(provider: Object) -> list[Patch]:
+def _patches(provider: Object) -> list[ComponentsPatch]:
     patches, manifests = dig(provider, "spec.patches", []), dig(provider, "spec.manifestPatches", [])
     if patches and manifests:
         raise PatchError("spec.patches and spec.manifestPatches cannot be used together; use spec.patches for all")
     return [*_targeted(patches), *_matched(manifests)]
 
 
-def _targeted(patches: Sequence[Mapping[str, Any]]) -> Iterator[Patch]:
+def _targeted(patches: Sequence[Mapping[str, Any]]) -> Iterator[ComponentsPatch]:
     for index, patch in enumerate(patches):
         where = f"spec.patches[{index}]"
         content = _content(patch.get("patch") or "", where)
@@ -105,10 +105,10 @@ def _targeted(patches: Sequence[Mapping[str, Any]]) -> Iterator[Patch]:
             labels = selectors.parse(target.pop("labelSelector", ""))
         except ValueError as error:
             raise PatchError(f"{where}.target.labelSelector: {error}") from error
-        yield Patch(where, content, target, labels)
+        yield ComponentsPatch(where, content, target, labels)
 
 
-def _matched(manifests: Sequence[str]) -> Iterator[Patch]:
+def _matched(manifests: Sequence[str]) -> Iterator[ComponentsPatch]:
     """Yields manifest patches: their kind, apiVersion, name and namespace select the objects."""
     for index, text in enumerate(manifests):
         where = f"spec.manifestPatches[{index}]"
@@ -119,7 +119,7 @@ def _matched(manifests: Sequence[str]) -> Iterator[Patch]:
         for name, value in target.items():
             if not isinstance(value, str | None):
                 raise PatchError(f"{where}: {name} must be text; put it in quotes")
-        yield Patch(where, content, {name: value for name, value in target.items() if value})
+        yield ComponentsPatch(where, content, {name: value for name, value in target.items() if value})
 
 
 def _content(text: str, where: str) -> Any:

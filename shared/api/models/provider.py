@@ -140,7 +140,7 @@ class Condition(Model):
     observed_generation: Int64 | None = Field(None, ge=0)
 
 
-class Target(Model):
+class ProviderTarget(Model):
     """The release that was fetched for `spec.version`, and its latest rollout."""
 
     version: str | None = None
@@ -171,7 +171,7 @@ class ProviderStatus(Model):
     """`Ready` summarizes all others."""
     resources: list[AppliedResource] | None = None
     """The inventory: the applied objects, which are pruned when obsolete and deleted with the provider."""
-    target: Target | None = None
+    target: ProviderTarget | None = None
 
 
 class Provider(Model):
