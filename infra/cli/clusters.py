@@ -111,11 +111,11 @@ def describe_cluster(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """Show a Cluster, what it consists of, its addons, and what they are waiting for."""
+    """Show a Cluster, the objects it refers to, its addons, and what they are waiting for."""
     from datetime import UTC, datetime
 
+    from .describe.cluster_objects import gather
     from .describe.document import document
-    from .describe.facts import gather
     from .describe.tree import show
 
     with failures(), management(directory, kubeconfig, context) as asked:
@@ -130,14 +130,14 @@ def rollback(
     name: ClusterName = "",
     cluster: ClusterOption = "",
     namespace: Namespace = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Go on to the Cluster's class again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="End a rollback: roll out the Cluster's class again.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 120.0,
     directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """Go back to the addons of before, without their release. Holds until undone, or until the class changes."""
+    """Roll back to the former addons, without their release. Lasts until undone, or until the class changes."""
     from shared.kube import key_of
 
     from . import rollback as back
@@ -149,20 +149,21 @@ def rollback(
         timeline = Timeline()
         timeline.say(f"management cluster: {asked}")
         if undo:
-            timeline.say(f"going on to {back.cancel_rollback(asked.client, found, addon)}")
+            timeline.say(f"rolling out again: {back.cancel_rollback(asked.client, found, addon)}")
         else:
-            kept = back.request_rollback(asked.client, found, addon)
-            timeline.say(f"rolling back to {kept.class_name} (addons {kept.version}, {len(kept.objects)} objects)")
+            manifest = back.request_rollback(asked.client, found, addon)
+            size = f"addons {manifest.version}, {len(manifest.objects)} objects"
+            timeline.say(f"rolling back to {manifest.class_name} ({size})")
         obstacle = back.wait_obstacle(found)
         if not wait or obstacle:
-            timeline.say(f"asked for{f', not waited for: {obstacle}' if obstacle else ''}")
+            timeline.say(f"requested{f', not waited for: {obstacle}' if obstacle else ''}")
             return
         back.wait_until_applied(asked.client, key_of(found), within=timeout, tell=timeline.say)
         timeline.say("done", mark="✔", style="green")
 
 
 def _one_name(name: str, option: str) -> str:
-    """Of the Cluster, as argument or as option. Raises `BadParameter`."""
+    """Returns the Cluster's name, given as argument or as option; raises `BadParameter` for none or both."""
     if bool(name) is bool(option):
         raise typer.BadParameter("name one Cluster, as in `demo`, or `--cluster demo`")
     return name or option
@@ -181,7 +182,7 @@ def _cluster(asked: Management, namespace: str | None, name: str) -> Object:
 
 
 def register(app: typer.Typer) -> None:
-    describe = typer.Typer(help="Show all there is to know about something.", no_args_is_help=True)
+    describe = typer.Typer(help="Show the state of an object.", no_args_is_help=True)
     describe.command("cluster")(describe_cluster)
     app.command()(plan)
     app.add_typer(describe, name="describe")

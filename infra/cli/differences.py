@@ -1,4 +1,4 @@
-"""What differs in one field, in a few lines: in a long text or list only what is other there."""
+"""Formats one changed field in a few lines: of long texts and lists only the parts that differ."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 from .text import plain, value
 
 _MOST = 100
-"""Characters of a value that are shown."""
+"""The maximum length of a shown value."""
 _AROUND = 20
-"""Characters before the first difference."""
+"""The number of characters shown before the first difference."""
 _ITEMS = 20
-"""Lines for a list."""
+"""The maximum number of lines for a list."""
 _FLAG = re.compile(r"(--?[A-Za-z][\w.-]*=).*", re.DOTALL)
 
 
 def lines(field: FieldDiff) -> Iterator[str]:
-    """The field and what becomes of it; of a list the items below it."""
+    """Yields a line with the field's old and new value; for a list, the changed items below it."""
     path = plain(field.path)
     if REDACTED in (field.old, field.new):
         yield f"{path}: (a Secret's: not shown)"
@@ -35,37 +35,37 @@ def lines(field: FieldDiff) -> Iterator[str]:
 
 
 def _list(path: str, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
-    gone, come = _without(old, new), _without(new, old)
-    if not gone and not come:
+    removed, added = _without(old, new), _without(new, old)
+    if not removed and not added:
         yield f"{path}: the same items in another order, or another number of times"
         return
     yield f"{path}:"
-    told = list(_items(gone, come))
-    yield from (f"  {line}" for line in told[:_ITEMS])
-    if len(told) > _ITEMS:
-        yield f"  and {len(told) - _ITEMS} more"
+    items = list(_items(removed, added))
+    yield from (f"  {line}" for line in items[:_ITEMS])
+    if len(items) > _ITEMS:
+        yield f"  and {len(items) - _ITEMS} more"
 
 
 def _without(items: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     return [item for item in items if item not in others]
 
 
-def _items(gone: Sequence[Any], come: Sequence[Any]) -> Iterator[str]:
-    """A flag that has another value counts as changed, not as gone and come."""
-    come = list(come)
-    for item in gone:
-        other = next((each for each in come if _flag(item) and _flag(each) == _flag(item)), None)
+def _items(removed: Sequence[Any], added: Sequence[Any]) -> Iterator[str]:
+    """Yields removed, added and changed items; a flag with another value counts as changed."""
+    added = list(added)
+    for item in removed:
+        other = next((each for each in added if _flag(item) and _flag(each) == _flag(item)), None)
         if other is None:
             yield f"- {value(item, most=5 * _MOST)}"
         else:
-            come.remove(other)
+            added.remove(other)
             yield f"~ {_changed(item, other)}"
-    for item in come:
+    for item in added:
         yield f"+ {value(item, most=5 * _MOST)}"
 
 
 def _flag(item: Any) -> str:
-    """`--feature-gates=` of `--feature-gates=A=true`; empty for what is no flag with a value."""
+    """Returns `--feature-gates=` of `--feature-gates=A=true`; empty if the item is not a flag with a value."""
     match = _FLAG.fullmatch(item) if isinstance(item, str) else None
     return match[1] if match else ""
 
@@ -79,15 +79,15 @@ def _changed(old: Any, new: Any) -> str:
 
 
 def _parts(old: str, new: str) -> str:
-    """Of values with commas, such as feature gates."""
+    """Compares two comma-separated lists, such as feature gates."""
     before, after = old.split(","), new.split(",")
-    gone, come = _without(before, after), _without(after, before)
-    told = [*(f"- {plain(part)}" for part in gone), *(f"+ {plain(part)}" for part in come)]
-    return ", ".join(told) or "the same in another order"
+    removed, added = _without(before, after), _without(after, before)
+    parts = [*(f"- {plain(part)}" for part in removed), *(f"+ {plain(part)}" for part in added)]
+    return ", ".join(parts) or "the same in another order"
 
 
 def _from_difference(old: str, new: str) -> tuple[str, str]:
-    """Both without what they begin with alike, where they are too long to be shown."""
+    """Returns both texts without their common beginning, if they are too long to be shown."""
     pairs = enumerate(zip(old, new, strict=False))
     same = next((place for place, (one, other) in pairs if one != other), min(len(old), len(new)))
     if max(len(old), len(new)) <= _MOST - 2 or same <= _AROUND:

@@ -1,4 +1,4 @@
-"""`plan`: what a release would do in a workload cluster, stage by stage, without doing any of it.
+"""The command `plan`: previews what a release would change in a workload cluster, without changing anything.
 
 The release is resolved as `addon_apply` resolves it, for the Cluster with the release's class and for the ClusterAddon
 without the record of a rollout in progress.
@@ -35,7 +35,16 @@ from .scratch import Scratch
 
 
 def plan(management: Client, cluster: Object, release: str | None) -> ReleasePlan:
-    """What `release` (a tag, or a folder) would do; without one, that of the Cluster's class. Raises `Failure`."""
+    """Plans a release for a Cluster.
+
+    Args:
+        management: The client of the management cluster; only dry runs are sent.
+        cluster: The Cluster.
+        release: The tag or the folder of a release; None for the release of the Cluster's class.
+
+    Raises:
+        Failure: The release cannot be read, rendered or compared.
+    """
     dry = DryRunClient(management)
     clients = Clients(dry)
     if deleting(cluster):
@@ -51,7 +60,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> ReleasePla
     return plan_release(_resolve(clients, _without_progress(addon), supposed, name), addon, cluster)
 
 
-# -- what is supposed --------------------------------------------------------------------------------------------
+# -- the release and the objects after the change ----------------------------------------------------------------
 
 
 def _name(release: str | None, cluster: Object) -> ReleaseName:
@@ -68,7 +77,7 @@ def _name(release: str | None, cluster: Object) -> ReleaseName:
 
 
 def _store(name: ReleaseName, release: str | None, resolved: ScopedSource) -> ReleaseStore:
-    """A store that has the release where `addon_apply` looks for it, and that keeps to itself what is written there."""
+    """Returns a store that has the release where `addon_apply` looks for it; writes to it stay in memory."""
     memory = ReleaseStore(Scratch())
     folder = Path(release) if release is not None and Path(release).is_dir() else None
     missing = ""
@@ -76,13 +85,13 @@ def _store(name: ReleaseName, release: str | None, resolved: ScopedSource) -> Re
         if folder is not None:
             memory.in_scope(resolved.scope).save(name.tag, FolderSource(folder.resolve().parent))
             return memory
-        missing = f"release {name.tag} is not in object storage, and its source does not give it: "
+        missing = f"release {name.tag} is not in object storage, and its source does not provide it: "
         try:
             stored = ReleaseStore(Scratch(ObjectStore.from_env()))
             if stored.in_scope(resolved.scope).load(name.tag) is not None:
                 return stored
         except StorageError as error:
-            missing = f"{error}, and its source does not give it: "
+            missing = f"{error}, and the release's source does not provide it: "
         memory.in_scope(resolved.scope).save(name.tag, resolved.source)
         return memory
     except (SourceError, InvalidRelease) as error:
@@ -90,7 +99,7 @@ def _store(name: ReleaseName, release: str | None, resolved: ScopedSource) -> Re
 
 
 def _with_class(cluster: Object, class_name: str) -> Object:
-    """The Cluster as it is once it asks for this class and is not paused."""
+    """Returns the Cluster with this class, and not paused."""
     spec = {**cluster.get("spec", {}), "paused": False}
     topology = dict(spec.get("topology") or {})
     if "class" in topology:
@@ -107,7 +116,7 @@ def _with_class(cluster: Object, class_name: str) -> Object:
 
 
 def _new_addon(cluster: Object) -> Object:
-    """The addon that the Cluster would get."""
+    """Returns the ClusterAddon that `addon_create` would create."""
     key = addon_of(cluster)
     metadata = {"name": key.name, "namespace": key.namespace}
     reference = {"name": cluster["metadata"]["name"], "uid": cluster["metadata"]["uid"]}
@@ -118,7 +127,7 @@ _TYPE = {"apiVersion": CLUSTER_ADDON.api_version, "kind": CLUSTER_ADDON.kind}
 
 
 def _without_progress(addon: Object) -> Object:
-    """The addon without what it remembers of its way: conditions, stages, a rollback that is asked for."""
+    """Returns the addon without conditions, stages and a rollback request, so that a new rollout is planned."""
     annotations = {**dig(addon, "metadata.annotations", {})}
     annotations.pop(ROLLBACK_ANNOTATION, None)
     status = {name: value for name, value in addon.get("status", {}).items() if name not in ("conditions", "stages")}
@@ -126,24 +135,24 @@ def _without_progress(addon: Object) -> Object:
 
 
 def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName) -> ReleaseContext:
-    """Raises `Failure` for what keeps the addons from being rendered or compared at all."""
+    """Returns the inputs of the rollout; raises `Failure` if the addons cannot be rendered or compared."""
     if deleting(addon) or belongs_to_earlier_cluster(addon, cluster):
         raise Failure(
             "the ClusterAddon belongs to an earlier Cluster of that name and will be recreated: try again once it is"
         )
     try:
         policy = Policy.of(cluster, addon)
-        reached = connect_workload(clients, key_of(cluster))
-        if isinstance(reached, ConnectionFailed):
-            raise Failure(reached.message)
-        found = resolve.resolve_release(clients, addon, cluster, policy, name, reached)
+        connection = connect_workload(clients, key_of(cluster))
+        if isinstance(connection, ConnectionFailed):
+            raise Failure(connection.message)
+        found = resolve.resolve_release(clients, addon, cluster, policy, name, connection)
     except (PolicyError, ChartError) as error:
         raise Failure(str(error)) from error
     match found:
         case ConnectionFailed() | ReleaseNotShared() as obstacle:
             raise Failure(obstacle.message)
-        case MissingAssets() as lost:
-            raise Failure(lost.failure or f"release {lost.tag} is not in object storage any more")
+        case MissingAssets() as missing:
+            raise Failure(missing.failure or f"release {missing.tag} is not in object storage any more")
         case ReleaseContext() as release:
             if problem := release.assets.problem or release.unreadable:
                 raise Failure(problem)

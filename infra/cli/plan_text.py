@@ -1,4 +1,4 @@
-"""A plan for people: one line for an object that would change, and one for each field below it."""
+"""A plan as text: one line for each object that would change, and one for each changed field below it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARKS = {
 _WORDS = {
     "create": "to create",
     "update": "to update",
-    "recreate": "to make anew",
+    "recreate": "to recreate",
     "delete": "to delete",
     "keep": "kept",
     "refuse": "refused",
@@ -36,48 +36,49 @@ _WORDS = {
 
 
 def lines(plan: ReleasePlan) -> Iterator[str]:
-    """In rich's markup."""
+    """Yields the lines of a plan, in rich's markup."""
     yield f"[bold]Cluster {plan.cluster}[/bold]  {escape(plain(_releases(plan.present, plan.wanted)))}"
     yield "  " + escape(plain(f"addons {plan.addon_version}, rendered for Kubernetes {plan.kubernetes}"))
     for note in plan.notes:
         yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
-    for part in plan.stages:
-        yield from _part(part)
+    for stage in plan.stages:
+        yield from _stage(stage)
     yield ""
     yield "[bold]" + ", ".join(summary(plan.counts)) + "[/bold]"
     if plan.counts["unknown"]:
-        yield "[red]nothing of this would begin[/red], not even deletions, before the kinds marked ? are known"
+        yield "[red]nothing would be applied or deleted[/red] until the kinds marked ? are served"
 
 
 def _releases(present: str, wanted: str) -> str:
-    """From which to which; only one where both are the same, however either is spelled."""
+    """Returns the present and the wanted release; one name if both are the same, whatever the spelling."""
     if ReleaseName.from_class_name(present) == ReleaseName.from_class_name(wanted):
         return wanted
     return f"{present or 'nothing'} -> {wanted}"
 
 
 def summary(counts: dict[str, int]) -> Iterable[str]:
-    told = [f"{counts[action]} {words}" for action, words in _WORDS.items() if counts[action]]
-    return told or ["no objects at all"]
+    """Returns one phrase for each action with its number of objects."""
+    phrases = [f"{counts[action]} {words}" for action, words in _WORDS.items() if counts[action]]
+    return phrases or ["no objects"]
 
 
-def _part(part: StagePlan) -> Iterator[str]:
-    stage, told = part.stage, list(objects(part.changes))
+def _stage(plan: StagePlan) -> Iterator[str]:
+    stage, changes = plan.stage, list(objects(plan.changes))
     if stage.name:
         yield ""
         yield f"[bold]stage {escape(plain(stage.name))}[/bold] ({stage.action})"
         for when, condition in (("before", stage.before), ("after", stage.after)):
             if condition:
                 yield "  " + escape(plain(f"waits {when} it until {condition.expression}"))
-        if not told:
+        if not changes:
             yield "  nothing to do"
-    elif told:
+    elif changes:
         yield ""
-    yield from told
+    yield from changes
 
 
 def objects(changes: Iterable[Change]) -> Iterator[str]:
-    """What there is to say of each; nothing of one that stays as it is."""
+    """Yields the lines of each changed or conflicting object; none of unchanged ones."""
     for change in changes:
         if change.action in _MARKS or change.conflicts:
             yield from _change(change)
@@ -90,5 +91,5 @@ def _change(change: Change) -> Iterator[str]:
     yield f"  [{colour}]{mark} {change.action:<9}[/{colour}] {escape(plain(named + reason, most=1000))}"
     for field in change.fields:
         yield from ("      " + escape(line) for line in differences.lines(field))
-    for held in change.conflicts:
-        yield "      " + escape(plain(f"conflict: {held.field} is held by {held.manager}"))
+    for conflict in change.conflicts:
+        yield "      " + escape(plain(f"conflict: {conflict.field} is held by {conflict.manager}"))

@@ -1,4 +1,4 @@
-"""What carrying out a release would do in a workload cluster, stage by stage, from what `addon_apply` observes."""
+"""The plan of a release: what its rollout would do in a workload cluster, stage by stage."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ from shared.releases.stages import Stage
 
 from .failures import Failure
 
-_REST = Stage("")
+_OTHERS = Stage("")
+"""Stands for the changes outside all stages."""
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What one stage does; without a name what comes after all stages, or everything where there are none."""
+    """The changes of one stage; the stage without a name has those outside all stages."""
 
     stage: Stage
     changes: tuple[Change, ...]
 
     def dump(self) -> Object:
+        """Returns the plan of the stage as JSON."""
         waits = {"before": self.stage.before, "after": self.stage.after}
         return {
             "name": self.stage.name,
@@ -46,7 +48,7 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """The whole plan. `notes` are what else there is to know about it."""
+    """The plan of a release for one Cluster; `present` and `wanted` are its classes before and after."""
 
     cluster: Key
     present: str
@@ -59,27 +61,31 @@ class ReleasePlan:
 
     @property
     def changes(self) -> list[Change]:
-        return [change for part in self.stages for change in part.changes]
+        """The changes of all stages."""
+        return [change for stage in self.stages for change in stage.changes]
 
     @property
     def counts(self) -> dict[str, int]:
+        """The number of objects by action."""
         return totals(self.changes)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the release would not get through."""
+        """Whether the rollout would fail: at a rejected object, or at an unknown kind."""
         return bool(self.counts["refuse"] or self.counts["unknown"])
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing would change."""
         return not any(change.changes for change in self.changes)
 
     @property
     def exit_code(self) -> int:
-        """0 where nothing would change, 3 where something would, 4 where the release would not get through."""
+        """0 if nothing would change, 3 if something would, 4 if the rollout would fail."""
         return 4 if self.is_blocked else 0 if self.is_empty else 3
 
     def dump(self) -> Object:
+        """Returns the plan as JSON."""
         return {
             "cluster": self.cluster.name,
             "namespace": self.cluster.namespace,
@@ -89,18 +95,18 @@ class ReleasePlan:
             "hook": self.hook,
             "notes": list(self.notes),
             "summary": self.counts,
-            "stages": [part.dump() for part in self.stages],
+            "stages": [stage.dump() for stage in self.stages],
         }
 
 
 @dataclass(frozen=True)
 class _RenderedStages:
-    """The objects of the stages of a release, as they are applied, and those of kinds that nobody knows."""
+    """The desired objects of a release by stage; `unknown` are those of kinds that the cluster does not serve."""
 
     applied: dict[str, list[Object]]
     unknown: dict[str, list[Object]]
     deleted: dict[str, list[Object]]
-    """What stages that delete are about."""
+    """The objects of stages that delete them."""
     served: dict[tuple[str, str], Resource]
     notes: tuple[str, ...] = ()
 
@@ -110,13 +116,24 @@ class _RenderedStages:
 
 
 def plan_release(release: ReleaseContext, addon: Object, cluster: Object) -> ReleasePlan:
+    """Plans the rollout of a release.
+
+    Args:
+        release: The inputs of the rollout.
+        addon: The ClusterAddon as it is.
+        cluster: The Cluster as it is.
+
+    Raises:
+        Failure: A chart failed.
+        Unavailable: The workload cluster's API server stopped answering.
+    """
     assets, target = release.assets, release.target
     due = assets.stages.at(target.hook) if assets.stages else ()
     wanted = assets.stages.desired(target.hook) if assets.stages else ()
     rendered = _render_stages(release, due)
-    shown = (*due, *(one for one in wanted if one not in due), _REST)
-    parts = tuple(_stage_plans(release, rendered, shown))
-    changed = any(change.changes for part in parts for change in part.changes)
+    shown = (*due, *(one for one in wanted if one not in due), _OTHERS)
+    stages = tuple(_stage_plans(release, rendered, shown))
+    changed = any(change.changes for stage in stages for change in stage.changes)
     return ReleasePlan(
         key_of(cluster),
         dig(addon, "spec.clusterStack", ""),
@@ -125,15 +142,15 @@ def plan_release(release: ReleaseContext, addon: Object, cluster: Object) -> Rel
         release.capabilities.version,
         target.hook,
         (*_notes(release, addon, cluster, changed=changed), *rendered.notes),
-        parts,
+        stages,
     )
 
 
 def _render_stages(release: ReleaseContext, due: Sequence[Stage]) -> _RenderedStages:
     assets, context, capabilities = release.assets, release.template_context, release.capabilities
     try:
-        whole = render_charts(release)
-        applied = dict(whole.stages)
+        charts = render_charts(release)
+        applied = dict(charts.stages)
         deleted = {
             one.name: content.stage_objects(assets, one, context, capabilities) for one in due if one.action == "delete"
         }
@@ -153,38 +170,38 @@ def _render_stages(release: ReleaseContext, due: Sequence[Stage]) -> _RenderedSt
         },
         {stage: known(objects) for stage, objects in deleted.items()},
         served,
-        (describe_fields(whole.fields),) if whole.fields else (),
+        (describe_fields(charts.fields),) if charts.fields else (),
     )
 
 
 def _stage_plans(release: ReleaseContext, rendered: _RenderedStages, stages: Sequence[Stage]) -> Iterable[StagePlan]:
-    """One for each stage, and one more where there is something beyond them."""
-    objects = [obj for part in rendered.applied.values() for obj in part]
-    todo = inventory.plan(objects, release.inventory, resumed=False, stages=rendered.stage_of)
+    """Yields the plan of each stage, and of the changes outside all stages, if any."""
+    desired_objects = [obj for objects in rendered.applied.values() for obj in objects]
+    rollout = inventory.plan(desired_objects, release.inventory, resumed=False, stages=rendered.stage_of)
     deleted = {
         stage: _deleted_entries(objects, release.inventory, rendered.stage_of)
         for stage, objects in rendered.deleted.items()
     }
     first = {entry.identity: entry for entries in deleted.values() for entry in entries}
-    todo = replace(todo, prune=tuple({**first, **{entry.identity: entry for entry in todo.prune}}.values()))
-    changes = preview(release.connection.cluster, todo, rendered.served, release.policy)
+    rollout = replace(rollout, prune=tuple({**first, **{entry.identity: entry for entry in rollout.prune}}.values()))
+    changes = preview(release.connection.cluster, rollout, rendered.served, release.policy)
     for stage in stages:
         if stage.action == "delete":
             here = [entry.identity for entry in deleted[stage.name]]
-        elif stage is _REST:
+        elif stage is _OTHERS:
             here = list(changes)
         else:
             here = [identity(obj) for obj in rendered.applied[stage.name]]
-        part = [changes.pop(who) for who in here if who in changes]
-        part += map(_unknown_kind, rendered.unknown.get(stage.name, ()))
-        if part or stage is not _REST:
-            yield StagePlan(stage, tuple(part))
+        of_stage = [changes.pop(who) for who in here if who in changes]
+        of_stage += map(_unknown_kind, rendered.unknown.get(stage.name, ()))
+        if of_stage or stage is not _OTHERS:
+            yield StagePlan(stage, tuple(of_stage))
 
 
 def _deleted_entries(
     objects: Iterable[Object], known: Iterable[InventoryEntry], wanted: Container[Identity]
 ) -> list[InventoryEntry]:
-    """What a stage that deletes is about, as far as no other stage wants it."""
+    """Returns the entries of objects that a stage deletes and no other stage applies."""
     ours = {entry.identity: entry for entry in known}
     unwanted = {identity(obj): entry_of(obj) for obj in objects if identity(obj) not in wanted}
     return [ours.get(who, entry) for who, entry in unwanted.items()]
@@ -197,12 +214,12 @@ def _unknown_kind(obj: Object) -> Change:
 
 def _notes(release: ReleaseContext, addon: Object, cluster: Object, *, changed: bool) -> Iterable[str]:
     if cluster_api.is_paused(cluster):
-        yield "the Cluster is paused: nothing of this happens before it is not"
+        yield "the Cluster is paused: nothing is applied until it is resumed"
     if dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION)) == release.target.class_name:
-        yield "the addons are rolled back from this class: nothing of this happens while that is asked for"
+        yield "the addons are rolled back from this class: nothing is applied until the rollback is undone"
     target, drift = release.target, release.policy.drift
     if changed and drift != "repair" and is_applied(addon, target):
         yield (
-            f"addons {target.version} are applied already, and this is what differs from them; it is put back with "
-            f"annotation {PREFIX}drift: repair (now {drift})"
+            f"addons {target.version} are applied already, so these changes are made only with annotation "
+            f"{PREFIX}drift: repair (now {drift})"
         )

@@ -1,4 +1,4 @@
-"""`render`: what a release brings to a cluster, from files alone."""
+"""The command `render`: renders the objects of a release from files, without a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,20 @@ def render(
     kube_version: str | None = None,
     hook: str = AFTER_CONTROL_PLANE_INITIALIZED,
 ) -> list[Object]:
-    """Like `render_release`, also `OSError`; what the Cluster refers to may be beside it in its file."""
+    """Renders a release for a Cluster in a file.
+
+    Args:
+        folder: The folder of the release.
+        cluster: A YAML file with the Cluster, and optionally the objects that it refers to.
+        control_plane: A YAML file with the control plane object.
+        infra: A YAML file with the infrastructure object.
+        kube_version: The Kubernetes version (`v1.36.3`); by default the release's.
+        hook: The hook whose stages are rendered.
+
+    Raises:
+        OSError: A file cannot be read.
+        Exception: As `render_release` does.
+    """
     sample = dict(of_file(cluster))
     for root, path in (("ControlPlane", control_plane), ("InfraCluster", infra)):
         if path is not None:
@@ -33,28 +46,39 @@ def render(
 def render_release(
     folder: Path, sample: Sample, kube_version: str | None = None, hook: str = AFTER_CONTROL_PLANE_INITIALIZED
 ) -> list[Object]:
-    """The objects that a cluster has once `hook` is gone through, in the order of the stages, if there are any.
+    """Returns the objects that a cluster has after the stages of `hook`, in the order of the stages.
 
-    Raises `ChartError`, `InvalidRelease`, `InvalidName`, `SourceError`, or `ValueError` for stages that cannot be used.
+    Args:
+        folder: The folder of the release.
+        sample: The objects that values templates see, by name (`Cluster`).
+        kube_version: The Kubernetes version (`v1.36.3`); by default the release's.
+        hook: The hook whose stages are rendered.
+
+    Raises:
+        ChartError: A chart failed.
+        InvalidRelease: The release is incomplete or inconsistent.
+        InvalidName: The folder's name is not that of a release.
+        SourceError: The folder cannot be read.
+        ValueError: clusteraddon.yaml is not valid.
     """
     release, files = read(folder)
     assets = assets_from_files(release, files)
     if assets.problem:
         raise ValueError(assets.problem)
     stages = assets.stages.desired(hook) if assets.stages else ()
-    facts = Capabilities(kube_version or release.metadata.kubernetes)
-    return [obj for _, objects in release_objects(assets, stages, sample, facts) for obj in objects]
+    capabilities = Capabilities(kube_version or release.metadata.kubernetes)
+    return [obj for _, objects in release_objects(assets, stages, sample, capabilities) for obj in objects]
 
 
 def remarks(folder: Path) -> list[str]:
-    """What is to be known about the objects that are rendered without a cluster. Raises like `render_release`."""
+    """Returns remarks about objects that are rendered without a cluster. Raises as `render_release` does."""
     if chart_traits(assets_from_files(*read(folder))).looks_up:
-        return ["the charts call `lookup`: there is no cluster here, so lookups come back empty"]
+        return ["the charts call `lookup`, which finds no objects without a cluster"]
     return []
 
 
 def _first(path: Path) -> Object:
     found = load(path)
     if not found:
-        raise ValueError(f"{path}: no object in it")
+        raise ValueError(f"{path}: has no object")
     return found[0]

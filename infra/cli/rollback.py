@@ -1,4 +1,4 @@
-"""`rollback`: asks for what was applied before the Cluster's present class, and waits until it is there."""
+"""The command `rollback`: requests a rollback from the Cluster's present class, and waits until it is done."""
 
 from __future__ import annotations
 
@@ -19,41 +19,42 @@ from .output import wait_for
 from .text import plain
 
 _WIDE = 4000
-"""Characters of a condition: several errors of an API server, each with its object."""
+"""Characters of a condition's message, which can have several errors with their objects."""
 _ANNOTATION = ("metadata", "annotations", ROLLBACK_ANNOTATION)
 
 
 def addon_of_cluster(management: Client, cluster: Object) -> Object:
+    """Returns the ClusterAddon of a Cluster; raises `Failure` if there is none."""
     addon = management.find(CLUSTER_ADDON, addon_of(cluster))
     if addon is None:
-        raise Failure(f"Cluster {key_of(cluster)} has no ClusterAddon: no addons were ever applied from here")
+        raise Failure(f"Cluster {key_of(cluster)} has no ClusterAddon: no addons were applied to it")
     return addon
 
 
 def request_rollback(management: Client, cluster: Object, addon: Object) -> StoredManifest:
-    """Asks for the rollback; returns what it goes back to. Raises `Failure` where there is nothing to go back to."""
+    """Annotates the addon; returns the manifest to roll back to, or raises `Failure` if there is none."""
     unwanted = cluster_api.class_name(cluster)
     if not unwanted:
-        raise Failure(f"Cluster {key_of(cluster)} has no class to go back from")
+        raise Failure(f"Cluster {key_of(cluster)} has no class to roll back from")
     annotations = {**dig(addon, "metadata.annotations", {}), ROLLBACK_ANNOTATION: unwanted}
-    asking = {**addon, "metadata": {**addon["metadata"], "annotations": annotations}}
-    kept = manifest_history.read_previous(Clients(management), asking)
-    if kept.problem:
-        raise Failure(f"{kept.problem}; give the Cluster another class instead")
+    annotated = {**addon, "metadata": {**addon["metadata"], "annotations": annotations}}
+    manifest = manifest_history.read_previous(Clients(management), annotated)
+    if manifest.problem:
+        raise Failure(f"{manifest.problem}; give the Cluster another class instead")
     _annotate(management, addon, unwanted)
-    return kept
+    return manifest
 
 
 def cancel_rollback(management: Client, cluster: Object, addon: Object) -> str:
-    """Takes the wish back; returns the class that comes again. Raises `Failure` where nothing was asked for."""
+    """Removes the annotation; returns the class that is rolled out again, or raises `Failure` without a rollback."""
     if not dig(addon, _ANNOTATION):
-        raise Failure(f"no rollback of Cluster {key_of(cluster)} is asked for")
+        raise Failure(f"no rollback of Cluster {key_of(cluster)} is requested")
     _annotate(management, addon, None)
     return cluster_api.class_name(cluster) or "nothing"
 
 
 def wait_obstacle(cluster: Object) -> str:
-    """Why waiting would be in vain."""
+    """Returns why the request will not be carried out yet; empty if it will."""
     return "the Cluster is paused" if cluster_api.is_paused(cluster) else ""
 
 
@@ -62,16 +63,32 @@ def _annotate(management: Client, addon: Object, value: str | None) -> None:
 
 
 def wait_until_applied(management: Client, key: Key, *, within: float, tell: Callable[[str], None]) -> None:
-    """Until the addons are what is asked for; `tell` hears what they say of themselves. Raises `WaitTimeout`."""
-    heard = ""
+    """Waits until the addons are up to date with the request.
+
+    Args:
+        management: The client of the management cluster.
+        key: The Cluster.
+        within: Seconds to wait.
+        tell: Called with each new message of the addons' condition Ready.
+
+    Raises:
+        WaitTimeout: The time is over.
+    """
+    message = ""
 
     def done() -> bool:
-        nonlocal heard
+        nonlocal message
         cluster = management.get(CLUSTER, key)
         addon = addon_of_cluster(management, cluster)
         ready = get_condition(dig(addon, "status.conditions", []), READY) or {}
-        heard = ": ".join(plain(ready[name], most=_WIDE) for name in ("reason", "message") if ready.get(name))
+        message = ": ".join(plain(ready[name], most=_WIDE) for name in ("reason", "message") if ready.get(name))
         return is_up_to_date(addon, cluster)
 
-    what = "what was asked for (do the functions run?)"
-    wait_for(what, done, within=within, hear=lambda: heard, tell=tell, pause=0.3)
+    wait_for(
+        "the addons to be up to date (do the functions run?)",
+        done,
+        within=within,
+        hear=lambda: message,
+        tell=tell,
+        pause=0.3,
+    )

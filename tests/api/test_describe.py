@@ -54,7 +54,7 @@ def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
     assert found["cluster"]["name"] == "demo"
     assert json.loads(describe("--json").stdout)["cluster"]["name"] == "demo"
     assert found["addon"]["state"] == "absent"
-    assert f"ClusterAddon {world.namespace}/cluster-addon-demo is not there" in describe.text()
+    assert f"ClusterAddon {world.namespace}/cluster-addon-demo does not exist" in describe.text()
 
 
 def test_the_cluster_of_the_environment(

@@ -154,7 +154,7 @@ def test_a_folder_that_nobody_has_published(world: World, plan: Plan, tmp_path: 
     tag = write_release(elsewhere, "v1", [world.map("a", "draft")])
     found = plan("--release", str(elsewhere / tag))
     assert found["changes"]["a"]["fields"] == [{"path": "data.k", "old": "1", "new": "draft"}]
-    assert any("applied already, and this is what differs" in note for note in found["notes"])
+    assert any("applied already, so these changes" in note for note in found["notes"])
 
 
 def test_values_see_the_class_that_the_cluster_would_have(world: World, plan: Plan) -> None:

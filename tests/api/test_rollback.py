@@ -60,7 +60,7 @@ def test_back_and_on_again(world: World, run: Run) -> None:
     assert world.read("a")["data"] == {"k": "v1"}
     assert "done" in run().output  # it is there already, so there is nothing to wait for
     result = run("--undo", "--no-wait")
-    assert f"going on to {new}" in result.output
+    assert f"rolling out again: {new}" in result.output
     assert asked(world) is None
     look(world)
     assert world.read("a")["data"] == {"k": "v2"}

@@ -80,7 +80,7 @@ def test_empty_lookups_are_told(tmp_path: Path, helm: Path, monkeypatch: pytest.
     text = TEMPLATE.replace("{{ .Values.k }}", '{{ lookup "v1" "Namespace" "" "default" | toJson }}')
     result = render(tmp_path, write_release(tmp_path, "v1", templates={"all.yaml": text}))
     assert objects(result)["told"]["data"] == {"k": "{}"}
-    assert "there is no cluster here, so lookups come back empty" in result.stderr
+    assert "finds no objects without a cluster" in result.stderr
     assert render(tmp_path, write_release(tmp_path, "v2", [config_map("a")])).stderr == ""
 
 
@@ -95,7 +95,7 @@ def no_chart(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [(no_config, "clusteraddon.yaml: addonStages: has no stages"), (no_chart, "there is no chart 'net' in it")],
+    [(no_config, "clusteraddon.yaml: addonStages: has no stages"), (no_chart, "has no chart 'net'")],
 )
 def test_stages_that_cannot_be_used(tmp_path: Path, damage: Any, words: str) -> None:
     tag = staged(tmp_path)

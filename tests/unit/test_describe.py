@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from infra.cli.describe.cluster_objects import ClusterObjects
 from infra.cli.describe.document import NO_RELEASE, document
-from infra.cli.describe.facts import Facts
 from infra.cli.describe.tree import show
 from shared.addons.manifest_history import ROLLED_BACK
 from shared.clients import LookupResult
@@ -46,17 +46,17 @@ def condition(type_: str, status: str = "False", message: str = "", **more: str)
     return {"type": type_, "status": status, "message": message, "lastTransitionTime": SINCE, **more}
 
 
-def told(facts: Facts) -> str:
+def told(objects: ClusterObjects) -> str:
     """As it is printed where there is no terminal."""
     written = io.StringIO()
-    show(Console(file=written, soft_wrap=True, highlight=False, width=80), document(facts, NOW))
+    show(Console(file=written, soft_wrap=True, highlight=False, width=80), document(objects, NOW))
     return written.getvalue()
 
 
 def test_a_bare_cluster() -> None:
     bare = cluster()
     del bare["spec"], bare["status"]
-    found = document(Facts(bare), NOW)
+    found = document(ClusterObjects(bare), NOW)
     assert found["cluster"] == {
         "kind": "Cluster",
         "namespace": "ns",
@@ -64,7 +64,7 @@ def test_a_bare_cluster() -> None:
         "deleting": False,
         "paused": False,
     }
-    assert "addons: none" in told(Facts(bare))
+    assert "addons: none" in told(ClusterObjects(bare))
 
 
 WAITS: list[tuple[list[Object], Object | None]] = [
@@ -94,7 +94,10 @@ WAITS: list[tuple[list[Object], Object | None]] = [
 
 @pytest.mark.parametrize(("conditions", "expected"), WAITS)
 def test_what_the_addons_wait_for(conditions: list[Object], expected: Object | None) -> None:
-    assert document(Facts(cluster(), addon=addon(conditions=conditions)), NOW)["addon"].get("waitingFor") == expected
+    assert (
+        document(ClusterObjects(cluster(), addon=addon(conditions=conditions)), NOW)["addon"].get("waitingFor")
+        == expected
+    )
 
 
 def entry(name: str, **fields: str) -> Object:
@@ -109,7 +112,7 @@ def test_inventory() -> None:
         entry("next", status="not-synced"),
         entry("crd", status="kept", error="others"),
     ]
-    found = document(Facts(cluster(), addon=addon(resources=resources)), NOW)["addon"]["inventory"]
+    found = document(ClusterObjects(cluster(), addon=addon(resources=resources)), NOW)["addon"]["inventory"]
     assert found["total"] == 5
     assert found["counts"] == {"synced": 2, "pending": 1, "failing": 1, "waiting": 1, "kept": 1}
     assert found["failing"] == [{"object": "ConfigMap ns/bad", "stage": "cni", "why": "refused"}]
@@ -119,7 +122,7 @@ def test_inventory() -> None:
 
 def test_many_failing_objects_are_counted_in_the_text() -> None:
     resources = [entry(f"bad-{number}", error="refused") for number in range(25)]
-    text = told(Facts(cluster(), addon=addon(resources=resources)))
+    text = told(ClusterObjects(cluster(), addon=addon(resources=resources)))
     assert "objects: 25 in all: 25 failing" in text
     assert text.count("refused") == 10
     assert "and 15 more" in text
@@ -129,25 +132,25 @@ def test_what_is_absent_has_a_name() -> None:
     reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "KINDCluster", "name": "demo"}
     referring = cluster()
     referring["spec"] |= {"infrastructureRef": reference}
-    facts = Facts(
+    objects = ClusterObjects(
         referring,
         infrastructure=LookupResult("absent", "KINDCluster"),
         addon=LookupResult("absent", "ClusterAddon"),
         release=LookupResult("absent", "ClusterStackRelease"),
     )
-    found = document(facts, NOW)
+    found = document(objects, NOW)
     assert found["infrastructure"] == {"kind": "KINDCluster", "namespace": "ns", "name": "demo", "state": "absent"}
-    text = told(facts)
-    assert "infrastructure: KINDCluster ns/demo is not there" in text
-    assert "addons: ClusterAddon ns/cluster-addon-demo is not there" in text
-    assert "release: x-y-1-36-v2, of which there is no ClusterStackRelease" in text
+    text = told(objects)
+    assert "infrastructure: KINDCluster ns/demo does not exist" in text
+    assert "addons: ClusterAddon ns/cluster-addon-demo does not exist" in text
+    assert "release: x-y-1-36-v2, without a ClusterStackRelease" in text
 
 
 def test_policy_in_force() -> None:
     prefix = "capi-functions.dev/"
     on_cluster = cluster({prefix + "drift": "report", prefix + "wait": "false", "other": "1"})
     on_addon = addon({prefix + "drift": "repair", prefix + "rollback-from": CLASS})
-    found = document(Facts(on_cluster, addon=on_addon), NOW)
+    found = document(ClusterObjects(on_cluster, addon=on_addon), NOW)
     assert found["policy"] == {
         "annotations": {
             "drift": {"value": "repair", "from": "ClusterAddon"},
@@ -155,7 +158,7 @@ def test_policy_in_force() -> None:
         }
     }
     assert found["addon"]["rollbackFrom"] == CLASS
-    broken = document(Facts(cluster({prefix + "wait": "perhaps"})), NOW)["policy"]
+    broken = document(ClusterObjects(cluster({prefix + "wait": "perhaps"})), NOW)["policy"]
     assert "it may be true, false" in broken["problem"]
 
 
@@ -173,7 +176,7 @@ def test_everything_in_the_text() -> None:
         "lastTimestamp": SINCE,
         "count": 2,
     }
-    facts = Facts(
+    objects = ClusterObjects(
         cluster(phase="Provisioned", conditions=[condition("Ready", "True")]),
         LookupResult("present", "KINDCluster", infrastructure),
         LookupResult("absent", "KubeadmControlPlane"),
@@ -191,15 +194,15 @@ def test_everything_in_the_text() -> None:
         LookupResult("failed", "ClusterStackRelease", error="forbidden"),
         [event],
     )
-    text = told(facts)
+    text = told(objects)
     for words in (
         "Cluster ns/demo",
         "phase: Provisioned",
         "KINDCluster ns/demo",
         "cluster created (3m12s ago)",
-        "control plane: KubeadmControlPlane is not there",
-        "class that is wanted: x-y-1-36-v2",
-        "class whose addons are applied: x-y-1-36-v1",
+        "control plane: KubeadmControlPlane does not exist",
+        "class of the Cluster: x-y-1-36-v2",
+        "class of the applied addons: x-y-1-36-v1",
         "not ready",
         "waiting for 3m12s: waiting",
         "ObjectsReady=False for 3m12s  R",
@@ -217,7 +220,7 @@ def test_everything_in_the_text() -> None:
 
 def test_long_lines_stay_whole() -> None:
     long = "word " * 150
-    text = told(Facts(cluster(conditions=[condition("Ready", message=f"{long}end")])))
+    text = told(ClusterObjects(cluster(conditions=[condition("Ready", message=f"{long}end")])))
     assert any(line.endswith("end") and "Ready=False" in line for line in text.splitlines())
 
 
@@ -227,6 +230,6 @@ HOSTILE = [7, "text", {"type": "Ready"}, [7, None, {"type": 7, "status": ["x"]},
 @pytest.mark.parametrize("conditions", HOSTILE)
 def test_what_other_programs_wrote(conditions: Any) -> None:
     infrastructure: Object = {"kind": "X", "metadata": {"name": "[red]\x1b[2J"}, "status": {"conditions": conditions}}
-    text = told(Facts(cluster(), LookupResult("present", "X", infrastructure)))
+    text = told(ClusterObjects(cluster(), LookupResult("present", "X", infrastructure)))
     assert "[red]\\x1b[2J" in text
     assert "\x1b" not in text

@@ -265,7 +265,7 @@ def test_from_which_release_to_which(present: str, wanted: str, said: str) -> No
 @pytest.mark.parametrize(("actions", "said"), [(["unknown", "delete"], True), (["delete"], False), ([], False)])
 def test_nothing_begins_with_unknown_kinds(actions: list[Any], said: bool) -> None:
     told = list(plan_text.lines(forecast(*[Change(OURS, action) for action in actions])))
-    assert ("nothing of this would begin" in told[-1]) is said
+    assert ("nothing would be applied or deleted" in told[-1]) is said
 
 
 def test_no_escape_sequence_reaches_a_terminal() -> None:

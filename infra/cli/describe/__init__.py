@@ -1,1 +1,1 @@
-"""`describe cluster`: everything there is to know about one cluster, from what the management cluster has."""
+"""The command `describe cluster`: shows the state of a Cluster and its addons from the management cluster's objects."""

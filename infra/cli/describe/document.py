@@ -1,4 +1,4 @@
-"""What is known of a cluster as one document, pure: for programs, and for the tree for people."""
+"""Builds the document about one Cluster, for JSON output and for the tree."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ from shared.clients import LookupResult
 from shared.kube import Key, Object, deleting, dig, key_of
 
 from ..text import age
-from .facts import Facts, release_of, time_of
+from .cluster_objects import ClusterObjects, release_of, time_of
 
 NO_RELEASE = "NoClusterStack"
-"""The reason for having no addons where the Cluster's class is of no cluster stack."""
+"""The condition reason of a ClusterAddon whose Cluster has a class of no cluster stack."""
 
 
-def document(facts: Facts, now: datetime) -> Object:
-    """What is known, as JSON; empty values are left out. `for` is how long something has been so."""
-    cluster, addon = facts.cluster, facts.addon.object or {}
+def document(objects: ClusterObjects, now: datetime) -> Object:
+    """Returns the document as JSON, without empty values; `for` fields say how long a state has lasted.
+
+    Args:
+        objects: The objects around the Cluster.
+        now: The present time.
+    """
+    cluster, addon = objects.cluster, objects.addon.object or {}
     found: Object = _filled(
         {
             "cluster": {
@@ -35,8 +40,8 @@ def document(facts: Facts, now: datetime) -> Object:
                 "paused": cluster_api.is_paused(cluster),
                 "class": cluster_api.class_name(cluster),
             },
-            "infrastructure": _found(facts.infrastructure, _referred(cluster, cluster_api.infrastructure_ref), now),
-            "controlPlane": _found(facts.control_plane, _referred(cluster, cluster_api.control_plane_ref), now),
+            "infrastructure": _found(objects.infrastructure, _referred(cluster, cluster_api.infrastructure_ref), now),
+            "controlPlane": _found(objects.control_plane, _referred(cluster, cluster_api.control_plane_ref), now),
             "versions": {
                 "wanted": cluster_api.class_name(cluster),
                 "applied": dig(addon, "spec.clusterStack"),
@@ -44,20 +49,20 @@ def document(facts: Facts, now: datetime) -> Object:
                 "kubernetes": dig(cluster, "spec.topology.version"),
                 "kubernetesToldToCharts": dig(addon, "status.kubernetesVersion"),
             },
-            "addon": {**_found(facts.addon, addon_of(cluster), now), **_addon(addon, now)},
+            "addon": {**_found(objects.addon, addon_of(cluster), now), **_addon(addon, now)},
             "policy": _policy(cluster, addon),
             "release": {
-                **_found(facts.release, release_of(cluster), now),
-                "kubernetesVersion": dig(facts.release.object, "status.kubernetesVersion"),
+                **_found(objects.release, release_of(cluster), now),
+                "kubernetesVersion": dig(objects.release.object, "status.kubernetesVersion"),
             },
-            "events": [_event(event, now) for event in facts.events],
+            "events": [_event(event, now) for event in objects.events],
         }
     )
     return found
 
 
 def _filled(value: Any) -> Any:
-    """Without what is null or empty."""
+    """Returns the value without null and empty items."""
     if isinstance(value, Mapping):
         filled = {name: _filled(item) for name, item in value.items()}
         return {name: item for name, item in filled.items() if item is not None and item not in ("", [], {})}
@@ -65,7 +70,7 @@ def _filled(value: Any) -> Any:
 
 
 def _listed(obj: Object, path: str) -> list[Mapping[str, Any]]:
-    """The entries of a list that another program may have written, as far as they are any."""
+    """Returns the mappings of a list; none of a field that another program wrote in another form."""
     value = dig(obj, path)
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
@@ -76,7 +81,7 @@ def _referred(cluster: Object, reference: Callable[[Object], Object | None]) -> 
 
 
 def _found(found: LookupResult, key: Key | None, now: datetime) -> Object:
-    """`key` is what was looked for."""
+    """Describes a looked-up object; `key` is its name if it does not exist."""
     if found.object is not None:
         return _object(found.object, now)
     if found.state == "unreferenced":
@@ -98,9 +103,9 @@ def _object(obj: Object, now: datetime) -> Object:
 def _condition(condition: Mapping[str, Any], now: datetime) -> Object:
     if "type" not in condition:  # a history of messages, not Kubernetes conditions
         return {"message": condition.get("message"), "for": age(condition.get("timestamp"), now)}
-    told = {name: condition.get(name) for name in ("type", "status", "severity", "reason", "message")}
+    fields = {name: condition.get(name) for name in ("type", "status", "severity", "reason", "message")}
     since = condition.get("lastTransitionTime")
-    return {**told, "since": since, "for": age(since, now)}
+    return {**fields, "since": since, "for": age(since, now)}
 
 
 def _addon(addon: Object, now: datetime) -> Object:
@@ -130,7 +135,7 @@ def _addon(addon: Object, now: datetime) -> Object:
 
 
 def _waiting(addon: Object, now: datetime) -> Object | None:
-    """The condition that `Ready` sums up, where it is not true and something is still to come."""
+    """Returns the condition that Ready summarises, if Ready is not true and the state can still change."""
     conditions = _listed(addon, "status.conditions")
     ready = get_condition(conditions, READY) or {}
     if ready.get("status") in (None, "True"):
@@ -160,11 +165,11 @@ def _inventory(entries: Sequence[InventoryEntry]) -> Object:
 
 
 def _policy(cluster: Object, addon: Object) -> Object:
-    """The annotations that say how the addons are treated; those of the addon outrank those of the Cluster."""
-    said: Object = {}
+    """Describes the policy annotations; those of the addon take precedence over those of the Cluster."""
+    found: Object = {}
     for obj in (cluster, addon):
         annotations = dig(obj, "metadata.annotations", {})
-        said |= {
+        found |= {
             name.removeprefix(PREFIX): {"value": str(value), "from": obj["kind"]}
             for name, value in annotations.items()
             if name.startswith(PREFIX) and name != ROLLBACK_ANNOTATION
@@ -172,8 +177,8 @@ def _policy(cluster: Object, addon: Object) -> Object:
     try:
         Policy.of(cluster, addon)
     except PolicyError as error:
-        return {"annotations": said, "problem": str(error)}
-    return {"annotations": said}
+        return {"annotations": found, "problem": str(error)}
+    return {"annotations": found}
 
 
 def _event(event: Object, now: datetime) -> Object:

@@ -1,4 +1,4 @@
-"""The document of `describe` as a tree for people."""
+"""Formats the document of `describe` as a tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.kube import Object
 from ..text import plain
 
 _LISTED = 10
-"""Objects of one state that are shown by name."""
+"""The number of objects in one state that are shown by name."""
 _WIDE = 10_000
 _GOOD_IF_FALSE = (
     *("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"),
@@ -24,13 +24,14 @@ _PHASES = {"done": "green", "Pending": "default"}
 
 
 def show(console: Console, document: Object) -> None:
-    """Wrapped on a terminal; elsewhere a line is a line, however long."""
+    """Prints the tree; lines are wrapped on a terminal only."""
     if not console.is_terminal:
         console = Console(file=console.file, width=_WIDE, highlight=False)
     console.print(tree(document), soft_wrap=False)
 
 
 def tree(document: Object) -> Tree:
+    """Returns the tree of a document that `document` built."""
     cluster = document["cluster"]
     root = Tree(_object(cluster))
     _leaf(root, "phase", cluster.get("phase"))
@@ -48,32 +49,32 @@ def tree(document: Object) -> Tree:
     return root
 
 
-def _say(text: Any, *, most: int = 1000) -> str:
+def _plain(text: Any, *, most: int = 1000) -> str:
     return escape(plain(text, most=most))
 
 
 def _leaf(branch: Tree, name: str, value: Any) -> None:
     if value:
-        branch.add(f"{name}: {_say(value)}")
+        branch.add(f"{name}: {_plain(value)}")
 
 
-def _ago(told: Mapping[str, Any]) -> str:
-    return f" for {told['for']}" if told.get("for") else ""
+def _ago(fields: Mapping[str, Any]) -> str:
+    return f" for {fields['for']}" if fields.get("for") else ""
 
 
-def _object(told: Mapping[str, Any]) -> str:
-    where = "/".join(told[part] for part in ("namespace", "name") if told.get(part))
-    named = f"[bold]{_say(told.get('kind', 'object'))}[/bold]" + (f" {_say(where)}" if where else "")
-    if told.get("state"):
-        state = {"absent": "is not there", "failed": "cannot be read"}.get(told["state"], "")
-        why = f": {_say(told['error'])}" if told.get("error") else ""
+def _object(fields: Mapping[str, Any]) -> str:
+    where = "/".join(fields[part] for part in ("namespace", "name") if fields.get(part))
+    named = f"[bold]{_plain(fields.get('kind', 'object'))}[/bold]" + (f" {_plain(where)}" if where else "")
+    if fields.get("state"):
+        state = {"absent": "does not exist", "failed": "cannot be read"}.get(fields["state"], "")
+        why = f": {_plain(fields['error'])}" if fields.get("error") else ""
         return f"{named} [yellow]{state}[/yellow]{why}"
-    return named + ("  [yellow]is being deleted[/yellow]" if told.get("deleting") else "")
+    return named + ("  [yellow]is being deleted[/yellow]" if fields.get("deleting") else "")
 
 
-def _conditions(branch: Tree, told: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
-    """Those of the types `briefly` without their messages, which are told elsewhere."""
-    for condition in told.get("conditions", []):
+def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
+    """Adds the conditions; those of types in `briefly` without messages, which are shown elsewhere."""
+    for condition in fields.get("conditions", []):
         short = condition.get("type") in briefly
         branch.add(_condition({**condition, "message": ""} if short else condition))
 
@@ -81,13 +82,13 @@ def _conditions(branch: Tree, told: Mapping[str, Any], *, briefly: tuple[str, ..
 def _condition(condition: Mapping[str, Any]) -> str:
     if "type" not in condition:
         ago = f" ({condition['for']} ago)" if condition.get("for") else ""
-        return _say(condition.get("message", "")) + ago
+        return _plain(condition.get("message", "")) + ago
     status = condition.get("status", "Unknown")
     good = "False" if condition["type"] in _GOOD_IF_FALSE else "True"
     colour = "green" if status == good else "red" if condition.get("severity") == "Error" else "yellow"
     detail = ": ".join(str(condition[name]) for name in ("reason", "message") if condition.get(name))
-    return f"[{colour}]{_say(condition['type'])}={_say(status)}[/{colour}]{_ago(condition)}" + (
-        f"  {_say(detail)}" if detail else ""
+    return f"[{colour}]{_plain(condition['type'])}={_plain(status)}[/{colour}]{_ago(condition)}" + (
+        f"  {_plain(detail)}" if detail else ""
     )
 
 
@@ -96,11 +97,11 @@ def _versions(root: Tree, versions: Mapping[str, Any]) -> None:
         return
     branch = root.add("versions")
     for name, words in (
-        ("wanted", "class that is wanted"),
-        ("applied", "class whose addons are applied"),
+        ("wanted", "class of the Cluster"),
+        ("applied", "class of the applied addons"),
         ("addons", "addons"),
         ("kubernetes", "Kubernetes"),
-        ("kubernetesToldToCharts", "Kubernetes that charts were told"),
+        ("kubernetesToldToCharts", "Kubernetes version that charts saw"),
     ):
         _leaf(branch, words, versions.get(name))
 
@@ -113,7 +114,7 @@ def _addon(root: Tree, addon: Mapping[str, Any]) -> None:
     waiting = addon.get("waitingFor", {})
     if waiting:
         why = waiting.get("message") or waiting.get("reason") or waiting.get("type", "")
-        branch.add(f"[yellow]waiting{_ago(waiting)}[/yellow]: {_say(why)}")
+        branch.add(f"[yellow]waiting{_ago(waiting)}[/yellow]: {_plain(why)}")
     _leaf(branch, "rolled back, or being rolled back, from", addon.get("rollbackFrom"))
     _leaf(branch, "hook", addon.get("hook"))
     _conditions(branch, addon, briefly=("Ready", waiting.get("type", "")))
@@ -122,12 +123,12 @@ def _addon(root: Tree, addon: Mapping[str, Any]) -> None:
     if addon.get("drift"):
         drift = branch.add("drift")
         for line in addon["drift"]:
-            drift.add(_say(line))
+            drift.add(_plain(line))
     if addon.get("history"):
         past = branch.add("history")
         for entry in addon["history"]:
             ago = f", {entry['for']} ago" if entry.get("for") else ""
-            past.add(f"{_say(entry.get('clusterStack'))} (addons {_say(entry.get('version'))}){ago}")
+            past.add(f"{_plain(entry.get('clusterStack'))} (addons {_plain(entry.get('version'))}){ago}")
 
 
 def _stages(branch: Tree, addon: Mapping[str, Any]) -> None:
@@ -139,7 +140,7 @@ def _stages(branch: Tree, addon: Mapping[str, Any]) -> None:
         colour = _PHASES.get(phase, "yellow")
         ago = _ago(stage) if phase != "done" else ""
         words = f"{stage.get('name')} ({stage.get('action')})"
-        stages.add(f"{_say(words)}: [{colour}]{_say(phase)}[/{colour}]{ago}")
+        stages.add(f"{_plain(words)}: [{colour}]{_plain(phase)}[/{colour}]{ago}")
 
 
 def _inventory(branch: Tree, inventory: Mapping[str, Any]) -> None:
@@ -150,8 +151,8 @@ def _inventory(branch: Tree, inventory: Mapping[str, Any]) -> None:
     for name, colour in (("failing", "red"), ("waiting", "yellow"), ("kept", "cyan")):
         listed = inventory.get(name, [])
         for entry in listed[:_LISTED]:
-            why = f": {_say(entry['why'])}" if entry.get("why") else ""
-            objects.add(f"[{colour}]{name}[/{colour}] {_say(entry['object'])}{why}")
+            why = f": {_plain(entry['why'])}" if entry.get("why") else ""
+            objects.add(f"[{colour}]{name}[/{colour}] {_plain(entry['object'])}{why}")
         if len(listed) > _LISTED:
             objects.add(f"[{colour}]{name}[/{colour}] and {len(listed) - _LISTED} more")
 
@@ -160,8 +161,8 @@ def _release(root: Tree, release: Mapping[str, Any]) -> None:
     if not release:
         return
     if release.get("state") == "absent":
-        # Nothing to mend: clusters get releases also where no ClusterStack keeps them.
-        root.add(f"release: {_say(release.get('name', ''))}, of which there is no {_say(release['kind'])}")
+        # No problem: Clusters can use releases without a ClusterStack.
+        root.add(f"release: {_plain(release.get('name', ''))}, without a {_plain(release['kind'])}")
         return
     branch = root.add(f"release: {_object(release)}")
     _leaf(branch, "Kubernetes", release.get("kubernetesVersion"))
@@ -172,19 +173,19 @@ def _policy(root: Tree, policy: Mapping[str, Any]) -> None:
     if not policy:
         return
     branch = root.add("policy")
-    for name, said in policy.get("annotations", {}).items():
-        branch.add(f"{_say(name)}: {_say(said.get('value', ''))} (on the {_say(said['from'])})")
+    for name, annotation in policy.get("annotations", {}).items():
+        branch.add(f"{_plain(name)}: {_plain(annotation.get('value', ''))} (on the {_plain(annotation['from'])})")
     if policy.get("problem"):
-        branch.add(f"[red]{_say(policy['problem'])}[/red]")
+        branch.add(f"[red]{_plain(policy['problem'])}[/red]")
 
 
 def _events(root: Tree, events: list[Object]) -> None:
     if not events:
         return
-    branch = root.add("events, the newest last")
+    branch = root.add("events, newest last")
     for event in events:
         ago = f"{event['for']} ago  " if event.get("for") else ""
         colour = "yellow" if event.get("type") == "Warning" else "default"
         times = f" (x{event['count']})" if event.get("count", 1) > 1 else ""
         words = f"{event.get('reason', '')}: {event.get('message', '')}"
-        branch.add(f"{ago}{_say(event['object'])}  [{colour}]{_say(words, most=300)}[/{colour}]{times}")
+        branch.add(f"{ago}{_plain(event['object'])}  [{colour}]{_plain(words, most=300)}[/{colour}]{times}")

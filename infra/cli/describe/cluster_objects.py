@@ -1,4 +1,4 @@
-"""What there is of a Cluster and of what it consists of, whatever of it is absent."""
+"""Reads a Cluster and the objects around it; each of these may be missing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.releases.naming import ReleaseName
 
 EVENTS = 10
-"""How many of the newest are told."""
+"""The number of newest events that are shown."""
 _EVENT = Resource("", "v1", "Event", "events")
 _NOTHING = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
-class Facts:
+class ClusterObjects:
     """The objects around a Cluster; each is present, absent, unreadable or not referenced."""
 
     cluster: Object
@@ -31,7 +31,8 @@ class Facts:
     events: Sequence[Object] = ()
 
 
-def gather(management: Client, cluster: Object) -> Facts:
+def gather(management: Client, cluster: Object) -> ClusterObjects:
+    """Reads the objects around a Cluster, and the newest events about them."""
     clients, namespace = Clients(management), key_of(cluster).namespace
     wanted = release_of(cluster)
     infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), namespace)
@@ -40,10 +41,11 @@ def gather(management: Client, cluster: Object) -> Facts:
     release = _look(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
     objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
     events = [event for obj in objects for event in _events(management, obj)]
-    return Facts(cluster, infrastructure, control_plane, addon, release, sorted(events, key=time_of)[-EVENTS:])
+    return ClusterObjects(cluster, infrastructure, control_plane, addon, release, sorted(events, key=time_of)[-EVENTS:])
 
 
 def release_of(cluster: Object) -> Key | None:
+    """Returns the key of the ClusterStackRelease that the Cluster's class names; None for another class."""
     name = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
     return Key(cluster_api.class_namespace(cluster), name.tag) if name else None
 
@@ -62,12 +64,12 @@ def _events(management: Client, obj: Object) -> list[Object]:
     try:
         found = management.request("GET", _EVENT.path(key.namespace), query=query, subject="Event list")
     except ApiError:
-        return []  # a courtesy, here too
+        return []  # events are not essential
     return list(found.get("items") or [])
 
 
 def time_of(event: Mapping[str, Any]) -> str:
-    """In UTC, as Kubernetes writes it, so that it sorts as text."""
+    """Returns the time of an event in UTC as Kubernetes writes it, which sorts as text; empty if it has none."""
     for path in ("series.lastObservedTime", "lastTimestamp", "eventTime", "metadata.creationTimestamp"):
         if dig(event, path):
             return str(dig(event, path))
