@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from infra.cli.describe.facts import gather
 
 from functions import catalog
 from functions.cluster.scope import FINALIZER
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra import local_control_plane
+from infra.cli.describe.cluster_objects import gather
 from infra.cli.describe.document import document
 from shared.api.hooks import BEFORE_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
