@@ -102,7 +102,7 @@ class _ReferenceIndex:
             if referrer.resource != spec.resource or not self._is_complete(spec):
                 continue
             try:
-                references = frozenset(referrer.names(obj))
+                references = frozenset(referrer.references(obj))
             except Exception:  # one object on which the declaration fails must not end the watch
                 log.exception("the references of %s %s could not be determined", spec, key_of(obj))
                 references = None

@@ -41,11 +41,11 @@ ANNOTATIONS = "metadata.annotations"
 class Referrer:
     """A kind whose objects refer to objects of another kind.
 
-    `names` returns the keys of the referenced objects; an empty name stands for all objects of the namespace.
+    `references` returns the keys of the referenced objects; an empty name stands for all objects of the namespace.
     """
 
     resource: Resource
-    names: Callable[[Mapping[str, Any]], Iterable[Key]]
+    references: Callable[[Mapping[str, Any]], Iterable[Key]]
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ def config_maps(provider: Mapping[str, Any]) -> Iterable[Key]:
     return filter(None, [additional_manifests(provider), Key(key_of(provider).namespace, "") if selected else None])
 
 
-_NAMES_SECRETS = tuple(Referrer(kind.resource, secrets) for kind in KINDS)
-_NAMES_CONFIG_MAPS = tuple(Referrer(kind.resource, config_maps) for kind in KINDS)
+_SECRET_REFERRERS = tuple(Referrer(kind.resource, secrets) for kind in KINDS)
+_CONFIG_MAP_REFERRERS = tuple(Referrer(kind.resource, config_maps) for kind in KINDS)
 
 # Secrets of Clusters and objects of providers themselves are never inputs of a provider.
 _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
@@ -46,13 +46,13 @@ TRIGGERS = Triggers(
             digest=is_operational,
             changes=("add", "update"),
         ),
-        Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS, referenced_by=_NAMES_SECRETS),
+        Watch(SECRET, changes=("add", "update"), reference=True, selector=_INPUTS, referenced_by=_SECRET_REFERRERS),
         Watch(
             CONFIG_MAP,
             changes=("add", "update"),
             reference=True,
             selector=f"!{PROVIDER_LABEL}",
-            referenced_by=_NAMES_CONFIG_MAPS,
+            referenced_by=_CONFIG_MAP_REFERRERS,
         ),
     ),
     rules=(
