@@ -1,1 +1,1 @@
-"""`capi-functions` on the command line: thin shells around the packages beside it."""
+"""The command line `capi-functions`: commands, options and output."""

@@ -1,4 +1,4 @@
-"""The commands about the addons of one cluster: render, plan, describe, rollback."""
+"""The commands for the addons of one cluster: render, plan, describe, rollback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Release = Annotated[
 ]
 ExitCode = Annotated[
     bool,
-    typer.Option("--exit-code", help="Exit with 3 if it would change something. 4, that it would fail, needs none."),
+    typer.Option("--exit-code", help="Exit with 3 if the release would change something."),
 ]
 
 
@@ -46,16 +46,14 @@ def render(
         Path, typer.Option(help="Folder of one release, named like its tag.", exists=True, file_okay=False)
     ],
     cluster: Annotated[
-        Path, typer.Option(help="File with the Cluster, and what it refers to.", exists=True, dir_okay=False)
+        Path, typer.Option(help="File with the Cluster and the objects that it refers to.", exists=True, dir_okay=False)
     ],
     control_plane: Annotated[Path | None, typer.Option(help="File with the control-plane object.", exists=True)] = None,
     infra: Annotated[Path | None, typer.Option(help="File with the infrastructure object.", exists=True)] = None,
-    kube_version: Annotated[str | None, typer.Option(help="Kubernetes version, default: the release's.")] = None,
-    hook: Annotated[Hook, typer.Option(help="Of a release with stages: what a cluster has after which ones.")] = (
-        Hook.FIRST
-    ),
+    kube_version: Annotated[str | None, typer.Option(help="Kubernetes version (default: that of the release).")] = None,
+    hook: Annotated[Hook, typer.Option(help="For releases with stages: the hook to render.")] = (Hook.FIRST),
 ) -> None:
-    """Print the addon manifests of a release for a cluster, as multi-document YAML. Needs no cluster."""
+    """Print the addon manifests of a release for a Cluster as YAML. Needs no running cluster."""
     from shared.charts import ChartError
     from shared.download import SourceError
     from shared.releases.naming import InvalidName
@@ -86,14 +84,14 @@ def plan(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """Show what a release would change in a cluster, by dry runs. Changes nothing."""
+    """Show what a release would change in a cluster. Uses dry runs, and changes nothing."""
     from . import plan as planning
     from . import plan_text
 
     wanted = _one_name(name, cluster)
-    with failures(), helm_when_needed(), management(directory, kubeconfig, context) as asked:
-        os.environ |= asked.settings
-        plan = planning.plan(asked.client, _cluster(asked, namespace, wanted), release)
+    with failures(), helm_when_needed(), management(directory, kubeconfig, context) as target:
+        os.environ |= target.settings
+        plan = planning.plan(target.client, _cluster(target, namespace, wanted), release)
         if as_json or output is Format.json:
             typer.echo(json.dumps(plan.dump(), indent=2))
         else:
@@ -118,8 +116,8 @@ def describe_cluster(
     from .describe.document import document
     from .describe.tree import show
 
-    with failures(), management(directory, kubeconfig, context) as asked:
-        found = document(gather(asked.client, _cluster(asked, namespace, name)), datetime.now(UTC))
+    with failures(), management(directory, kubeconfig, context) as target:
+        found = document(gather(target.client, _cluster(target, namespace, name)), datetime.now(UTC))
         if as_json or output is Format.json:
             typer.echo(json.dumps(found, indent=2))
         else:
@@ -143,22 +141,22 @@ def rollback(
     from . import rollback as back
 
     wanted = _one_name(name, cluster)
-    with failures(), management(directory, kubeconfig, context) as asked:
-        found = _cluster(asked, namespace, wanted)
-        addon = back.addon_of_cluster(asked.client, found)
+    with failures(), management(directory, kubeconfig, context) as target:
+        found = _cluster(target, namespace, wanted)
+        addon = back.addon_of_cluster(target.client, found)
         timeline = Timeline()
-        timeline.say(f"management cluster: {asked}")
+        timeline.say(f"management cluster: {target}")
         if undo:
-            timeline.say(f"rolling out again: {back.cancel_rollback(asked.client, found, addon)}")
+            timeline.say(f"rolling out again: {back.cancel_rollback(target.client, found, addon)}")
         else:
-            manifest = back.request_rollback(asked.client, found, addon)
+            manifest = back.request_rollback(target.client, found, addon)
             size = f"addons {manifest.version}, {len(manifest.objects)} objects"
             timeline.say(f"rolling back to {manifest.class_name} ({size})")
         obstacle = back.wait_obstacle(found)
         if not wait or obstacle:
             timeline.say(f"requested{f', not waited for: {obstacle}' if obstacle else ''}")
             return
-        back.wait_until_applied(asked.client, key_of(found), within=timeout, tell=timeline.say)
+        back.wait_until_applied(target.client, key_of(found), within=timeout, tell=timeline.say)
         timeline.say("done", mark="✔", style="green")
 
 
@@ -169,19 +167,20 @@ def _one_name(name: str, option: str) -> str:
     return name or option
 
 
-def _cluster(asked: Management, namespace: str | None, name: str) -> Object:
+def _cluster(target: Management, namespace: str | None, name: str) -> Object:
     from shared.api.resources import CLUSTER
     from shared.kube import Key
 
-    key = Key(asked.namespace(namespace), name)
-    found = asked.client.find(CLUSTER, key)
+    key = Key(target.namespace(namespace), name)
+    found = target.client.find(CLUSTER, key)
     if found is None:
-        where = "`-n` names its namespace, `--kubeconfig` and `--context` another management cluster"
-        raise Failure(f"there is no Cluster {key}; {where}")
+        where = "choose the namespace with `-n`, the management cluster with `--kubeconfig` and `--context`"
+        raise Failure(f"Cluster {key} does not exist; {where}")
     return found
 
 
 def register(app: typer.Typer) -> None:
+    """Adds plan, describe and rollback to `app`."""
     describe = typer.Typer(help="Show the state of an object.", no_args_is_help=True)
     describe.command("cluster")(describe_cluster)
     app.command()(plan)

@@ -1,4 +1,4 @@
-"""Which management cluster a command asks, and that whoever reads its words knows which."""
+"""Chooses and connects to the management cluster of a command; error messages name it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,32 @@ from shared.kube.loading_rules import Kubeconfig
 
 from .failures import Failure
 from .options import DEFAULT_DIR
-from .runs import died, run_of, running, settings_of
+from .runs import crashed, run_of, running, settings_of
 
 _WAYS = "start a run with `capi-functions up`, or name a cluster with --kubeconfig or $KUBECONFIG"
 
 
 @dataclass(frozen=True)
 class Management:
-    """The cluster that is asked; `run` is the folder of the local run that it is of."""
+    """The management cluster of a command.
+
+    Attributes:
+        client: Connected to it.
+        kubeconfig: The loaded kubeconfig.
+        run: The folder of the local run that the cluster belongs to, None for other clusters.
+    """
 
     client: Client
     kubeconfig: Kubeconfig
     run: Path | None
 
     def namespace(self, given: str | None) -> str:
-        """`given`, else the context's."""
+        """Returns `given`, else the namespace of the context."""
         return given or self.kubeconfig.namespace or "default"
 
     @property
     def settings(self) -> dict[str, str]:
-        """The environment of the functions of its run; what is set here already stays."""
+        """The environment variables of the functions of its run, without those that are set in this process."""
         return settings_of(self.run) if self.run else {}
 
     def __str__(self) -> str:
@@ -41,50 +47,51 @@ class Management:
 
 @contextmanager
 def management(directory: Path | None, kubeconfig: Path | None, context: str = "") -> Iterator[Management]:
-    """The cluster that the options name; exceptions that leave the block say which one it was.
+    """Connects to the management cluster that the options name. Exceptions from the block get a note that names it.
 
-    Raises `Failure`, `KubeconfigError`.
+    Raises `Failure` or `KubeconfigError`.
     """
     loaded = loading_rules.load(files(directory, kubeconfig, context), context)
     client = connect.from_loaded(loaded)
-    asked = Management(client, loaded, run_of(loaded))
+    target = Management(client, loaded, run_of(loaded))
     try:
-        yield asked
+        yield target
     except Exception as error:
-        error.add_note(f"asked {asked}")
+        error.add_note(f"management cluster: {target}")
         raise
     finally:
         client.close()
 
 
 def files(directory: Path | None, kubeconfig: Path | None, context: str = "") -> list[Path]:
-    """In this order: --kubeconfig; the run that --dir names; $KUBECONFIG; the run in the usual folder; ~/.kube/config.
+    """Returns the kubeconfig files: --kubeconfig, else of the run in --dir, else $KUBECONFIG, else of the run in the
+    default folder, else ~/.kube/config.
 
-    A context is one of the user's own. Raises `Failure`.
+    With --context, the run in the default folder is not considered. Raises `Failure` if there is no such file or run.
     """
     if kubeconfig is not None:
         if not kubeconfig.is_file():
-            raise Failure(f"--kubeconfig: there is no {kubeconfig}")
+            raise Failure(f"--kubeconfig: {kubeconfig} does not exist")
         return [kubeconfig]
     if directory is not None:
         if running(directory) is None:
             start = f"start it with `capi-functions up -d {directory}`"
-            raise Failure(f"nothing runs in {directory}: {start}, or name a cluster with --kubeconfig or $KUBECONFIG")
+            raise Failure(f"no run in {directory}: {start}, or name a cluster with --kubeconfig or $KUBECONFIG")
         return [_of_run(directory)]
     listed = loading_rules.default_files()
     if not os.environ.get("KUBECONFIG") and not context:
         if running(DEFAULT_DIR):
             return [_of_run(DEFAULT_DIR)]
-        if died(DEFAULT_DIR):
-            # Not on to another cluster because the run that was meant has crashed.
-            again = f"`capi-functions up` starts it again, `capi-functions down` makes {DEFAULT_DIR} step aside"
-            raise Failure(f"the run in {DEFAULT_DIR} has ended without a stop: {again}")
+        if crashed(DEFAULT_DIR):
+            # Another cluster would be the wrong one: the user expects the run that has crashed.
+            again = "start it again with `capi-functions up`, or run `capi-functions down` to use another cluster"
+            raise Failure(f"the run in {DEFAULT_DIR} has crashed: {again}")
     if not any(file.exists() for file in listed):
-        absent = f"there is no {os.pathsep.join(map(str, listed))}"
+        absent = f"{os.pathsep.join(map(str, listed))} does not exist"
         if os.environ.get("KUBECONFIG"):
             absent = f"$KUBECONFIG: {absent}"
         elif not context:
-            absent = f"nothing runs in {DEFAULT_DIR}, and {absent}"
+            absent = f"no run in {DEFAULT_DIR}, and {absent}"
         raise Failure(f"{absent}; {_WAYS}")
     return listed
 

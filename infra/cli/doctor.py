@@ -1,4 +1,4 @@
-"""What a local run needs from the machine, each with what was found and the way to get it."""
+"""Checks what a local run needs on this machine, with what was found, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shared.charts import HelmMissing
 
 @dataclass(frozen=True)
 class Finding:
-    """`note` is worth knowing but stops nothing."""
+    """The result of one check. With the state `note`, local runs work nevertheless."""
 
     what: str
     state: Literal["ok", "note", "missing"]
@@ -27,9 +27,10 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
+    """Runs all checks."""
     for check in (_platform, _python, _packages, *(_binary(name) for name in ("etcd", "kube-apiserver")), _helm):
         yield check()
-    yield _optional("kubectl", "to look into the clusters; nothing here depends on it")
+    yield _optional("kubectl", "useful to inspect the clusters; nothing needs it")
     yield _optional("docker-registry", "tests with a registry are skipped (Debian: apt-get install docker-registry)")
     yield _loopback()
 
@@ -56,27 +57,27 @@ def _binary(name: str) -> Callable[[], Finding]:
         try:
             path = locate([name], progress=lambda _line: None, get=False)[name]
         except BinaryNotFound:
-            return Finding(name, "note", f"not here yet; {_way('the first run')}")
+            return Finding(name, "note", f"not installed; {_way('the first run')}")
         return Finding(name, "ok", str(path))
 
     return check
 
 
 def _helm() -> Finding:
-    """Missing only where $HELM is wrong: few charts need it in a run, and the demo's do not."""
+    """Missing only if $HELM is wrong: few charts need the program, and none of the demo's."""
     try:
         found = helm.present()
     except HelmMissing as error:
         return Finding("helm", "missing", str(error))
     if found:
         return Finding("helm", "ok", str(found))
-    return Finding("helm", "note", f"not here yet; {_way('the first chart that asks about its cluster')}")
+    return Finding("helm", "note", f"not installed; {_way('the first chart that reads from its cluster')}")
 
 
 def _way(need: str) -> str:
-    """How an executable that is not here comes here."""
+    """Returns how a missing executable is installed."""
     build = f"builds it into {cache_directory()}" if _go() else "needs Go to build it"
-    return f"{need} downloads it, or where that does not work {build}"
+    return f"{need} downloads it; without network access it {build}"
 
 
 def _go() -> bool:

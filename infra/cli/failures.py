@@ -1,4 +1,4 @@
-"""Expected failures: one line for the user instead of a trace."""
+"""Reports expected failures in one line instead of a stack trace."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .output import WaitTimeout, err
 
 
 class Failure(Exception):
-    """Something the user can act on; the message is all that is shown."""
+    """A failure that the user can act on; only the message is printed."""
 
 
 @contextmanager
 def failures(*expected: type[Exception]) -> Iterator[None]:
-    """Expected failures end with one line and exit code 1 instead of a trace."""
+    """Turns failures of these types, and the usual ones, into one line on stderr and exit code 1."""
     from infra.local.stack import StackError
     from infra.local_control_plane import ControlPlaneError
     from infra.local_control_plane.binaries import BinaryNotFound
@@ -37,8 +37,8 @@ def failures(*expected: type[Exception]) -> Iterator[None]:
     try:
         yield
     except known as error:
-        told = [str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]
-        err.print(f"[red]error:[/red] {escape(' '.join(told))}")
+        parts = [str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]
+        err.print(f"[red]error:[/red] {escape(' '.join(parts))}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""The commands that run everything here: up, down, demo."""
+"""The commands for local runs: up, down, demo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .failures import failures
 from .options import DEFAULT_DIR, Dir
 from .output import Timeline, WaitTimeout, err, out
 from .runs import detach as start_detached
-from .runs import end, note_other_cluster, refuse_second, until_signal
+from .runs import end, refuse_second, until_signal, warn_of_other_cluster
 
 if TYPE_CHECKING:
     from infra.local.stack import Stack
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def up(
     directory: Dir = DEFAULT_DIR,
     releases: Annotated[
-        Path | None, typer.Option(help="Folder that releases are fetched from (default: the demo's).", exists=True)
+        Path | None, typer.Option(help="Folder with cluster-stack releases (default: those of the demo).", exists=True)
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return once it is up; end it with `down`.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
 ) -> None:
-    """Run a management cluster here: API server, CRDs, object store, functions, forwarder. Ctrl-C stops all."""
+    """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
     with failures():
         refuse_second(directory)
         if detach:
@@ -45,8 +45,8 @@ def up(
             for name, value in (("kubeconfig", stack.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
             out.print(f"  try           kubectl --kubeconfig {escape(str(stack.kubeconfig))} get clusters -A")
-            note_other_cluster(directory / "management.kubeconfig")
-            out.print(f"Ctrl-C ends it, and so does `capi-functions down -d {escape(str(directory))}`")
+            warn_of_other_cluster(directory / "management.kubeconfig")
+            out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")
             until_signal()
         finally:
             timeline.say("stopping")
@@ -55,22 +55,22 @@ def up(
 
 
 def down(directory: Dir = DEFAULT_DIR) -> None:
-    """End the run in a folder, wherever it was started; its data stay."""
+    """End the run in a folder. Its data stay."""
     with failures():
         ended = end(directory)
-        out.print(f"stopped the run in {directory}" if ended else f"nothing runs in {directory}")
+        out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
 
 
 def demo(
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", "-d", help="Keep the run's data and logs here (default: a temporary folder)."),
+        typer.Option("--dir", "-d", help="Folder for data and logs (default: a temporary one)."),
     ] = None,
     capture_to: Annotated[
-        Path | None, typer.Option("--capture", help="Record the run's events and inputs into this folder.")
+        Path | None, typer.Option("--capture", help="Record events and inputs into this folder.")
     ] = None,
 ) -> None:
-    """Show the main job: a workload cluster comes up, gets its addons, is upgraded twice and deleted again."""
+    """Run the demo: create a workload cluster with addons, upgrade it twice, delete it."""
     import tempfile
     from contextlib import ExitStack
 
@@ -85,7 +85,7 @@ def demo(
         else:
             refuse_second(directory)
         timeline = Timeline()
-        # No chart of the demo asks about the cluster.
+        # No chart of the demo reads from the cluster.
         stack = Stack(directory, releases=RELEASES, progress=timeline.say, get_helm=False)
         cleanup.callback(stack.stop)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -102,11 +102,11 @@ def demo(
         stack.stop()
         timeline.done("all processes ended")
         timeline.summary()
-        out.print("\n[green]The demo went through, every step was verified against the API servers.[/green]")
+        out.print("\n[green]The demo succeeded; every step was verified against the API servers.[/green]")
 
 
 def _start_capture(stack: Stack, folder: Path) -> Callable[[], None]:
-    """Returns what ends it."""
+    """Starts a recording, and returns the function that ends it."""
     from events.capture import Capture
     from functions import catalog
 
@@ -116,7 +116,7 @@ def _start_capture(stack: Stack, folder: Path) -> Callable[[], None]:
 
     def end() -> None:
         if stack.forwarder is not None:
-            stack.forwarder.drain(10, quiet=1.0)  # the last writes come back as events, too
+            stack.forwarder.drain(10, quiet=1.0)  # the last writes cause events too
         recording.stop()
 
     return end
@@ -130,5 +130,6 @@ def _tail(log: Path, lines: int = 30) -> str:
 
 
 def register(app: typer.Typer) -> None:
+    """Adds up, down and demo to `app`."""
     for command in (up, down, demo):
         app.command()(command)

@@ -1,7 +1,7 @@
-"""`capi-functions`: the commands, their options, and what they print.
+"""The program `capi-functions` and its commands.
 
-Exit codes: 0 done and verified, 1 it did not work (the last line says why and what to do), 2 wrong usage,
-3 something would change (with --exit-code), 4 it would not get through, 130 interrupted.
+Exit codes: 0 success, 1 failure (the last line says why, and what to do), 2 wrong usage, 3 a plan would change
+something (with --exit-code), 4 a plan would fail, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _print_version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="capi-functions",
-    help="Cluster API lifecycle management as stateless functions: run it here, render, capture and replay.",
+    help="Runs Cluster API lifecycle functions locally, plans and rolls back addons, manages providers and releases.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,7 +44,7 @@ def options(
 
 
 def doctor() -> None:
-    """Say what this machine has, what is missing, and how to get it."""
+    """Check what local runs need on this machine: what is there, what is missing, and how to get it."""
     from .doctor import examine
 
     missing = 0
@@ -65,6 +65,7 @@ app.add_typer(provider.app)
 
 
 def main() -> None:
+    """Runs the command of the command line."""
     app()
 
 

@@ -1,4 +1,4 @@
-"""Objects as text that kubectl reads, and back."""
+"""Writes objects as YAML that kubectl reads, and reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_Base):  # type: ignore[misc]
-    """Quotes also what only Kubernetes' reader takes for a boolean or a number, such as `y` and `1e3`."""
+    """Also quotes strings that only Kubernetes' parser reads as booleans or numbers, such as `y` and `1e3`."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
@@ -32,5 +32,5 @@ _Dumper.add_implicit_resolver(
 
 
 def dump(objects: Iterable[Object]) -> str:
-    """YAML, a document each, fields in the order that they have."""
+    """Returns objects as YAML documents, with fields in their order."""
     return str(yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False))

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of several commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run: data, logs, kubeconfig.")]
+Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run, with its data, logs and kubeconfig.")]
 DEFAULT_DIR = Path(".capi-functions")
 
 RunDir = Annotated[
@@ -16,42 +16,44 @@ RunDir = Annotated[
     typer.Option(
         "--dir",
         "-d",
-        help="Ask the run in this folder (default: .capi-functions, if one runs there and $KUBECONFIG is not set).",
+        help="Use the run in this folder (default: .capi-functions, if it runs and $KUBECONFIG is not set).",
         show_default=False,
     ),
 ]
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
-        help="The management cluster (default: $KUBECONFIG; without it the run in --dir, then ~/.kube/config).",
+        help="Kubeconfig of the management cluster (default: $KUBECONFIG, else the run in --dir, else ~/.kube/config).",
         show_default=False,
     ),
 ]
 Context = Annotated[
-    str, typer.Option("--context", help="Context of the kubeconfig (default: its current one).", show_default=False)
+    str, typer.Option("--context", help="Context in the kubeconfig (default: its current context).", show_default=False)
 ]
 Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", help="Namespace of the Cluster (default: the context's).", show_default=False),
 ]
 ClusterName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)]
-ClusterOption = Annotated[str, typer.Option("--cluster", help="The same as NAME.", show_default=False)]
+ClusterOption = Annotated[str, typer.Option("--cluster", help="Same as NAME.", show_default=False)]
 
 
 class Format(StrEnum):
+    """The format of the output."""
+
     text = "text"
     json = "json"
 
 
-Output = Annotated[Format, typer.Option("--output", "-o", help="For people, or for programs.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="Output format: text for people, json for programs.")]
 
 
 class Hook(StrEnum):
-    """As in a clusteraddon.yaml."""
+    """The hooks of a release with stages, named as in its clusteraddon.yaml."""
 
     FIRST = "AfterControlPlaneInitialized"
     UPGRADE = "BeforeClusterUpgrade"
     UPGRADED = "AfterClusterUpgrade"
 
 
-Json = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+Json = Annotated[bool, typer.Option("--json", help="Same as -o json.")]

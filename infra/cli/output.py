@@ -1,6 +1,6 @@
-"""How the command line talks: lines with seconds in front, and a tree of objects with what they say of themselves.
+"""The output of commands: lines with the seconds since the start, and trees of objects with their conditions.
 
-On a terminal in colour, elsewhere plain lines that a log keeps well.
+In colour on a terminal, else plain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ err = Console(soft_wrap=True, highlight=False, emoji=False, stderr=True)
 
 
 class Timeline:
-    """What happened when, in seconds since the start; remembered for the summary at the end."""
+    """Prints lines with the seconds since the start, and a summary of all steps at the end."""
 
     def __init__(self, console: Console = out) -> None:
         self._console = console
@@ -30,28 +30,33 @@ class Timeline:
 
     @property
     def now(self) -> float:
+        """Seconds since the start."""
         return time.monotonic() - self._started
 
     def say(self, text: str, *, mark: str = " ", style: str = "") -> None:
+        """Prints a line."""
         line = f"{self.now:7.1f}s {mark} {escape(text)}"
         self._console.print(f"[{style}]{line}[/{style}]" if style else line)
 
     def begin(self, title: str) -> None:
+        """Begins a step."""
         self._step_started = self.now
         self.say(title, mark="▶", style="bold")
 
     def done(self, title: str) -> None:
+        """Ends the step; `title` says what was done."""
         self.steps.append((title, self._step_started, self.now))
         self.say(title, mark="✔", style="green")
 
     def summary(self) -> None:
+        """Prints the steps with their start and duration in seconds."""
         self._console.print()
         for title, started, ended in self.steps:
             self._console.print(f"  {started:7.1f}s  {ended - started:6.1f}s  {escape(title)}")
 
 
 class WaitTimeout(Exception):
-    """Something did not come about; the message says what was waited for and what was last heard."""
+    """A wait timed out; the message contains what was awaited, and the last status."""
 
 
 def wait_for(
@@ -59,30 +64,42 @@ def wait_for(
     attempt: Callable[[], Any],
     *,
     within: float,
-    hear: Callable[[], str] = lambda: "",
-    tell: Callable[[str], None] = lambda _line: None,
+    status: Callable[[], str] = lambda: "",
+    progress: Callable[[str], None] = lambda _line: None,
     pause: float = 0.05,
 ) -> Any:
-    """Repeats `attempt` until it returns something true. News from `hear` are told as they change."""
+    """Repeats `attempt` until its result is true, and returns the result.
+
+    Args:
+        what: What is awaited, for the message of a timeout.
+        attempt: Called every `pause` seconds.
+        within: Seconds until the timeout.
+        status: Returns the current status, "" for none.
+        progress: Called with each new status.
+        pause: Seconds between two attempts.
+
+    Raises:
+        WaitTimeout: The result is still false after `within` seconds.
+    """
     deadline = time.monotonic() + within
-    heard = ""
+    last = ""
     while True:
         result = attempt()
         if result:
             return result
-        news = hear()
-        if news and news != heard:
-            heard = news
-            tell(news)
+        current = status()
+        if current and current != last:
+            last = current
+            progress(current)
         if time.monotonic() > deadline:
             raise WaitTimeout(
-                f"{what} did not come about within {within:g} s" + (f"; last heard: {heard}" if heard else "")
+                f"timed out after {within:g} s waiting for {what}" + (f"; last status: {last}" if last else "")
             )
         time.sleep(pause)
 
 
 def conditions(obj: Mapping[str, Any]) -> list[str]:
-    """One line per condition, worst news in full."""
+    """Returns a line for each condition of an object, with markup."""
     lines = []
     for condition in dig(obj, "status.conditions", []):
         if "type" not in condition:  # a history of messages, not Kubernetes conditions
@@ -95,8 +112,8 @@ def conditions(obj: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def news(*objects: Object | None) -> str:
-    """The first condition that is not as it should be, and says why; "" where there is none."""
+def failing_condition(*objects: Object | None) -> str:
+    """Returns the first condition with status False or Unknown and a message, as one line; "" if there is none."""
     for obj in filter(None, objects):
         for condition in dig(obj, "status.conditions", []):
             status, message = condition.get("status"), condition.get("message")
@@ -106,13 +123,14 @@ def news(*objects: Object | None) -> str:
 
 
 def describe(obj: Mapping[str, Any], *, detail: str = "") -> str:
+    """Returns kind, namespace and name of an object in one line, with markup."""
     key = key_of(obj)
     where = f"{key.namespace}/" if key.namespace else ""
     return f"[bold]{obj['kind']}[/bold] {escape(where + key.name)}" + (f"  {escape(detail)}" if detail else "")
 
 
 def tree(title: str, objects: Iterable[tuple[Object, str, list[str]]]) -> Tree:
-    """Objects as (object, detail, extra lines), each with its conditions below it."""
+    """Returns a tree of objects, given as (object, detail, extra lines), with their conditions."""
     root = Tree(title)
     for obj, detail, extra in objects:
         branch = root.add(describe(obj, detail=detail))

@@ -1,4 +1,4 @@
-"""Programs that a command gets when it needs them, with progress on stderr."""
+"""Gets programs that a command needs, with progress on stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .output import err
 
 @contextmanager
 def helm_when_needed() -> Iterator[None]:
-    """Charts that ask about their cluster find the helm program, downloaded or built first if need be."""
+    """In the block, charts that need the helm program get it; it is downloaded or built if necessary."""
     from infra.local.helm import helm
     from shared.charts import provide_helm
 

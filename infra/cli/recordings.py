@@ -1,4 +1,4 @@
-"""The commands about recorded events: capture, replay."""
+"""The commands for recorded events: capture, replay."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from shared.kube import Client
 
 _FIRST_LISTS = 60.0
-"""Seconds: how long the first list of every kind is waited for, before the user is told that changes are recorded."""
+"""Seconds to wait for the first list of every kind."""
 LONGEST_WAIT = 31.0
-"""Seconds: waits up to this are part of the way somewhere, a longer one is for what a person has to mend."""
+"""Seconds: a replay waits for requeues up to this interval; longer ones wait for a user's action."""
 
 
 def capture(
@@ -32,14 +32,14 @@ def capture(
     directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    seconds: Annotated[float | None, typer.Option(help="Stop after so long (default: at Ctrl-C).")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds (default: at Ctrl-C).")] = None,
 ) -> None:
-    """Record the CloudEvents of a cluster, and what its user applied, until Ctrl-C."""
+    """Record the CloudEvents of a management cluster and its users' objects, until Ctrl-C."""
     from events.capture import Capture
     from functions import catalog
 
-    with failures(OSError), management(directory, kubeconfig, context) as asked:
-        recording = Capture(folder, asked.client, catalog.triggers())
+    with failures(OSError), management(directory, kubeconfig, context) as target:
+        recording = Capture(folder, target.client, catalog.triggers())
         recording.start()
         recording.wait_synced(_FIRST_LISTS)
         out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
@@ -49,19 +49,19 @@ def capture(
 
 
 def replay(
-    source: Annotated[Path, typer.Argument(help="A capture's folder, or one file of it.", exists=True)],
+    source: Annotated[Path, typer.Argument(help="Folder of a recording, or one of its files.", exists=True)],
     to: Annotated[
-        str | None, typer.Option(help="Send to this URL (default: to the functions in this process).")
+        str | None, typer.Option(help="Post the events to this URL (default: call the functions in this process).")
     ] = None,
     directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    inputs: Annotated[bool, typer.Option("--inputs", help="Apply what the user had applied first.")] = False,
-    double: Annotated[bool, typer.Option("--double", help="Send everything twice.")] = False,
-    shuffle: Annotated[int | None, typer.Option(help="Send in an order drawn from this seed.")] = None,
+    inputs: Annotated[bool, typer.Option("--inputs", help="Apply the recorded objects of users first.")] = False,
+    double: Annotated[bool, typer.Option("--double", help="Send each event twice.")] = False,
+    shuffle: Annotated[int | None, typer.Option(help="Send the events in random order, with this seed.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds until everything must be reconciled.")] = 120.0,
 ) -> None:
-    """Send recorded events again. Against the same cluster this changes nothing."""
+    """Send recorded events again. In the cluster that they come from this changes nothing."""
     from events import replay as player
     from events.capture import load
     from shared.event import EventError
@@ -70,23 +70,23 @@ def replay(
         recording = load(source)
         if not recording.events and not (inputs and recording.inputs):
             raise Failure(
-                f"{source}: there are no events in it; want a file of events, or the folder of a capture, which has "
-                "them in events/ (that of the demo is events/captured/demo)"
+                f"{source} contains no events: name a file of events, or the folder of a recording, which has them in "
+                "events/ (the demo's recording is events/captured/demo)"
             )
         out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
         with ExitStack() as stack:
             if inputs or to is None:
-                asked = stack.enter_context(management(directory, kubeconfig, context))
-                out.print(f"management cluster: {escape(str(asked))}")
+                target = stack.enter_context(management(directory, kubeconfig, context))
+                out.print(f"management cluster: {escape(str(target))}")
                 if inputs:
-                    player.apply_inputs(asked.client, recording.inputs)
+                    player.apply_inputs(target.client, recording.inputs)
             if to is not None:
                 _send(recording, to)
                 return
-            own = {"KUBECONFIG": os.pathsep.join(map(str, asked.kubeconfig.files))}
-            os.environ |= asked.settings | own
+            own = {"KUBECONFIG": os.pathsep.join(map(str, target.kubeconfig.files))}
+            os.environ |= target.settings | own
             with helm_when_needed():
-                _settle(recording, asked.client, double=double, shuffle=shuffle, timeout=timeout)
+                _call_functions(recording, target.client, double=double, shuffle=shuffle, timeout=timeout)
 
 
 def _send(recording: Recording, url: str) -> None:
@@ -96,11 +96,11 @@ def _send(recording: Recording, url: str) -> None:
     out.print(", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())))
     refused = sum(count for status, count in statuses.items() if status >= 300)
     if refused:
-        raise Failure(f"{refused} of {len(recording.events)} events were not taken by {url}")
+        raise Failure(f"{url} refused {refused} of {len(recording.events)} events")
 
 
-def _settle(recording: Recording, client: Client, *, double: bool, shuffle: int | None, timeout: float) -> None:
-    """With the functions in this process."""
+def _call_functions(recording: Recording, client: Client, *, double: bool, shuffle: int | None, timeout: float) -> None:
+    """Replays events with the functions in this process. Raises `Failure` if not everything is reconciled in time."""
     from events import replay as player
     from events.delivery import InProcessDelivery
     from events.dispatcher import Dispatcher
@@ -127,5 +127,6 @@ def _settle(recording: Recording, client: Client, *, double: bool, shuffle: int 
 
 
 def register(app: typer.Typer) -> None:
+    """Adds capture and replay to `app`."""
     app.command()(capture)
     app.command()(replay)

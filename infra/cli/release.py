@@ -1,4 +1,4 @@
-"""`release`: what authors of cluster stacks do."""
+"""`release`: the commands for authors of cluster stacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = typer.Typer(name="release", help="Build, lint and publish releases of clus
 
 
 class Mode(StrEnum):
-    """Where the versions of a build come from."""
+    """The source of a build's versions."""
 
     STABLE = "stable"
     HASH = "hash"
@@ -38,24 +38,26 @@ def build(
     source: Annotated[
         Path, typer.Argument(help="Folder of a cluster stack, with its csctl.yaml.", exists=True, file_okay=False)
     ],
-    out_folder: Annotated[Path, typer.Argument(help="Where the release's folder, named by its tag, is made.")],
+    out_folder: Annotated[Path, typer.Argument(help="Folder for the release's folder, which is named like its tag.")],
     mode: Annotated[
         Mode | None,
         typer.Option(
-            help="stable: the next numbers; hash: v0-sha.<hash>; custom: as --version says "
-            "(default: stable with --since, custom with --version, otherwise hash).",
+            help="stable: the next numbers; hash: v0-sha.<hash>; custom: --version "
+            "(default: stable with --since, custom with --version, else hash).",
             show_default=False,
         ),
     ] = None,
     since: Annotated[
-        str, typer.Option(help="stable: where the releases so far are, a folder or any release source URL.")
+        str, typer.Option(help="stable: the existing releases, a folder or the URL of a release source.")
     ] = "",
-    version: Annotated[str, typer.Option(help="custom: of the stack, such as v3 or v0-rc.1.")] = "",
-    addon_version: Annotated[str, typer.Option(help="custom: of the addons (default: the stack's).")] = "",
-    node_image_version: Annotated[str, typer.Option(help="custom: of the node images (default: the stack's).")] = "",
+    version: Annotated[str, typer.Option(help="custom: version of the stack, such as v3 or v0-rc.1.")] = "",
+    addon_version: Annotated[str, typer.Option(help="custom: version of the addons (default: the stack's).")] = "",
+    node_image_version: Annotated[
+        str, typer.Option(help="custom: version of the node images (default: the stack's).")
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace a different release of the same name.")] = False,
 ) -> None:
-    """Make a release of a cluster stack's sources. The same sources give the same bytes."""
+    """Build a release from the sources of a cluster stack. The same sources give the same bytes."""
     from infra.release_tools import build as builder
     from infra.release_tools.push import PushError, publish
     from shared.charts import ChartError
@@ -71,7 +73,7 @@ def build(
         parts = {"--addon-version": addon_version, "--node-image-version": node_image_version}
         mode = _mode(mode, {"--since": since, "--version": version, **parts})
         if out_folder.resolve().is_relative_to(source.resolve()):
-            raise builder.BuildError(f"{out_folder} is in {source}: the release would become a part of its own sources")
+            raise builder.BuildError(f"{out_folder} is inside {source}: the release would be part of its sources")
         stack = builder.load(source)
         if mode is Mode.HASH:
             versions = builder.hashed(stack)
@@ -87,7 +89,7 @@ def build(
 
 
 def _mode(mode: Mode | None, given: Mapping[str, str]) -> Mode:
-    """Of a build with these options. Raises `Failure` for one that this mode would pass over, or needs."""
+    """Returns the mode of a build. Raises `Failure` for an option that the mode ignores, and for a missing one."""
     belongs = {option: Mode.STABLE if option == "--since" else Mode.CUSTOM for option in given}
     options = [option for option, text in given.items() if text]
     mode = mode or (belongs[options[0]] if options else Mode.HASH)
@@ -95,7 +97,7 @@ def _mode(mode: Mode | None, given: Mapping[str, str]) -> Mode:
         if belongs[option] is not mode:
             raise Failure(f"{option} is for --mode {belongs[option].value}, not for {mode.value}")
     if mode is Mode.STABLE and not given["--since"]:
-        raise Failure("--mode stable counts on from the releases so far: say with --since where they are")
+        raise Failure("--mode stable needs --since: the folder or URL of the existing releases")
     if mode is Mode.CUSTOM and not given["--version"]:
         raise Failure("--mode custom needs --version")
     return mode
@@ -107,7 +109,7 @@ def lint(
     cluster: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File with a Cluster and the objects it refers to, instead of the built-in sample; may be repeated.",
+            help="File with a Cluster and the objects it refers to, instead of the built-in sample; repeatable.",
             exists=True,
             dir_okay=False,
         ),
@@ -115,9 +117,9 @@ def lint(
     output: Output = Format.text,
     as_json: Json = False,
 ) -> None:
-    """Check a release without a cluster: a line for each finding, exit code 1 if one is an error.
+    """Check a release without a cluster: one line for each finding, exit code 1 if one is an error.
 
-    Not checked: what needs a cluster, so the objects and fields that conditions of stages (CEL) name.
+    Conditions of stages (CEL) are checked for syntax only: the objects and fields that they name need a cluster.
     """
     import json
     from dataclasses import asdict
@@ -142,15 +144,15 @@ def push(
         str, typer.Argument(help="A folder, s3://<bucket>/<prefix>, oci:// or oci+http://<registry>/<name>.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace a different release of the same name.")] = False,
-    username: Annotated[str, typer.Option(help="For the registry.", envvar="OCI_USERNAME")] = "",
+    username: Annotated[str, typer.Option(help="User name for the registry.", envvar="OCI_USERNAME")] = "",
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password here, not from $OCI_PASSWORD.")
+        bool, typer.Option("--password-stdin", help="Read the password from stdin, not from $OCI_PASSWORD.")
     ] = False,
     ca_file: Annotated[
-        Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
+        Path | None, typer.Option(help="More CA certificates (PEM) to trust.", exists=True, dir_okay=False)
     ] = None,
 ) -> None:
-    """Publish a release: complete or invisible, and never over a different one. S3 takes the usual AWS variables."""
+    """Publish a release atomically. Refuses to replace a different one. For S3, set the usual AWS variables."""
     from infra.release_tools.push import PushError
     from infra.release_tools.push import push as publish
     from shared.download import SourceError

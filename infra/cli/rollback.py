@@ -88,7 +88,7 @@ def wait_until_applied(management: Client, key: Key, *, within: float, tell: Cal
         "the addons to be up to date (do the functions run?)",
         done,
         within=within,
-        hear=lambda: message,
-        tell=tell,
+        status=lambda: message,
+        progress=tell,
         pause=0.3,
     )

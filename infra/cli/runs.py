@@ -1,4 +1,4 @@
-"""The run in a folder: who runs there, starting it in the background, ending it."""
+"""The run in a folder: its state, its start in the background, its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATE = "up.json"
 
 
 def running(directory: Path) -> dict[str, Any] | None:
-    """The state of the run in `directory`, if its process lives: that very one, not another that got its pid."""
+    """Returns the state file of the run in `directory` if its process is alive, else None."""
     try:
         state: dict[str, Any] = json.loads((directory / _STATE).read_text())
         return state if Process(state["pid"], state["started"]).alive() else None
@@ -34,10 +34,13 @@ def running(directory: Path) -> dict[str, Any] | None:
 
 
 def end(directory: Path) -> bool:
-    """Ends the run in `directory`, its process too; False if there is none. Raises `Failure` if it does not end."""
+    """Ends the run in `directory`, and waits for the end of its process. Returns False if there is none.
+
+    Raises `Failure` if the process does not end within `ENDS_WITHIN` seconds.
+    """
     state = running(directory)
     if state is None:
-        (directory / _STATE).unlink(missing_ok=True)  # of one that crashed
+        (directory / _STATE).unlink(missing_ok=True)  # of a run that has crashed
         return False
     process = Process(state["pid"], state["started"])
     process.signal(signal.SIGTERM)
@@ -50,14 +53,16 @@ def end(directory: Path) -> bool:
 
 
 def refuse_second(directory: Path) -> None:
+    """Raises `Failure` if there is a run in `directory`."""
     state = running(directory)
     if state is not None:
         raise Failure(
-            f"process {state['pid']} runs in {directory} already; `capi-functions down -d {directory}` ends it"
+            f"{directory} has a run already (process {state['pid']}); `capi-functions down -d {directory}` ends it"
         )
 
 
 def detach(directory: Path, releases: Path | None) -> None:
+    """Starts a run in the background, prints its log until it is up. Raises `Failure` if it ends before."""
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     log = directory / "logs" / "up.log"
     arguments = [sys.executable, "-m", "infra.cli.start", "up", "--dir", str(directory)]
@@ -67,63 +72,63 @@ def detach(directory: Path, releases: Path | None) -> None:
         process = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
-    news = News(log)
+    news = LogTail(log)
     while (state := running(directory)) is None or state["pid"] != process.pid:
         ended = process.poll() is not None
         for line in [*news.lines(), *(news.rest() if ended else ())]:
             out.print(line, markup=False)
         if ended:
-            raise Failure(f"it did not come up; the whole log is {log}")
+            raise Failure(f"the run did not start; see its log {log}")
         time.sleep(0.1)
     for name, value in state.items():
         if isinstance(value, str):
             out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
-    note_other_cluster(directory / "management.kubeconfig")
+    warn_of_other_cluster(directory / "management.kubeconfig")
 
 
-def note_other_cluster(kubeconfig: Path) -> None:
-    """Says so where $KUBECONFIG names another cluster than that of the run that has just come up."""
+def warn_of_other_cluster(kubeconfig: Path) -> None:
+    """Prints a note if $KUBECONFIG names another file than that of the run that has just started."""
     listed = os.environ.get("KUBECONFIG")
     if listed and Path(listed).absolute() != kubeconfig.absolute():
-        told = f"$KUBECONFIG names, {listed}; `--dir {kubeconfig.parent}` has them ask this run"
-        out.print(f"[yellow]note:[/yellow] commands ask the cluster that {escape(told)}")
+        note = f"commands use $KUBECONFIG ({listed}); with `--dir {kubeconfig.parent}` they use this run"
+        out.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
 def fresh_log(log: Path) -> BinaryIO:
-    """For a new run alone: the file of the one before, which may still write its last lines, is `<log>.previous`."""
+    """Opens a new log file. The former run, which may still be writing, has its own in `<log>.previous`."""
     if log.exists():
         log.replace(log.with_name(log.name + ".previous"))
     return log.open("ab")
 
 
-class News:
-    """What a growing log has that was not asked for yet."""
+class LogTail:
+    """Reads a growing log, each line once."""
 
     def __init__(self, log: Path) -> None:
-        self._log, self._read, self._begun = log, 0, b""
+        self._log, self._read, self._incomplete = log, 0, b""
 
     def lines(self) -> list[str]:
-        """The complete ones."""
+        """Returns the new lines that are complete."""
         with self._log.open("rb") as log:
             log.seek(self._read)
             new = log.read()
         self._read += len(new)
-        *complete, self._begun = (self._begun + new).split(b"\n")
+        *complete, self._incomplete = (self._incomplete + new).split(b"\n")
         return [line.decode(errors="replace") for line in complete]
 
     def rest(self) -> list[str]:
-        """What nobody ends any more."""
-        begun, self._begun = self._begun, b""
-        return [begun.decode(errors="replace")] if begun else []
+        """Returns the incomplete last line, if there is one, after the end of the writer."""
+        rest, self._incomplete = self._incomplete, b""
+        return [rest.decode(errors="replace")] if rest else []
 
 
-def died(directory: Path) -> bool:
-    """Whether the run in `directory` ended without `down` or Ctrl-C, which take its state away."""
+def crashed(directory: Path) -> bool:
+    """Returns whether the run in `directory` ended without deleting its state file, as `down` and Ctrl-C do."""
     return (directory / _STATE).exists() and running(directory) is None
 
 
 def run_of(kubeconfig: Kubeconfig) -> Path | None:
-    """The folder of the living run that the context in use is of, however it was come by."""
+    """Returns the folder of the run that the context in use belongs to, None if it belongs to none."""
     for file in kubeconfig.files:
         state = running(file.parent) or {}
         named = Path(str(state.get("kubeconfig", "")))
@@ -133,14 +138,14 @@ def run_of(kubeconfig: Kubeconfig) -> Path | None:
 
 
 def settings_of(directory: Path) -> dict[str, str]:
-    """The environment of the functions of the run in `directory`; what is set here already stays."""
+    """Returns the environment of the functions of a run, without variables that are set in this process."""
     state = running(directory)
     settings = state.get("settings", {}) if state else {}
     return {name: str(value) for name, value in settings.items() if name not in os.environ}
 
 
 def until_signal(seconds: float | None = None) -> None:
-    """Waits for Ctrl-C or a request to end, at most `seconds`."""
+    """Waits for SIGINT (Ctrl-C) or SIGTERM, at most `seconds`."""
     done = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: done.set())

@@ -1,9 +1,10 @@
-"""Where `capi-functions` starts: an interrupt leaves no trace, not even while the commands are still being loaded."""
+"""The entry point of `capi-functions`: no stack trace after Ctrl-C, even while the commands are still being loaded."""
 
 import sys
 
 
 def main() -> None:
+    """Runs the command line. Exits with 130 after an interrupt."""
     try:
         from .main import main as commands
 

@@ -1,4 +1,4 @@
-"""Words of other programs on a terminal, and times as people say them."""
+"""Formats foreign text, values and times for a terminal."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 
 def plain(text: object, *, most: int = 500) -> str:
-    """One line of printable characters: what comes from a cluster may hold escape sequences."""
+    """Returns one line of at most `most` printable characters: text from a cluster can contain escape sequences."""
     line = " ".join(str(text).split())
     line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def value(data: Any, *, most: int = 100) -> str:
-    """A JSON value in one line."""
+    """Returns a JSON value in one line of at most `most` characters."""
     return plain(json.dumps(data, ensure_ascii=False), most=most)
 
 
 def age(since: object, now: datetime) -> str:
-    """How long ago a Kubernetes time was, such as 3m12s; empty for what is no time."""
+    """Returns the age of a Kubernetes time, such as 3m12s; empty if `since` is not a time."""
     try:
         passed = now - datetime.fromisoformat(str(since))
     except (ValueError, TypeError):
@@ -29,7 +29,7 @@ def age(since: object, now: datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """The two largest units: 12s, 3m12s, 4h10m, 6d3h."""
+    """Returns seconds in the two largest units: 12s, 3m12s, 4h10m, 6d3h."""
     left = max(0, int(seconds))
     parts = []
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):

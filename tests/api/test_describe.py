@@ -44,7 +44,7 @@ class Describe:
 def test_an_unknown_cluster(describe: Describe) -> None:
     result = describe(name="nobody")
     assert result.exit_code == 1
-    assert "there is no Cluster" in result.output
+    assert "does not exist; choose the namespace" in result.output
     assert "-n" in result.output
 
 

@@ -502,7 +502,7 @@ def test_refusals_name_the_way_out(world: World, kubeconfig: Path, tmp_path: Pat
         assert result.exit_code == 1
         return str(result.output)
 
-    assert "there is no Cluster" in refused()
+    assert "does not exist; choose the namespace" in refused()
     world.cluster("some-class")
     assert "names no cluster stack; give `--release`" in refused()
     name = write_release(world.releases, "v1", [world.map("a")])

@@ -25,7 +25,7 @@ from tests.support.providers import CURRENT
 KNATIVE = Path(__file__).parents[2] / "infra/knative"
 INIT = ("init", "--ipam=in-cluster:ipam-waiting", "--timeout=0.1")
 NOBODY = "the cluster has no Deployments of functions"
-WAITED = "that all providers are ready did not come about within 0.1 s"
+WAITED = "timed out after 0.1 s waiting for all providers to be ready"
 
 
 @pytest.fixture

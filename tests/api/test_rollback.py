@@ -106,7 +106,7 @@ def test_nothing_to_go_back_to(world: World, run: Run) -> None:
         assert result.exit_code == 1
         return str(result.output)
 
-    assert "there is no Cluster" in refused()
+    assert "does not exist; choose the namespace" in refused()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     assert "has no ClusterAddon" in refused()
     world.secret()

@@ -1,4 +1,4 @@
-"""Which management cluster a command asks: by its options, the environment, the run of the folder, the user's own."""
+"""Choice of the management cluster: options, environment, the run in the folder, the user's kubeconfig."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def kubeconfig(file: Path, *, server: str = UNREACHABLE, context: str = "there",
 
 
 def run(directory: Path, *, lives: bool = True, server: str = UNREACHABLE) -> Path:
-    """The state that a run leaves in its folder; returns its kubeconfig."""
+    """Writes the state file of a run, and returns the run's kubeconfig."""
     me = Process.of(os.getpid())
     assert me is not None
     file = kubeconfig(directory / "management.kubeconfig", server=server, context="run")
@@ -53,7 +53,7 @@ def run(directory: Path, *, lives: bool = True, server: str = UNREACHABLE) -> Pa
     return file
 
 
-def test_what_is_said_most_plainly_counts(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_outrank_environment_run_and_home(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = kubeconfig(tmp_path / "home" / ".kube" / "config")
     named, listed = kubeconfig(tmp_path / "named"), kubeconfig(tmp_path / "listed")
     elsewhere = run(tmp_path / "elsewhere")
@@ -68,58 +68,60 @@ def test_what_is_said_most_plainly_counts(tmp_path: Path, place: Path, monkeypat
     assert files(None, named) == [named]
 
 
-def test_a_run_that_was_ended_steps_aside_and_a_crashed_one_does_not(tmp_path: Path, place: Path) -> None:
+def test_crashed_run_is_an_error_until_down_removes_it(tmp_path: Path, place: Path) -> None:
     own = kubeconfig(tmp_path / "home" / ".kube" / "config")
     run(place / ".capi-functions", lives=False)
-    with pytest.raises(Failure, match=r"run in \.capi-functions has ended without a stop.*capi-functions down"):
+    with pytest.raises(Failure, match=r"run in \.capi-functions has crashed.*capi-functions down"):
         files(None, None)
     assert CliRunner().invoke(app, ["down"]).exit_code == 0
     assert files(None, None) == [own]
-    with pytest.raises(Failure, match=r"nothing runs in \.capi-functions: start it with"):
+    with pytest.raises(Failure, match=r"no run in \.capi-functions: start it with"):
         files(Path(".capi-functions"), None)
 
 
-def test_no_cluster_at_all_says_what_would_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Failure, match=r"nothing runs in \.capi-functions.*\.kube/config; start a run with.*KUBECONFIG"):
+def test_error_without_a_cluster_names_the_ways_to_choose_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        Failure, match=r"no run in \.capi-functions.*\.kube/config does not exist; start a run.*KUBECONFIG"
+    ):
         files(None, None)
-    with pytest.raises(Failure, match=r"^there is no /.*\.kube/config; start a run"):
+    with pytest.raises(Failure, match=r"^/.*\.kube/config does not exist; start a run"):
         files(None, None, "context")
-    with pytest.raises(Failure, match="--kubeconfig: there is no absent"):
+    with pytest.raises(Failure, match="--kubeconfig: absent does not exist"):
         files(None, Path("absent"))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/a:{tmp_path}/b")
-    with pytest.raises(Failure, match=r"\$KUBECONFIG: there is no /.*/a:/.*/b; start a run"):
+    with pytest.raises(Failure, match=r"\$KUBECONFIG: /.*/a:/.*/b does not exist; start a run"):
         files(None, None)
 
 
-def test_a_cluster_is_of_a_run_however_it_was_named(
+def test_settings_of_a_run_apply_however_its_cluster_is_chosen(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = kubeconfig(tmp_path / "home" / ".kube" / "config", server="https://127.0.0.1:2")
     of_run = run(place / ".capi-functions")
-    with management(None, None) as asked:
-        assert asked.run == Path(".capi-functions")
-        assert asked.settings == {"OF_RUN": "yes"}
-    with management(None, of_run) as asked:
-        assert asked.settings == {"OF_RUN": "yes"}
+    with management(None, None) as target:
+        assert target.run == Path(".capi-functions")
+        assert target.settings == {"OF_RUN": "yes"}
+    with management(None, of_run) as target:
+        assert target.settings == {"OF_RUN": "yes"}
     monkeypatch.setenv("KUBECONFIG", f"{own}:{of_run}")
-    with management(None, None) as asked:
-        assert (asked.client.host, asked.run, asked.settings) == ("https://127.0.0.1:2", None, {})
-    with management(None, None, "run") as asked:
-        assert (asked.client.host, asked.settings) == (UNREACHABLE, {"OF_RUN": "yes"})
+    with management(None, None) as target:
+        assert (target.client.host, target.run, target.settings) == ("https://127.0.0.1:2", None, {})
+    with management(None, None, "run") as target:
+        assert (target.client.host, target.settings) == (UNREACHABLE, {"OF_RUN": "yes"})
     run(place / ".capi-functions", lives=False)
-    with management(None, of_run) as asked:
-        assert asked.run is None
+    with management(None, of_run) as target:
+        assert target.run is None
 
 
-def test_the_namespace_is_that_of_the_context(tmp_path: Path) -> None:
-    with management(None, kubeconfig(tmp_path / "k", namespace="team")) as asked:
-        assert asked.namespace(None) == "team"
-        assert asked.namespace("given") == "given"
-    with management(None, kubeconfig(tmp_path / "k")) as asked:
-        assert asked.namespace(None) == "default"
+def test_default_namespace_is_that_of_the_context(tmp_path: Path) -> None:
+    with management(None, kubeconfig(tmp_path / "k", namespace="team")) as target:
+        assert target.namespace(None) == "team"
+        assert target.namespace("given") == "given"
+    with management(None, kubeconfig(tmp_path / "k")) as target:
+        assert target.namespace(None) == "default"
 
 
-def test_an_unknown_context(tmp_path: Path) -> None:
+def test_unknown_context_lists_the_known_ones(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path / "k")
     with (
         pytest.raises(KubeconfigError, match=f"{file}: there is no context 'away'; the contexts are there"),
@@ -142,19 +144,21 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_an_error_names_the_cluster_that_was_asked(arguments: list[str], tmp_path: Path) -> None:
+def test_error_names_the_management_cluster(arguments: list[str], tmp_path: Path) -> None:
     Path("events").mkdir()
     Path("events", "inputs.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n")
     file = kubeconfig(tmp_path / "k")
     result = CliRunner().invoke(app, [*arguments, "--kubeconfig", str(file), "--context", "there"])
     assert result.exit_code == 1, result.output
     [error] = [line for line in result.stderr.splitlines() if line.startswith("error:")]
-    assert error.endswith(f"(asked context there of {file} ({UNREACHABLE}))")
+    assert error.endswith(f"(management cluster: context there of {file} ({UNREACHABLE}))")
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("content", ["{", "a: b: c", "contexts: 5", "\x00", "[]"])
-def test_a_kubeconfig_that_is_none_is_one_line(arguments: list[str], content: str, tmp_path: Path) -> None:
+def test_broken_kubeconfig_is_reported_without_a_stack_trace(
+    arguments: list[str], content: str, tmp_path: Path
+) -> None:
     Path("events").mkdir()
     (file := tmp_path / "k").write_text(content)
     result = CliRunner().invoke(app, [*arguments, "--kubeconfig", str(file)])
@@ -162,7 +166,7 @@ def test_a_kubeconfig_that_is_none_is_one_line(arguments: list[str], content: st
 
 
 @pytest.mark.parametrize("arguments", [["plan"], ["plan", "a", "--cluster", "b"], ["rollback"]])
-def test_one_cluster_is_named(arguments: list[str]) -> None:
+def test_exactly_one_cluster_must_be_named(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert "name one Cluster" in result.output

@@ -49,11 +49,11 @@ MORE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "delete"]}
         ([], ["\x1b[31m"], ["a:", '  + "\\u001b[31m"']),
     ],
 )
-def test_one_field(old: Any, new: Any, told: list[str]) -> None:
+def test_difference_of_one_field(old: Any, new: Any, told: list[str]) -> None:
     assert list(lines(FieldDiff("a", old, new))) == told
 
 
-def test_a_list_without_end() -> None:
+def test_difference_of_a_long_list_is_cut() -> None:
     told = list(lines(FieldDiff("a", [], list(range(100)))))
     assert len(told) == 22
     assert told[-1] == "  and 80 more"

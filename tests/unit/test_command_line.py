@@ -1,4 +1,4 @@
-"""What the commands say to wrong input, without a cluster."""
+"""Commands without a cluster: version, wrong input, doctor, interrupts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_packages_tell_type_checkers_that_they_are_typed(package: str) -> None:
     assert (resources.files(package) / "py.typed").is_file()
 
 
-def test_replay_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_replay_without_events_is_refused(tmp_path: Path) -> None:
     (inputs := tmp_path / "inputs.yaml").write_text("a: 1\n")
     for source, options in ((tmp_path, ()), (inputs, ()), (inputs, ("--to", "http://127.0.0.1:9"))):
         result = run("replay", source, *options)
@@ -59,7 +59,7 @@ def sources(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [("--version", "v33"), ("--version", "v33", "--mode", "custom")])
-def test_a_version_is_not_passed_over(sources: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_build_with_a_version_uses_it_without_a_mode(sources: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     result = run("release", "build", sources, tmp_path / "out", *options)
     assert result.exit_code == 0, result.output
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["local-demo-1-36-v33"]
@@ -76,14 +76,16 @@ def test_a_version_is_not_passed_over(sources: Path, tmp_path: Path, options: tu
         (("--mode", "custom"), "--mode custom needs --version"),
     ],
 )
-def test_options_that_do_not_go_together(sources: Path, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+def test_build_refuses_options_of_another_mode(
+    sources: Path, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
     result = run("release", "build", sources, tmp_path / "out", *options)
     assert result.exit_code == 1
     assert words in result.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_without_a_version_it_is_that_of_the_sources(sources: Path, tmp_path: Path) -> None:
+def test_build_without_a_version_uses_the_hash_of_the_sources(sources: Path, tmp_path: Path) -> None:
     assert run("release", "build", sources, tmp_path / "out").exit_code == 0
     [made] = (tmp_path / "out").iterdir()
     assert made.name.startswith("local-demo-1-36-v0-sha-")
@@ -103,7 +105,7 @@ BOMB = "a: &a [1]\n" + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n"
         (b"- Cluster\n", "no Cluster in it"),
     ],
 )
-def test_render_for_a_file_that_has_no_cluster(tmp_path: Path, content: bytes, words: str) -> None:
+def test_render_names_the_file_that_contains_no_cluster(tmp_path: Path, content: bytes, words: str) -> None:
     (file := tmp_path / "input").write_bytes(content)
     result = run("render", "--release", RELEASES / "local-demo-1-36-v1", "--cluster", file)
     assert result.exit_code == 1
@@ -111,14 +113,16 @@ def test_render_for_a_file_that_has_no_cluster(tmp_path: Path, content: bytes, w
     assert result.stderr.count("\n") == 1
 
 
-def test_doctor_says_what_is_skipped_without_a_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_reports_that_tests_are_skipped_without_a_registry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "docker-registry  not found; tests with a registry are skipped" in run("doctor").stdout
     (program := tmp_path / "docker-registry").touch(0o755)
     assert f"docker-registry  {program}" in run("doctor").stdout
 
 
-def test_an_interrupt_while_the_commands_are_loaded_leaves_no_trace(tmp_path: Path) -> None:
+def test_interrupt_while_commands_are_loaded_prints_no_stack_trace(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
     done = subprocess.run(
         [sys.executable, "-m", "infra.cli.start", "doctor"],

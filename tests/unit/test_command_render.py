@@ -1,4 +1,4 @@
-"""`render`: what a first installation of a release brings, from files alone."""
+"""`render`: the objects of a release, from files alone."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def staged(tmp_path: Path) -> str:
     )
 
 
-def test_stages_each_with_its_own_values(tmp_path: Path) -> None:
+def test_each_stage_has_its_own_values(tmp_path: Path) -> None:
     found = objects(render(tmp_path, staged(tmp_path)))
     assert list(found) == ["network-map", "storage-map", "told"]
     assert found["told"]["data"] == {"k": "here"}
 
 
-def test_stages_of_an_upgrade(tmp_path: Path) -> None:
+def test_hook_selects_the_stages_of_an_upgrade(tmp_path: Path) -> None:
     found = objects(render(tmp_path, staged(tmp_path), "--hook", "BeforeClusterUpgrade"))
     assert list(found) == ["storage-map", "told", "extra-map"]
 
 
-def test_objects_beside_the_cluster_are_found_and_outranked(tmp_path: Path) -> None:
+def test_objects_beside_the_cluster_are_used_unless_an_option_names_others(tmp_path: Path) -> None:
     values = "values: |\n  k: {{ .InfraCluster.spec.clusterName }}"
     tag = write_release(tmp_path, "v1", templates={"all.yaml": TEMPLATE}, values=values)
     assert objects(render(tmp_path, tag))["told"]["data"] == {"k": "from-the-file"}

@@ -1,4 +1,4 @@
-"""The run in a folder: ended when its process is, and its log as it grows."""
+"""The run in a folder: its state file, its end, and its log."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.runs import News, died, end, fresh_log, note_other_cluster, running
+from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from infra.local_control_plane.processes import Process
 
-# Asked to end, it takes its state away at once but has still something to do; the last byte tells that it listens.
+# On SIGTERM it deletes its state file at once, and exits later. It prints a line once it handles the signal.
 SLOW_TO_END = """
 import os, pathlib, signal, sys, time
 def stop(*_):
@@ -26,7 +26,7 @@ time.sleep(60)
 """
 
 
-def test_down_waits_for_the_process_not_for_its_file(tmp_path: Path) -> None:
+def test_down_waits_for_the_end_of_the_process_not_of_its_state_file(tmp_path: Path) -> None:
     state = tmp_path / "up.json"
     process = subprocess.Popen([sys.executable, "-c", SLOW_TO_END, str(state)], stdout=subprocess.PIPE)
     try:
@@ -44,24 +44,24 @@ def test_down_waits_for_the_process_not_for_its_file(tmp_path: Path) -> None:
         process.communicate()
 
 
-def test_what_another_run_wrote_is_no_state_of_ours(tmp_path: Path) -> None:
+def test_state_file_of_a_dead_process_or_with_other_content_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "up.json").write_text(json.dumps({"pid": os.getpid(), "started": 1}))
     assert running(tmp_path) is None
     (tmp_path / "up.json").write_text("[]")
     assert running(tmp_path) is None
 
 
-def test_down_after_a_crash_takes_the_state_away(tmp_path: Path) -> None:
+def test_down_after_a_crash_deletes_the_state_file(tmp_path: Path) -> None:
     (tmp_path / "up.json").write_text(json.dumps({"pid": os.getpid(), "started": 1}))
-    assert died(tmp_path)
+    assert crashed(tmp_path)
     assert not end(tmp_path)
-    assert not died(tmp_path)
+    assert not crashed(tmp_path)
 
 
-def test_only_complete_lines_are_news(tmp_path: Path) -> None:
+def test_log_tail_returns_complete_lines_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"")
-    news = News(log)
+    news = LogTail(log)
     assert news.lines() == []
     for written, expected in [
         ("one\ntw", ["one"]),
@@ -78,7 +78,7 @@ def test_only_complete_lines_are_news(tmp_path: Path) -> None:
     assert news.rest() == []
 
 
-def test_a_log_is_the_new_runs_alone(tmp_path: Path) -> None:
+def test_former_run_writes_to_its_own_log(tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     with fresh_log(log) as before:
         before.write(b"of the run before\n")
@@ -93,14 +93,16 @@ def test_a_log_is_the_new_runs_alone(tmp_path: Path) -> None:
     assert (tmp_path / "up.log.previous").read_bytes() == b"of the run before\nending\n"
 
 
-def test_a_new_run_says_when_commands_will_ask_another_cluster(
+def test_new_run_warns_if_kubeconfig_names_another_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubeconfig = tmp_path / "management.kubeconfig"
     for value in ("", str(kubeconfig)):
         monkeypatch.setenv("KUBECONFIG", value)
-        note_other_cluster(kubeconfig)
+        warn_of_other_cluster(kubeconfig)
     assert capsys.readouterr().out == ""
     monkeypatch.setenv("KUBECONFIG", "/elsewhere")
-    note_other_cluster(kubeconfig)
-    assert f"$KUBECONFIG names, /elsewhere; `--dir {tmp_path}` has them ask this run" in capsys.readouterr().out
+    warn_of_other_cluster(kubeconfig)
+    assert (
+        f"commands use $KUBECONFIG (/elsewhere); with `--dir {tmp_path}` they use this run" in capsys.readouterr().out
+    )

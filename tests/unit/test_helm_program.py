@@ -196,7 +196,7 @@ def test_it_ends_with_a_run_that_is_killed(tmp_path: Path, empty_cache: Path, sl
     until(lambda: ended(go))
 
 
-def test_doctor_says_where_it_is_or_how_it_would_come(
+def test_doctor_reports_the_program_or_how_to_get_it(
     helm: Path, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def doctor(code: int = 0) -> str:
@@ -204,7 +204,7 @@ def test_doctor_says_where_it_is_or_how_it_would_come(
         assert result.exit_code == code, result.output
         return next(line for line in result.stdout.splitlines() if " helm " in line)
 
-    assert "not here yet; the first chart that asks about its cluster downloads it" in doctor()
+    assert "not installed; the first chart that reads from its cluster downloads it" in doctor()
     archive = replace(binaries.HELM, url="http://127.0.0.1:1/")
     monkeypatch.setattr(binaries, "ARCHIVES", [archive])
     unpacked = program(archive.cache / "helm")

@@ -1,10 +1,10 @@
-"""`demo`: the main job on real parts, each step checked against the API servers before it counts."""
+"""`demo`: the life of a workload cluster on real API servers, with each step verified."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "demo"
-"""Its manifests, its sources, and its releases, built of them."""
+"""Manifests, sources, and the releases built from them."""
 RELEASES = FOLDER / "releases"
 STACK = "local-demo-1-36"

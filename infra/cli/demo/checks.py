@@ -1,4 +1,4 @@
-"""Whether the workload cluster has what a release renders, and what an upgrade has made of that."""
+"""Verifies that the workload cluster contains the objects of a release, and what an upgrade changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Objects = dict[str, Object]
 
 
 def verify(site: Site, addon: Object, release: str) -> Objects:
-    """Every object that the release renders is in the workload cluster, ours, and in the inventory; no other."""
+    """Verifies that exactly the objects of the release are in the inventory and in the workload cluster, owned by us.
+
+    Returns them. Raises `DemoError`.
+    """
     live = {str(entry): site.applied(entry) for entry in load(dig(addon, "status.resources"))}
     missing = [name for name, obj in live.items() if obj is None or not is_owned(obj)]
     if missing:
@@ -28,13 +31,13 @@ def verify(site: Site, addon: Object, release: str) -> Objects:
     return found
 
 
-def compare(site: Site, before: Objects, after: Objects, tell: Callable[[str], None]) -> str:
-    """What an upgrade has done, which must be something of each kind."""
+def compare(site: Site, before: Objects, after: Objects, progress: Callable[[str], None]) -> str:
+    """Returns a summary of an upgrade. Raises `DemoError` unless it added, changed and pruned objects."""
     new, gone = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
     changed = [name for name in sorted(after.keys() & before.keys()) if _content(before[name]) != _content(after[name])]
     for mark, names in (("+", new), ("~", changed), ("-", gone)):
         for name in names:
-            tell(f"  {mark} {name}")
+            progress(f"  {mark} {name}")
     for name in gone:
         still = site.live(before[name])
         if still is not None and not deleting(still):
@@ -49,6 +52,6 @@ def _names(objects: Iterable[Object]) -> set[tuple[str, str]]:
 
 
 def _content(obj: Object) -> Object:
-    """Without status and bookkeeping, whose updates do not count."""
+    """Returns the object without status and server-side metadata, whose updates do not count."""
     metadata = {name: obj["metadata"].get(name) for name in ("labels", "annotations")}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}

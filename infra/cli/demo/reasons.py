@@ -1,4 +1,4 @@
-"""What an addon says on its way, as it says it."""
+"""Watches the conditions of the demo's addon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.kube import ApiError, Client, dig
 
 
 class Reasons:
-    """Watches the addon and remembers every reason that its conditions gave for waiting."""
+    """Watches the addon in a thread, and collects the reasons of conditions with status False in `seen`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -22,6 +22,7 @@ class Reasons:
         self.seen: set[str] = set()
 
     def when_applying(self, action: Callable[[], None]) -> None:
+        """Sets an action to call once, when the addon begins to apply objects."""
         self._applying = action
 
     def __enter__(self) -> Reasons:
@@ -31,7 +32,7 @@ class Reasons:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        with suppress(OSError):  # it may have ended by itself
+        with suppress(OSError):  # the watch may have ended already
             self._end()
         self._thread.join(5)
 
@@ -39,7 +40,7 @@ class Reasons:
         self._end = end
 
     def _run(self) -> None:
-        with suppress(ApiError):  # ended from outside
+        with suppress(ApiError):  # the watch was closed
             self._watch()
 
     def _watch(self) -> None:

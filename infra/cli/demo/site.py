@@ -1,4 +1,4 @@
-"""What the demo sees of the management cluster, and of the workload cluster that it has made."""
+"""Reads and writes the demo's objects in the management cluster and in the workload cluster."""
 
 from __future__ import annotations
 
@@ -17,34 +17,43 @@ CA_KEY, KUBECONFIG_KEY = Key("default", "demo-ca"), Key("default", "demo-kubecon
 
 
 class DemoError(Exception):
-    """A step did not lead to what it should have."""
+    """A step did not have the expected result."""
 
 
 class Site:
+    """The demo's objects in both clusters."""
+
     def __init__(self, client: Client) -> None:
         self.client = client
         self._workload: ClusterClients | None = None
 
     def cluster(self) -> Object | None:
+        """Returns the Cluster."""
         return self.client.find(CLUSTER, CLUSTER_KEY)
 
     def infrastructure(self) -> Object | None:
+        """Returns the KINDCluster."""
         return self.client.find(KIND_CLUSTER, CLUSTER_KEY)
 
     def addon(self) -> Object | None:
+        """Returns the ClusterAddon."""
         return self.client.find(CLUSTER_ADDON, ADDON_KEY)
 
     def secret(self, key: Key) -> Object | None:
+        """Returns a Secret."""
         return self.client.find(SECRET, key)
 
     def class_name(self) -> str:
+        """Returns the name of the Cluster's class."""
         return str(dig(self.cluster(), "spec.topology.classRef.name"))
 
     def set_class(self, name: str) -> None:
+        """Sets the Cluster's class."""
         patch = {"spec": {"topology": {"classRef": {"name": name}}}}
         self.client.patch(CLUSTER, CLUSTER_KEY, patch, manager="demo")
 
     def leftovers(self) -> list[str]:
+        """Returns kind and name of each object of the demo."""
         left = [
             f"{resource.kind} {obj['metadata']['name']}"
             for resource in (CLUSTER, KIND_CLUSTER, CLUSTER_ADDON, SECRET)
@@ -55,7 +64,7 @@ class Site:
     # -- the workload cluster --------------------------------------------------------------------------------------
 
     def connect(self) -> ClusterClients:
-        """With the kubeconfig of the Secret, from now on. Raises `ApiError` where it is not let in."""
+        """Connects to the workload cluster with the kubeconfig in the Secret. Raises `ApiError` if that is refused."""
         kubeconfig = base64.b64decode(dig(self.secret(KUBECONFIG_KEY), "data.value", ""))
         self._workload = ClusterClients(connect_workload(kubeconfig))
         self._workload.client.text("/readyz")
@@ -63,17 +72,18 @@ class Site:
 
     @property
     def workload(self) -> ClusterClients:
+        """The connection to the workload cluster. Raises `DemoError` before `connect`."""
         if self._workload is None:
             raise DemoError("there is no workload cluster yet")
         return self._workload
 
     def applied(self, entry: InventoryEntry) -> Object | None:
-        """The live object of an entry of the inventory."""
+        """Returns the live object of an entry of the inventory."""
         resource = self.workload.discovery.resource(entry.api_version, entry.kind)
         return self.workload.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
 
     def live(self, obj: Object) -> Object | None:
-        """What there is now of an object that was read before."""
+        """Reads an object again; None if it does not exist any more."""
         who = identity(obj)
         version = obj["apiVersion"].rpartition("/")[2]
         return self.applied(InventoryEntry(who.group, version, who.kind, who.namespace, who.name))

@@ -1,4 +1,4 @@
-"""The steps of the demo."""
+"""Runs the steps of the demo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load
 from shared.kube import ApiError, Object, dig
 
-from ..output import Timeline, news, out, tree, wait_for
+from ..output import Timeline, failing_condition, out, tree, wait_for
 from . import FOLDER, STACK
 from .checks import Objects, compare, verify
 from .reasons import Reasons
@@ -20,7 +20,7 @@ from .site import CA_KEY, CLUSTER_KEY, KUBECONFIG_KEY, DemoError, Site
 
 
 class Demo:
-    """The steps, in order, over one running stack."""
+    """The steps of the demo, on a running stack."""
 
     def __init__(self, stack: Stack, timeline: Timeline) -> None:
         if stack.client is None:
@@ -30,7 +30,10 @@ class Demo:
         self._timeline = timeline
 
     def run(self, *, after_upgrade: Callable[[], object] = lambda: None) -> None:
-        """Raises `DemoError`, `WaitTimeout` or `ApiError`. `after_upgrade` is called before the Cluster is deleted."""
+        """Runs all steps. Calls `after_upgrade` before the Cluster is deleted.
+
+        Raises `DemoError`, `WaitTimeout` or `ApiError`.
+        """
         self._create()
         first = self._applied("v1")
         self._upgrade("v2", first)
@@ -48,11 +51,11 @@ class Demo:
             "a reachable workload cluster",
             lambda: dig(self._site.cluster(), "status.phase") == "Provisioned" and self._site.secret(KUBECONFIG_KEY),
             within=90,
-            hear=lambda: news(self._site.infrastructure(), self._site.cluster()),
-            tell=self._timeline.say,
+            status=lambda: failing_condition(self._site.infrastructure(), self._site.cluster()),
+            progress=self._timeline.say,
         )
         workload = self._site.connect()
-        self._timeline.done(f"workload cluster up at {workload.client.host}, our client certificate is accepted")
+        self._timeline.done(f"workload cluster up at {workload.client.host}; it accepts the client certificate")
 
     def _applied(self, version: str) -> Objects:
         self._timeline.begin(f"addons of {version}")
@@ -68,29 +71,27 @@ class Demo:
         self._timeline.done(f"upgraded to {version}: {changed}")
 
     def _cold_start(self, version: str) -> None:
-        """Object store and functions vanish while the upgrade is on its way."""
-        self._timeline.begin(
-            f"upgrade to {version}, with the object store wiped and the functions killed in its middle"
-        )
+        """Upgrades, and in the middle wipes the object store and kills the functions."""
+        self._timeline.begin(f"upgrade to {version}, with the object store wiped and the functions killed halfway")
         previous, release = self._site.class_name(), f"{STACK}-{version}"
         for _attempt in range(5):
             seen, cut_off = self._interrupted_upgrade(release)
             if cut_off:
                 break
-            self._timeline.say("the rollout was over before the kill; once more")
+            self._timeline.say("the rollout ended before the kill; trying again")
             self._site.set_class(previous)
             self._await_addon(previous)
         else:
-            raise DemoError("the rollout could not be interrupted in its middle")
+            raise DemoError("the rollout could not be interrupted")
         waited = [reason for reason in seen if reason.startswith("ReleaseAssetsNotDownloadedYet")]
         failed = [reason for reason in seen if reason.startswith("IssueWithReleaseAssets")]
         if not waited or failed:
-            raise DemoError(f"a cold start should wait for its assets, but the addon said: {sorted(seen)}")
+            raise DemoError(f"a cold start should wait for its assets, but the addon reported: {sorted(seen)}")
         live = verify(self._site, self._site.addon() or {}, release)
         self._timeline.done(f"cold start waited for its assets, then finished {version}: {len(live)} objects")
 
     def _interrupted_upgrade(self, release: str) -> tuple[set[str], bool]:
-        """Returns the reasons that the addon gave on its way, and whether the rollout was cut off."""
+        """Returns the reasons of the addon's conditions, and whether the rollout was really interrupted."""
         functions = self._stack.functions
         if functions is None:
             raise DemoError("the functions do not run")
@@ -105,7 +106,7 @@ class Demo:
         with watch:
             self._site.set_class(release)
             if not began.wait(30):
-                raise DemoError("the upgrade did not begin")
+                raise DemoError("the upgrade did not start")
             self._stack.wipe_object_store()
             addon = self._site.addon() or {}
             cut_off = dig(addon, "status.ready") is not True
@@ -122,8 +123,8 @@ class Demo:
             "a clean management cluster",
             lambda: not self._site.leftovers(),
             within=60,
-            hear=lambda: news(self._site.cluster()) or ", ".join(self._site.leftovers()),
-            tell=self._timeline.say,
+            status=lambda: failing_condition(self._site.cluster()) or ", ".join(self._site.leftovers()),
+            progress=self._timeline.say,
         )
         try:
             self._site.workload.client.text("/readyz", timeout=1.0)
@@ -131,9 +132,7 @@ class Demo:
             pass
         else:
             raise DemoError("the workload API server still answers after its Cluster was deleted")
-        self._timeline.done(
-            "nothing is left: Cluster, infrastructure, addon and Secrets are gone, the API server ended"
-        )
+        self._timeline.done("Cluster, infrastructure, addon and Secrets are deleted, and the API server has ended")
 
     def _show(self) -> None:
         addon, cluster = self._site.addon() or {}, self._site.cluster() or {}
@@ -150,7 +149,7 @@ class Demo:
         out.print(tree("management cluster", shown))
 
     def _await_release(self, release: str) -> Objects:
-        """Its objects, once the addon has applied them."""
+        """Waits until the addon has applied the release, and returns the objects."""
         return verify(self._site, self._await_addon(release), release)
 
     def _await_addon(self, release: str) -> Object:
@@ -160,11 +159,11 @@ class Demo:
             return addon if done else None
 
         found: Object = wait_for(
-            f"ClusterAddon ready with {release}",
+            f"the ClusterAddon to be ready with {release}",
             ready,
             within=90,
-            hear=lambda: news(self._site.addon()),
-            tell=self._timeline.say,
+            status=lambda: failing_condition(self._site.addon()),
+            progress=self._timeline.say,
             pause=0.02,
         )
         return found

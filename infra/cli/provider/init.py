@@ -149,4 +149,4 @@ def wait(client: Client, requests: Sequence[ProviderRequest], *, within: float, 
     def not_ready() -> str:
         return "; ".join(f"{request}: {news}" for request, news in reported.items() if not news.endswith(" is ready"))
 
-    wait_for("that all providers are ready", ready, within=within, hear=not_ready, pause=pause)
+    wait_for("all providers to be ready", ready, within=within, status=not_ready, pause=pause)
