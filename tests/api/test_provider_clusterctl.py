@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from infra import local_control_plane
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
 from shared.kube import Client, Key, NotServed, Object, Resource, dig, owner_reference
 from tests.support.provider_world import NAMESPACE, Providers, plane_of_providers, world_of
-from tests.support.providers import CURRENT, PREVIOUS, components, repository, run_clusterctl
+from tests.support.providers import CURRENT, PREVIOUS, components, reduced, repository, run_clusterctl
 
 PROVIDERS = (
     (CORE, "cluster-api", "capi-system", "core-components.yaml"),
@@ -25,7 +25,7 @@ ONE = Key("fleet", "one")
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
-    return repository(tmp_path / "local", PREVIOUS, CURRENT)
+    return repository(tmp_path / "local", PREVIOUS, CURRENT, release=reduced)
 
 
 @pytest.fixture
@@ -33,9 +33,14 @@ def here(provider_plane: Path) -> Path:
     return local_control_plane.kubeconfig(provider_plane)
 
 
-def bring(world: Providers, version: str, *wanted: tuple[ProviderKind, str, str, str]) -> None:
+def bring(
+    world: Providers,
+    version: str,
+    *wanted: tuple[ProviderKind, str, str, str],
+    release: Callable[[str], Path] = reduced,
+) -> None:
     """Nobody answers their webhooks, so objects of their kinds can only be made without."""
-    world.releases.append(components(version))
+    world.releases.append(release(version))
     for kind, name, namespace, file in wanted or PROVIDERS:
         world.apply(kind, name, namespace, version=version, fetchConfig={"url": world.url(file)})
         world.until_ready(kind, name, namespace)
@@ -43,9 +48,15 @@ def bring(world: Providers, version: str, *wanted: tuple[ProviderKind, str, str,
 
 
 @pytest.fixture
-def cluster(providers: Providers) -> Iterator[Object]:
+def release() -> Callable[[str], Path]:
+    """Where the providers' releases come from."""
+    return reduced
+
+
+@pytest.fixture
+def cluster(providers: Providers, release: Callable[[str], Path]) -> Iterator[Object]:
     """One that is provisioned, with the infrastructure that belongs to it, of providers at the current version."""
-    bring(providers, CURRENT)
+    bring(providers, CURRENT, release=release)
     client, about = providers.client, {"name": ONE.name, "namespace": providers.namespace(ONE.namespace)}
     reference = {"apiGroup": DOCKER_CLUSTER.group, "kind": DOCKER_CLUSTER.kind, "name": ONE.name}
     made = client.create(CLUSTER, _object(CLUSTER, about, {"infrastructureRef": reference}))
@@ -87,6 +98,7 @@ def test_upgrade_plan(providers: Providers, configuration: Path, here: Path) -> 
 # -- describe cluster ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("release", [components])  # clusterctl asks for objects of every kind
 def test_describe_cluster(cluster: Object, configuration: Path, here: Path) -> None:
     told = run_clusterctl(configuration, here, "describe", "cluster", ONE.name, "-n", ONE.namespace)
     assert f"Cluster {ONE}" in told
