@@ -18,6 +18,7 @@ from shared.kube.crds import CRD
 from shared.kube.discovery import Discovery
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Proxy, Request, api_server, cut_before
+from tests.support.objects import metadata_of
 from tests.support.releases import STACK, config_map, write_release, write_stages
 from tests.support.site import Site, files
 from tests.support.world import ADDON, World
@@ -39,7 +40,7 @@ def versions(world: World) -> dict[str, str]:
     found = {}
     for resource in {(one.group, one.kind): one for one in Discovery(world.client).served().values()}.values():
         with suppress(ApiError):  # kinds that are made, never listed
-            for obj in world.client.list(resource):
+            for obj in metadata_of(world.client, resource):
                 if resource.kind not in ("Lease", "ComponentStatus"):
                     name = f"{resource.kind}.{resource.group} {key_of(obj)}"
                     found[name] = obj["metadata"]["resourceVersion"]

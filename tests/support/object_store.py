@@ -10,6 +10,7 @@ import botocore.session
 import pytest
 
 from infra.object_store import start, wait_ready
+from shared import storage
 from shared.storage import ObjectStore
 
 _NUMBERS = itertools.count(1)
@@ -22,7 +23,8 @@ def object_store_url() -> Iterator[str]:
     try:
         wait_ready(server.url)
         with pytest.MonkeyPatch.context() as patch:
-            # Each test has a client of its own; what botocore reads of S3 for one is 0.1 s of a core.
+            # A client costs 0.1 s of a core, most of it for reading about S3: tests have buckets of their own instead.
+            patch.setattr(storage, "_client", functools.cache(storage._client))
             patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
             yield server.url
     finally:

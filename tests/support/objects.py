@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube.client import METADATA_LIST
 
 
 def manifest(resource: Resource, name: str, namespace: str = "", **content: Any) -> Object:
@@ -27,6 +29,12 @@ def create_local_cluster(client: Client, name: str, namespace: str, *, kind_name
     client.create(KIND_CLUSTER, manifest(KIND_CLUSTER, name, namespace, spec={"clusterName": kind_name or name}))
     reference = {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": name}
     client.create(CLUSTER, manifest(CLUSTER, name, namespace, spec={"infrastructureRef": reference, **spec}))
+
+
+def metadata_of(client: Client, resource: Resource, selector: str = "") -> Iterator[Object]:
+    """Yields the objects of a kind with nothing but their metadata: listing whole CRDs is slow."""
+    for page in client.pages(resource, selector=selector, accept=f"{METADATA_LIST},application/json"):
+        yield from page["items"]
 
 
 def condition(obj: Object, type_: str, told: object = "") -> Object:

@@ -153,7 +153,7 @@ class Providers:
         for resource in {*self.clients.discovery.served().values()}:
             try:
                 selector = "" if resource.group == GROUP else PROVIDER_LABEL
-                for obj in self.client.list(resource, selector=selector):
+                for obj in objects.metadata_of(self.client, resource, selector):
                     found[f"{resource.kind} {key_of(obj)}"] = obj["metadata"]["resourceVersion"]
             except ApiError:
                 continue  # cannot be listed
@@ -167,7 +167,7 @@ class Providers:
             if resource.group in (GROUP, EVENTS) or resource.kind in COPIES:
                 continue
             try:
-                for obj in self.client.list(resource, selector=selector):
+                for obj in objects.metadata_of(self.client, resource, selector):
                     found[f"{resource.kind} {key_of(obj)}"] = obj["metadata"]["uid"]
             except ApiError:
                 continue  # cannot be listed
