@@ -509,7 +509,7 @@ def test_a_refused_secret_is_not_quoted(world: World) -> None:
     world.secret()
     world.settle()
     assert "hunter2" not in str(world.addon())
-    assert "withheld" in world.condition("HelmChartApplied")["message"]
+    assert "redacted" in world.condition("HelmChartApplied")["message"]
 
 
 @pytest.mark.parametrize(
