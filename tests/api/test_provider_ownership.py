@@ -80,7 +80,7 @@ def test_one_that_another_has_is_refused(bootstrap: MadeUp, infrastructure: Made
     assert (status, reason) == ("False", "InstallFailed")
     assert "ClusterRole common-role: " in message or "CustomResourceDefinition widgets.common.example.com: " in message
     assert "it belongs to BootstrapProvider b-system/same" in message
-    assert "delete that one" in message
+    assert "delete that owner" in message
     assert [obj["metadata"]["resourceVersion"] for obj in common(providers) if obj] == before
     bootstrap.look()
     assert bootstrap.told("Ready")[0] == "True"
