@@ -57,7 +57,9 @@ def deliver(
         server.close()
 
 
-def test_many_clusters_at_once(management: Client, deliver: Deliver, kubeconfig: Path, tmp_path: Path) -> None:
+def test_one_server_applies_addons_to_many_clusters_concurrently(
+    management: Client, deliver: Deliver, kubeconfig: Path, tmp_path: Path
+) -> None:
     """Rendering goes on in threads of the chart library, and a fork would have left these behind."""
     templates = {"all.yaml": CHART}
     names = [write_release(tmp_path, f"v{number}", templates=templates, values=VALUES) for number in range(1, 6)]

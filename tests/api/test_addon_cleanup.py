@@ -170,7 +170,7 @@ def claimed(name: str) -> Object:
     return {"name": "data", "persistentVolumeClaim": {"claimName": name}}
 
 
-def test_nothing_left_is_done_at_once(going: World) -> None:
+def test_cleanup_is_done_at_once_without_leftovers(going: World) -> None:
     assert hook(going) == 10
     assert clean(going).status == 204
     assert done(going) == "True"
@@ -180,7 +180,7 @@ def test_nothing_left_is_done_at_once(going: World) -> None:
     assert going.addon()["metadata"]["resourceVersion"] == version
 
 
-def test_load_balancers_and_volumes_go_and_are_waited_for(going: World, cloud: Cloud) -> None:
+def test_load_balancers_and_volumes_are_deleted_and_waited_for(going: World, cloud: Cloud) -> None:
     cloud.service("public")
     cloud.service("inner", "ClusterIP")
     cloud.volume("disk", claim="data")
@@ -205,7 +205,7 @@ def test_load_balancers_and_volumes_go_and_are_waited_for(going: World, cloud: C
     assert hook(going) == 0
 
 
-def test_a_volume_whose_claim_is_gone_is_waited_for(going: World, cloud: Cloud) -> None:
+def test_volume_is_waited_for_after_its_claim_is_gone(going: World, cloud: Cloud) -> None:
     cloud.volume("disk", claim="data")
     hook(going)
     clean(going)
@@ -218,14 +218,14 @@ def test_a_volume_whose_claim_is_gone_is_waited_for(going: World, cloud: Cloud) 
     assert clean(going).status == 204
 
 
-def test_a_claim_that_has_no_volume_yet_goes_before_it_gets_one(going: World, cloud: Cloud) -> None:
+def test_claim_without_a_volume_is_deleted(going: World, cloud: Cloud) -> None:
     cloud.claim("pending")
     hook(going)
     assert clean(going).status == 202
     assert cloud.names(CLAIM, going=False) == []
 
 
-def test_pods_that_hold_claims_go_with_what_makes_them(going: World, cloud: Cloud) -> None:
+def test_pods_with_claims_are_deleted_with_their_top_controller(going: World, cloud: Cloud) -> None:
     for name in ("a", "b", "c", "d-scratch", "e"):
         cloud.volume(f"disk-{name}", claim=name)
     deployment = cloud.controller(DEPLOYMENT, "web")
@@ -250,7 +250,7 @@ def _template() -> Object:
     return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-def test_what_is_made_again_goes_again(going: World, cloud: Cloud) -> None:
+def test_recreated_load_balancer_is_deleted_again(going: World, cloud: Cloud) -> None:
     cloud.service("public")
     hook(going)
     clean(going)
@@ -260,7 +260,7 @@ def test_what_is_made_again_goes_again(going: World, cloud: Cloud) -> None:
     assert cloud.names(SERVICE, going=True) == ["public"]
 
 
-def test_only_a_hook_begins_a_clean_up(going: World, cloud: Cloud) -> None:
+def test_cleanup_starts_only_by_a_hook(going: World, cloud: Cloud) -> None:
     cloud.service("public")
     assert clean(going).message == "the event is not for this function"
     cluster = going.client.get(CLUSTER, Key(going.namespace, "demo"))
@@ -268,7 +268,7 @@ def test_only_a_hook_begins_a_clean_up(going: World, cloud: Cloud) -> None:
     assert cloud.names(SERVICE, going=True) == []
 
 
-def test_a_cluster_that_is_not_going_is_left_alone(world: World, cloud: Cloud, workload_plane: Path) -> None:
+def test_cluster_that_is_not_being_deleted_is_not_cleaned_up(world: World, cloud: Cloud, workload_plane: Path) -> None:
     """Whoever reaches the hooks can ask for anything."""
     world.kubeconfig = local_control_plane.kubeconfig(workload_plane).read_bytes()
     world.secret()
@@ -285,7 +285,7 @@ def test_a_cluster_that_is_not_going_is_left_alone(world: World, cloud: Cloud, w
 
 
 @pytest.mark.parametrize("annotation", ["capi-functions.dev/cleanup", "cluster.x-k8s.io/paused"])
-def test_an_annotation_keeps_everything(going: World, cloud: Cloud, annotation: str) -> None:
+def test_annotation_prevents_the_cleanup(going: World, cloud: Cloud, annotation: str) -> None:
     cloud.service("public")
     hook(going)
     patch = {"metadata": {"annotations": {annotation: "false"}}}
@@ -295,7 +295,7 @@ def test_an_annotation_keeps_everything(going: World, cloud: Cloud, annotation: 
     assert hook(going) == (0 if annotation.startswith("capi-functions") else 10)
 
 
-def test_a_cluster_that_had_the_name_before_is_another(going: World, cloud: Cloud) -> None:
+def test_cleanup_of_an_earlier_cluster_of_the_same_name_is_ignored(going: World, cloud: Cloud) -> None:
     cloud.service("public")
     hook(going)
     patch = {"spec": {"clusterRef": {**going.addon()["spec"]["clusterRef"], "uid": "of-an-earlier-one"}}}
@@ -306,7 +306,7 @@ def test_a_cluster_that_had_the_name_before_is_another(going: World, cloud: Clou
 
 
 @pytest.mark.parametrize("how", ["no Secret", "no server"])
-def test_an_unreachable_workload_is_told_and_given_up_at_last(
+def test_unreachable_workload_cluster_is_reported_and_given_up_at_the_deadline(
     going: World, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if how == "no server":
@@ -330,7 +330,7 @@ def test_an_unreachable_workload_is_told_and_given_up_at_last(
     assert hook(going) == 0
 
 
-def test_what_came_back_in_time_is_cleaned_up(going: World, cloud: Cloud) -> None:
+def test_workload_cluster_that_becomes_reachable_is_cleaned_up(going: World, cloud: Cloud) -> None:
     cloud.service("public")
     going.secret(b"no kubeconfig")
     hook(going)
@@ -340,7 +340,7 @@ def test_what_came_back_in_time_is_cleaned_up(going: World, cloud: Cloud) -> Non
     assert cloud.names(SERVICE, going=True) == ["public"]
 
 
-def test_a_refused_deletion_is_told(going: World, cloud: Cloud, workload_plane: Path) -> None:
+def test_rejected_deletion_is_reported(going: World, cloud: Cloud, workload_plane: Path) -> None:
     cloud.service("public")
     going.secret(reader(cloud, workload_plane))
     hook(going)
@@ -403,7 +403,7 @@ def await_reader(client: Client) -> None:
     until(may_read, "the rights")
 
 
-def test_with_the_rights_of_the_generated_role(going: World, cloud: Cloud, kubeconfig: Path) -> None:
+def test_rights_of_the_generated_role_are_enough(going: World, cloud: Cloud, kubeconfig: Path) -> None:
     cloud.service("public")
     hook(going)
     may = ("clusterstack.x-k8s.io", "clusteraddons", "get")

@@ -36,7 +36,7 @@ def history(world: World) -> list[str]:
     return [entry["clusterStack"] for entry in dig(world.addon(), "status.history", [])]
 
 
-def test_a_second_apply_of_the_same_leaves_the_older_one(world: World) -> None:
+def test_second_apply_of_a_release_keeps_the_manifest_of_the_former_one(world: World) -> None:
     for version in ("v1", "v2"):
         charts = {"cni": [world.map("net", version)], "last": [world.map("late", version)]}
         world.cluster(write_stages(world.releases, version, AFTER, charts))
@@ -49,7 +49,7 @@ def test_a_second_apply_of_the_same_leaves_the_older_one(world: World) -> None:
     assert world.read("net")["data"] == {"k": "v1"}
 
 
-def test_two_that_do_not_fit_together(world: World) -> None:
+def test_older_manifest_is_dropped_if_both_do_not_fit_into_the_secret(world: World) -> None:
     """The newer one is kept, and the upgrade ends."""
     world.cluster(write_release(world.releases, "v1", bulk(world, 1, 2)))
     world.secret()
@@ -60,7 +60,7 @@ def test_two_that_do_not_fit_together(world: World) -> None:
     assert history(world) == [NEW]
 
 
-def test_one_that_is_too_large(world: World) -> None:
+def test_manifest_that_is_too_large_is_reported_and_the_former_one_is_kept(world: World) -> None:
     """It is told, and what was kept before is there still."""
     world.cluster(write_release(world.releases, "v1", [world.map("a", "v1")]))
     world.secret()
@@ -74,7 +74,7 @@ def test_one_that_is_too_large(world: World) -> None:
     assert world.read("a")["data"] == {"k": "v1"}
 
 
-def test_back_out_of_a_half_done_upgrade(world: World) -> None:
+def test_rollback_out_of_an_incomplete_upgrade(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a", "1"), world.map("gone")]))
     world.secret()
     world.settle()

@@ -188,7 +188,7 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_nothing_is_said_of_releases_that_were_left(world: World, seed: int) -> None:
+def test_status_is_about_the_present_release_only(world: World, seed: int) -> None:
     """In a random order, with other troubles in between."""
     dice = random.Random(seed)
     kinds = list(KINDS)
@@ -217,7 +217,7 @@ def test_nothing_is_said_of_releases_that_were_left(world: World, seed: int) -> 
         story.check_release()
 
 
-def test_a_rollback_names_both_releases_and_leaves_nothing_behind(world: World) -> None:
+def test_rollback_status_names_both_releases_and_is_removed_afterwards(world: World) -> None:
     story = Story(world)
     story.write([good, good, chart_error, refused_object, missing])
     world.secret()
@@ -239,7 +239,7 @@ def test_a_rollback_names_both_releases_and_leaves_nothing_behind(world: World) 
     story.check_release()
 
 
-def test_an_upgrade_to_the_same_addons_keeps_what_is_true(world: World) -> None:
+def test_upgrade_to_the_same_addons_keeps_true_conditions(world: World) -> None:
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")], addon_version="v1"))
     world.settle()
@@ -268,7 +268,7 @@ def sweep(world: World) -> None:
 
 
 @pytest.mark.parametrize("lost", ["upgrade", "rollback", "resumption"])
-def test_what_is_lost_on_the_way_is_found_by_the_sweep(world: World, lost: str) -> None:
+def test_sweep_recovers_from_lost_events(world: World, lost: str) -> None:
     """Until then the columns say which release it is that is ready."""
     first, second = (write_release(world.releases, version, [world.map("a", version)]) for version in ("v1", "v2"))
     world.secret()

@@ -38,14 +38,14 @@ def held_by_somebody(world: World, conflicts: str) -> Any:
 
 
 @pytest.mark.parametrize("conflicts", ["", "force"])
-def test_force_takes_the_field_and_tells(world: World, conflicts: str) -> None:
+def test_force_takes_a_conflicting_field_and_records_an_event(world: World, conflicts: str) -> None:
     assert held_by_somebody(world, conflicts).retry_after is None
     assert world.read("a")["data"] == {"k": "ours", "more": "1"}
     assert "ConfigMap" in reasons(world)["FieldConflicts"]
     assert ".data.k (somebody)" in reasons(world)["FieldConflicts"]
 
 
-def test_fail_names_the_manager(world: World) -> None:
+def test_fail_rejects_a_conflict_and_names_the_manager(world: World) -> None:
     assert held_by_somebody(world, "fail").retry_after == 20.0
     assert world.read("a")["data"] == {"k": "theirs"}
     message = world.condition("HelmChartApplied")["message"]
@@ -53,13 +53,13 @@ def test_fail_names_the_manager(world: World) -> None:
     assert "conflicts: force or yield" in message
 
 
-def test_yield_leaves_the_field_and_applies_the_rest(world: World) -> None:
+def test_yield_leaves_a_conflicting_field_and_applies_the_rest(world: World) -> None:
     assert held_by_somebody(world, "yield").retry_after is None
     assert world.read("a")["data"] == {"k": "theirs", "more": "1"}
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_a_policy_that_says_nothing_known(world: World) -> None:
+def test_unknown_policy_annotation_is_reported(world: World) -> None:
     assert held_by_somebody(world, "perhaps").retry_after == 60.0
     found = world.condition("ClusterAddonConfigValidated")
     assert found["reason"] == "InvalidAnnotation"
@@ -75,7 +75,7 @@ def frozen(world: World, value: str, **annotations: str) -> Object:
     return obj
 
 
-def test_immutable_change_fails_and_says_the_way_out(world: World) -> None:
+def test_immutable_change_fails_and_names_the_recreate_annotation(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [frozen(world, "1")]))
     world.secret()
     world.settle()
@@ -86,7 +86,7 @@ def test_immutable_change_fails_and_says_the_way_out(world: World) -> None:
 
 
 @pytest.mark.parametrize("where", ["cluster", "object"])
-def test_immutable_object_is_made_anew_where_that_is_wanted(world: World, where: str) -> None:
+def test_immutable_object_is_recreated_if_annotated(world: World, where: str) -> None:
     policy = {"recreate": "true"} if where == "cluster" else None
     annotations = {"capi-functions.dev/recreate": "true"} if where == "object" else {}
     world.cluster(write_release(world.releases, "v1", [frozen(world, "1", **annotations)]), policy=policy)
@@ -99,7 +99,7 @@ def test_immutable_object_is_made_anew_where_that_is_wanted(world: World, where:
     assert world.read("frozen")["metadata"]["uid"] != uid
 
 
-def test_what_is_not_ours_is_not_made_anew(world: World) -> None:
+def test_object_of_another_owner_is_not_recreated(world: World) -> None:
     world.client.create(CONFIG_MAP, frozen(world, "theirs"))
     world.cluster(write_release(world.releases, "v1", [frozen(world, "ours")]), policy={"recreate": "true"})
     world.secret()
@@ -126,7 +126,7 @@ def crd(group: str) -> Object:
     }
 
 
-def test_a_crd_with_other_peoples_objects_stays(world: World) -> None:
+def test_crd_with_foreign_objects_is_not_pruned(world: World) -> None:
     group = f"{world.namespace}.example.com"
     widgets = Resource(group, "v1", "Widget", "widgets")
     ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": world.namespace}}
@@ -149,7 +149,7 @@ def test_a_crd_with_other_peoples_objects_stays(world: World) -> None:
     assert world.client.find(CRD, name) is None or dig(world.client.get(CRD, name), "metadata.deletionTimestamp")
 
 
-def test_a_custom_resource_that_its_finalizer_holds(world: World) -> None:
+def test_prune_waits_for_the_finalizer_of_a_custom_resource(world: World) -> None:
     group = f"{world.namespace}.example.com"
     widgets = Resource(group, "v1", "Widget", "widgets")
     metadata = {"name": "w", "namespace": world.namespace, "finalizers": ["example.com/hold"]}
@@ -175,7 +175,7 @@ def is_served(client: Client, resource: Resource) -> bool:
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_what_was_applied_in_a_version_that_is_not_served_any_more(world: World, *, fresh: bool) -> None:
+def test_object_is_pruned_after_its_version_is_not_served_any_more(world: World, *, fresh: bool) -> None:
     """Also by a process that remembers that it was."""
     group = f"{world.namespace}.example.com"
     widgets = Resource(group, "v2", "Widget", "widgets")
@@ -204,7 +204,9 @@ KEEP = {"helm.sh/resource-policy": "keep"}
 
 
 @pytest.mark.parametrize("consent", [None, {"prune-crds": "true"}])
-def test_what_is_marked_to_be_kept_keeps_its_crd(world: World, consent: dict[str, str] | None) -> None:
+def test_object_annotated_to_be_kept_blocks_the_deletion_of_its_crd(
+    world: World, consent: dict[str, str] | None
+) -> None:
     group = f"{world.namespace}.example.com"
     widgets = Resource(group, "v1", "Widget", "widgets")
     metadata = {"name": "w", "namespace": world.namespace, "annotations": KEEP}
@@ -222,7 +224,7 @@ def test_what_is_marked_to_be_kept_keeps_its_crd(world: World, consent: dict[str
         assert dig(world.addon(), "status.ready") is True
 
 
-def test_what_is_marked_to_be_kept_keeps_its_namespace(world: World) -> None:
+def test_object_annotated_to_be_kept_blocks_the_deletion_of_its_namespace(world: World) -> None:
     own, key = f"{world.namespace}-own", Key("", f"{world.namespace}-own")
     marked = config_map("k", namespace=own)
     marked["metadata"] |= {"annotations": KEEP}
@@ -244,7 +246,7 @@ def test_what_is_marked_to_be_kept_keeps_its_namespace(world: World) -> None:
     assert dig(world.client.get(NAMESPACE, key), "metadata.deletionTimestamp")
 
 
-def test_a_namespace_waits_for_an_aggregated_api_that_is_away(world: World, kubeconfig: Path) -> None:
+def test_deletion_of_a_namespace_waits_for_an_aggregated_api(world: World, kubeconfig: Path) -> None:
     """What is in it to be kept is not known; everything else goes on."""
     group, own = f"{world.namespace}.example.com", f"{world.namespace}-own"
     world.client.create(CRD, crd(group))
@@ -279,7 +281,7 @@ def drifted(world: World, **policy: str) -> None:
     world.client.patch(CONFIG_MAP, Key(world.namespace, "c"), {"data": {"theirs": "x"}})
 
 
-def test_drift_is_left_alone_unless_asked_for(world: World) -> None:
+def test_drift_is_ignored_by_default(world: World) -> None:
     drifted(world)
     requests = world.client.requests
     world.resync()
@@ -319,7 +321,7 @@ def test_drift_is_reported(world: World) -> None:
     assert dig(world.addon(), "status.drift") == [f"ConfigMap {world.namespace}/b (metadata.labels)"]
 
 
-def test_what_may_differ_stays_as_it_is(world: World) -> None:
+def test_ignored_field_keeps_its_live_value(world: World) -> None:
     path = f"ConfigMap/{world.namespace}/a:data.k"
     drifted(world, drift="repair", **{"drift-ignore": path})
     world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"other": "changed"}})
@@ -328,7 +330,7 @@ def test_what_may_differ_stays_as_it_is(world: World) -> None:
     assert world.names() == ["a", "b", "c"]
 
 
-def test_an_upgrade_repairs_what_both_releases_have(world: World) -> None:
+def test_upgrade_repairs_drift_in_objects_of_both_releases(world: World) -> None:
     drifted(world)
     objects = [{**world.map(name), "data": {"k": "1", "other": "1"}} for name in ("a", "b", "c")]
     world.cluster(write_release(world.releases, "v2", objects))
@@ -362,7 +364,7 @@ def become(world: World, resource: Resource, name: str, status: Object) -> None:
 AVAILABLE = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
 
 
-def test_ready_only_when_the_objects_are(world: World) -> None:
+def test_addon_is_ready_only_when_its_objects_are(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [deployment(world), world.map("a")]))
     world.secret()
     assert world.settle().retry_after == 5.0
@@ -380,7 +382,7 @@ def test_ready_only_when_the_objects_are(world: World) -> None:
     assert "AddonsReady" in reasons(world)
 
 
-def test_not_ready_for_too_long_is_told(world: World) -> None:
+def test_objects_that_stay_unready_are_reported_after_the_timeout(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [deployment(world)]), policy={"wait-timeout": "1"})
     world.secret()
     world.settle()
@@ -396,14 +398,14 @@ def test_not_ready_for_too_long_is_told(world: World) -> None:
     assert world.settle().retry_after is None
 
 
-def test_without_waiting(world: World) -> None:
+def test_addon_is_ready_once_applied_without_wait(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [deployment(world)]), policy={"wait": "false"})
     world.secret()
     assert world.settle().retry_after is None
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_hook_jobs_are_over_before_the_rest_comes(world: World) -> None:
+def test_hook_jobs_complete_before_the_next_wave(world: World) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "example.com/image:1"}]}}
     metadata = {
         "name": "before",
@@ -430,7 +432,7 @@ def test_hook_jobs_are_over_before_the_rest_comes(world: World) -> None:
     assert world.client.get(JOB, Key(world.namespace, "before"))["metadata"]["uid"] != uid
 
 
-def test_hooks_of_installation_and_upgrade_are_wanted_at_both(world: World) -> None:
+def test_hooks_of_install_and_upgrade_run_at_both(world: World) -> None:
     """What a hook made, keys for instance, is not pruned by the other occasion."""
 
     def hooked(name: str, **annotations: str) -> Object:
@@ -497,7 +499,7 @@ def test_rollback_needs_no_release(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_rollback_with_nothing_to_go_back_to(world: World) -> None:
+def test_rollback_without_a_stored_manifest_fails(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(name)
     world.secret()
@@ -512,7 +514,7 @@ def test_rollback_with_nothing_to_go_back_to(world: World) -> None:
 # -- clusters that come and go -----------------------------------------------------------------------------------
 
 
-def test_a_cluster_made_anew_under_the_same_name(world: World) -> None:
+def test_recreated_cluster_gets_a_new_addon(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(name)
     world.secret()

@@ -27,7 +27,7 @@ def phases(world: World) -> dict[str, str]:
     return {stage["name"]: stage["phase"] for stage in dig(world.addon(), "status.stages", [])}
 
 
-def test_stages_in_order(world: World) -> None:
+def test_stages_are_applied_in_order(world: World) -> None:
     charts = {"cni": [world.map("net")], "csi": [world.map("store")]}
     world.cluster(write_stages(world.releases, "v1", BOTH, charts))
     world.secret()
@@ -40,7 +40,7 @@ def test_stages_in_order(world: World) -> None:
     assert dig(world.addon(), "spec.hook") == ""
 
 
-def test_each_chart_has_its_own_values(world: World) -> None:
+def test_each_stage_chart_has_its_own_values(world: World) -> None:
     """Values of one chart once leaked into the next one without values of its own."""
     template = {"all.yaml": 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Chart.Name }}", namespace: %s}\n'}
     text = template["all.yaml"] % world.namespace + 'data: {k: "{{ .Values.k }}"}\n'
@@ -73,7 +73,7 @@ def gated(world: World, version: str = "v1", timeout: str = "10m") -> str:
     return write_stages(world.releases, version, config, charts)
 
 
-def test_conditions_hold_the_stages_up(world: World) -> None:
+def test_stage_waits_for_its_conditions(world: World) -> None:
     world.cluster(gated(world))
     world.secret()
     assert world.settle().retry_after == 20.0
@@ -97,7 +97,7 @@ def test_conditions_hold_the_stages_up(world: World) -> None:
     assert "EvaluatedCEL" not in {c["type"] for c in dig(world.addon(), "status.conditions")}
 
 
-def test_a_condition_that_takes_too_long_is_told(world: World) -> None:
+def test_overdue_condition_is_reported(world: World) -> None:
     world.cluster(gated(world, timeout="1s"))
     world.secret()
     world.settle()
@@ -114,7 +114,7 @@ def test_a_condition_that_takes_too_long_is_told(world: World) -> None:
     ("expression", "words"),
     [("net.data.state ==", "Syntax error"), ("nett.x == 1", "the objects listed for it are: net"), ("1", "int")],
 )
-def test_a_wrong_condition_says_so(world: World, expression: str, words: str) -> None:
+def test_invalid_condition_is_reported(world: World, expression: str, words: str) -> None:
     config = (
         "\n  AfterControlPlaneInitialized:\n    - name: cni\n      waitForPostCondition:\n"
         f"        objects: [{{key: net, apiVersion: v1, kind: ConfigMap, name: net, namespace: {world.namespace}}}]\n"
@@ -128,7 +128,7 @@ def test_a_wrong_condition_says_so(world: World, expression: str, words: str) ->
     assert words in found["message"]
 
 
-def test_a_faulty_stack_is_left_for_a_fixed_one(world: World) -> None:
+def test_faulty_release_is_replaced_by_a_fixed_one_at_any_stage(world: World) -> None:
     """Once the hook of the faulty one stayed set for ever."""
     world.cluster(gated(world))
     world.secret()
@@ -160,7 +160,7 @@ def test_missing_chart_stops_the_stages(world: World) -> None:
         (" [", "not YAML"),
     ],
 )
-def test_wrong_config_is_a_condition(world: World, config: str, words: str) -> None:
+def test_invalid_stages_are_reported_in_a_condition(world: World, config: str, words: str) -> None:
     world.cluster(write_stages(world.releases, "v1", config, {"a": [world.map("a")]}))
     world.secret()
     assert world.settle().retry_after == 60.0
@@ -179,7 +179,7 @@ UPGRADE = """
 """
 
 
-def test_upgrade_deletes_updates_and_prunes(world: World) -> None:
+def test_upgrade_in_stages_deletes_updates_and_prunes(world: World) -> None:
     charts = {"cni": [world.map("net"), world.map("dropped")], "old": [world.map("legacy")]}
     world.cluster(write_stages(world.releases, "v1", UPGRADE, charts))
     world.secret()
@@ -193,7 +193,7 @@ def test_upgrade_deletes_updates_and_prunes(world: World) -> None:
     assert world.addon()["metadata"]["annotations"]["ClusterAddonStage"] == "upgraded"
 
 
-def test_an_object_that_moves_to_another_stage_is_not_deleted(world: World) -> None:
+def test_object_that_moves_to_another_stage_is_not_deleted(world: World) -> None:
     charts = {"cni": [world.map("shared")], "csi": [world.map("store")]}
     world.cluster(write_stages(world.releases, "v1", BOTH, charts))
     world.secret()
@@ -206,7 +206,7 @@ def test_an_object_that_moves_to_another_stage_is_not_deleted(world: World) -> N
     assert world.names() == ["net", "shared", "store"]
 
 
-def test_from_the_umbrella_chart_to_stages_and_back(world: World) -> None:
+def test_upgrade_between_umbrella_chart_and_stages(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b")]))
     world.secret()
     world.settle()
@@ -220,7 +220,7 @@ def test_from_the_umbrella_chart_to_stages_and_back(world: World) -> None:
     assert dig(world.addon(), "status.stages") is None
 
 
-def test_every_interruption_is_resumed(world: World) -> None:
+def test_rollout_resumes_after_each_interruption(world: World) -> None:
     """A failing object in the second stage: the first is not repeated, nothing is pruned, then it goes on."""
     world.cluster(write_stages(world.releases, "v1", BOTH, {"cni": [world.map("net")], "csi": [world.map("gone")]}))
     world.secret()
@@ -253,7 +253,7 @@ AFTER = """
 """
 
 
-def test_stages_after_the_upgrade_of_the_cluster(world: World) -> None:
+def test_stages_after_the_cluster_upgrade_are_applied(world: World) -> None:
     charts = {"cni": [world.map("net")], "last": [world.map("late")]}
     world.cluster(write_stages(world.releases, "v1", AFTER, charts))
     world.secret()
@@ -280,7 +280,7 @@ data: {version: "{{ .Capabilities.KubeVersion.Version }}"}
 
 
 @pytest.mark.parametrize("woken_by", ["the hook after the upgrade", "a look at everything"])
-def test_second_apply_once_the_new_kubernetes_is_live(
+def test_addons_are_rendered_again_once_the_new_kubernetes_is_live(
     world: World, helm: Path, monkeypatch: pytest.MonkeyPatch, woken_by: str
 ) -> None:
     monkeypatch.setenv("HELM", str(helm))
@@ -311,7 +311,7 @@ def workload(tmp_path: Path) -> Iterator[tuple[bytes, Client]]:
         yield local_control_plane.kubeconfig(folder).read_bytes(), client
 
 
-def test_addons_of_cluster_stack_operator_are_taken_over(world: World, workload: tuple[bytes, Client]) -> None:
+def test_addons_of_cluster_stack_operator_are_adopted(world: World, workload: tuple[bytes, Client]) -> None:
     """Once its stages are done it keeps no inventory: what it applied is known by the label alone."""
     kubeconfig, there = workload
 

@@ -17,7 +17,7 @@ def job(world: World, name: str, *, annotations: dict[str, str] | None = None, *
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
 
 
-def test_what_is_deleted_meanwhile_is_put_back_where_drift_is_repaired(world: World) -> None:
+def test_object_deleted_while_waiting_is_recreated_if_drift_is_repaired(world: World) -> None:
     objects = [deployment(world), world.map("a")]
     world.cluster(write_release(world.releases, "v1", objects), policy={"drift": "repair"})
     world.secret()
@@ -32,7 +32,7 @@ def test_what_is_deleted_meanwhile_is_put_back_where_drift_is_repaired(world: Wo
     assert world.client.find(DEPLOYMENT, Key(world.namespace, "web")) is not None
 
 
-def test_a_job_that_is_over_and_gone_is_not_waited_for(world: World) -> None:
+def test_job_deleted_by_its_ttl_is_not_waited_for(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a"), job(world, "j", ttlSecondsAfterFinished=0)]))
     world.secret()
     world.settle()
@@ -42,7 +42,7 @@ def test_a_job_that_is_over_and_gone_is_not_waited_for(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_hooks_that_take_too_long_are_told(world: World) -> None:
+def test_hooks_that_do_not_complete_are_reported_after_the_timeout(world: World) -> None:
     hook = job(world, "before", annotations={"helm.sh/hook": "pre-install,pre-upgrade"})
     name = write_release(world.releases, "v1", [world.map("a"), hook])
     world.cluster(name, policy={"wait-timeout": "1"})

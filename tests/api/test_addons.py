@@ -25,7 +25,7 @@ from tests.support.world import ADDON, World
 EVENT = Resource("", "v1", "Event", "events")
 
 
-def test_first_apply(world: World) -> None:
+def test_first_apply_creates_objects_and_makes_the_addon_ready(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b")]))
     world.secret()
     answer = world.settle()
@@ -46,7 +46,7 @@ def test_first_apply(world: World) -> None:
     assert uids == {name: world.read(name)["metadata"]["uid"] for name in ("a", "b")}
 
 
-def test_a_paused_cluster_gets_its_addon_once_it_goes_on(world: World) -> None:
+def test_addon_is_created_once_a_paused_cluster_is_resumed(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.call("addon_create", change_event(world.cluster(name, paused=True), "add", source="/test"))
     assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
@@ -54,7 +54,7 @@ def test_a_paused_cluster_gets_its_addon_once_it_goes_on(world: World) -> None:
     assert world.addon()
 
 
-def test_upgrade_updates_creates_and_prunes(world: World) -> None:
+def test_upgrade_updates_creates_and_prunes_objects(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b"), world.map("c")]))
     world.secret()
     world.settle()
@@ -67,7 +67,7 @@ def test_upgrade_updates_creates_and_prunes(world: World) -> None:
     assert world.addon()["metadata"]["annotations"]["ClusterAddonStage"] == "upgraded"
 
 
-def test_unchanged_release_costs_no_write(world: World) -> None:
+def test_unchanged_release_causes_no_write(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()
@@ -81,7 +81,7 @@ def test_unchanged_release_costs_no_write(world: World) -> None:
     assert (world.addon()["metadata"]["resourceVersion"], world.read("a")["metadata"]["resourceVersion"]) == before
 
 
-def test_new_release_with_the_same_addons_leaves_the_cluster_alone(world: World) -> None:
+def test_new_release_with_the_same_addons_causes_no_rollout(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()
@@ -93,7 +93,7 @@ def test_new_release_with_the_same_addons_leaves_the_cluster_alone(world: World)
     assert world.read("a")["metadata"] == before
 
 
-def test_missing_assets_are_a_wait(world: World) -> None:
+def test_missing_release_assets_are_waited_for(world: World) -> None:
     world.cluster("test-stack-1-36-v1")
     world.secret()
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
@@ -113,7 +113,7 @@ def test_missing_assets_are_a_wait(world: World) -> None:
     assert "test-stack-1-36-v1" in found["message"]
 
 
-def test_the_release_is_fetched_while_the_cluster_comes_up(world: World) -> None:
+def test_release_is_requested_when_the_addon_is_created(world: World) -> None:
     cluster = world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     created = world.call("addon_create", change_event(cluster, "add", source="/test"))
@@ -125,7 +125,7 @@ def test_the_release_is_fetched_while_the_cluster_comes_up(world: World) -> None
     assert world.names() == ["a"]
 
 
-def test_deliveries_at_once_do_it_once(world: World) -> None:
+def test_concurrent_deliveries_apply_once(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a"), world.map("b")])
     cluster = world.cluster(name)
     world.secret()
@@ -139,7 +139,7 @@ def test_deliveries_at_once_do_it_once(world: World) -> None:
     ]
 
 
-def test_a_refused_object_is_named_once(world: World) -> None:
+def test_rejected_object_is_reported_in_one_event(world: World) -> None:
     odd = world.map("odd")
     odd["metadata"]["labels"] = {"not a label": "x"}
     world.cluster(write_release(world.releases, "v1", [world.map("a"), odd]))
@@ -156,7 +156,7 @@ def events_of(world: World) -> list[str]:
     return [obj["reason"] for obj in found if dig(obj, "involvedObject.name") == ADDON]
 
 
-def test_the_waits_at_the_beginning_are_no_news_but_a_cluster_that_is_lost_is(world: World) -> None:
+def test_only_a_connection_that_is_lost_records_an_event(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.settle()
     assert world.condition("ClusterReady")["reason"] == "ControlPlaneNotReady"
@@ -169,7 +169,7 @@ def test_the_waits_at_the_beginning_are_no_news_but_a_cluster_that_is_lost_is(wo
     assert sorted(events_of(world)) == ["AddonsApplied", "ControlPlaneNotReady"]
 
 
-def test_no_kubeconfig_is_a_wait(world: World) -> None:
+def test_missing_kubeconfig_is_waited_for(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     answer = world.settle()
     assert (answer.status, answer.retry_after) == (202, 10.0)
@@ -204,7 +204,7 @@ DOWN = EXEC.replace(
         (DOWN, "does not answer"),
     ],
 )
-def test_unusable_kubeconfig(world: World, content: bytes, words: str) -> None:
+def test_invalid_kubeconfig_is_reported(world: World, content: bytes, words: str) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret(content)
     answer = world.settle()
@@ -215,7 +215,7 @@ def test_unusable_kubeconfig(world: World, content: bytes, words: str) -> None:
     assert not Path("/tmp/owned").exists()
 
 
-def test_wrong_ca(world: World, tmp_path: Path) -> None:
+def test_kubeconfig_with_a_wrong_ca_is_reported(world: World, tmp_path: Path) -> None:
     from shared.certificates import Authority
 
     other = base64.b64encode(Authority.generate("other").cert_pem).decode()
@@ -240,7 +240,7 @@ def test_wrong_ca(world: World, tmp_path: Path) -> None:
         ({"addon_chart": b"no archive"}, "test-stack-1-36-cluster-addon-v1.tgz"),
     ],
 )
-def test_broken_release(world: World, release: dict[str, Any], words: str) -> None:
+def test_release_that_cannot_be_rendered_is_reported(world: World, release: dict[str, Any], words: str) -> None:
     world.cluster(write_release(world.releases, "v1", **release))
     world.secret()
     answer = world.settle()
@@ -251,7 +251,7 @@ def test_broken_release(world: World, release: dict[str, Any], words: str) -> No
     assert world.names() == []
 
 
-def test_broken_upgrade_prunes_nothing(world: World) -> None:
+def test_upgrade_that_cannot_be_rendered_prunes_nothing(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a"), world.map("b")]))
     world.secret()
     world.settle()
@@ -266,7 +266,7 @@ def test_broken_upgrade_prunes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("stack", ["test-other-1-36", "test-stack-1-37"])
-def test_another_stack_counts_its_versions_by_itself(world: World, stack: str) -> None:
+def test_addon_versions_are_compared_within_one_stack_only(world: World, stack: str) -> None:
     """Both have addons of version v1, and both are in storage: that they are called the same means nothing."""
     first = write_release(world.releases, "v1", [world.map("old")])
     second = write_release(world.releases, "v1", [world.map("new")], stack=stack)
@@ -280,7 +280,7 @@ def test_another_stack_counts_its_versions_by_itself(world: World, stack: str) -
         assert world.names() == names
 
 
-def test_a_wrong_annotation_is_told_of_applied_addons_too(world: World) -> None:
+def test_invalid_annotation_is_reported_for_applied_addons_too(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.secret()
     world.cluster(name)
@@ -295,7 +295,7 @@ def test_a_wrong_annotation_is_told_of_applied_addons_too(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_a_kubeconfig_that_is_damaged_later_is_told(world: World) -> None:
+def test_kubeconfig_damaged_after_the_apply_is_reported(world: World) -> None:
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.settle()
@@ -310,7 +310,7 @@ def test_a_kubeconfig_that_is_damaged_later_is_told(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_partial_failure(world: World) -> None:
+def test_failed_object_does_not_stop_the_others(world: World) -> None:
     bad = {**world.map("bad"), "data": {"k": 1}}
     world.cluster(write_release(world.releases, "v1", [world.map("old")]))
     world.secret()
@@ -331,7 +331,7 @@ def test_partial_failure(world: World) -> None:
     assert world.read("a")["metadata"]["managedFields"] == before
 
 
-def test_only_ours_is_pruned(world: World) -> None:
+def test_only_objects_with_our_label_and_uid_are_pruned(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map(name) for name in ("keep", "mine", "replaced", "x")]))
     world.secret()
     world.settle()
@@ -349,7 +349,7 @@ def test_only_ours_is_pruned(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_crd_and_its_object_in_one_chart(world: World) -> None:
+def test_crd_and_its_custom_resource_in_one_chart_are_applied(world: World) -> None:
     group = f"{world.namespace}.example.com"
     crd: Object = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -378,7 +378,7 @@ def test_crd_and_its_object_in_one_chart(world: World) -> None:
     until(lambda: world.client.find(CRD, Key("", f"widgets.{group}")) is None, "the CRD gone")
 
 
-def test_namespace_that_the_chart_takes_for_granted(world: World) -> None:
+def test_missing_namespace_of_an_object_is_created(world: World) -> None:
     name = f"{world.namespace}-other"
     world.cluster(write_release(world.releases, "v1", [config_map("a", namespace=name)]))
     world.secret()
@@ -386,7 +386,7 @@ def test_namespace_that_the_chart_takes_for_granted(world: World) -> None:
     assert world.client.get(CONFIG_MAP, Key(name, "a"))
 
 
-def test_unknown_kind(world: World) -> None:
+def test_unknown_kind_is_reported_and_nothing_applied(world: World) -> None:
     gadget: Object = {"apiVersion": "nowhere.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
     world.cluster(write_release(world.releases, "v1", [world.map("a"), gadget]))
     world.secret()
@@ -395,7 +395,7 @@ def test_unknown_kind(world: World) -> None:
     assert world.names() == []
 
 
-def test_values_see_the_cluster(world: World) -> None:
+def test_values_template_sees_cluster_control_plane_and_infrastructure(world: World) -> None:
     values = "name: {{ .Cluster.metadata.name }}-{{ .Cluster.spec.controlPlaneEndpoint.host }}"
     template = (
         'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: v, namespace: "%s"}\ndata: {name: "{{ .Values.name }}"}'
@@ -408,21 +408,21 @@ def test_values_see_the_cluster(world: World) -> None:
 
 
 @pytest.mark.parametrize("class_name", ["", "quick-start", "docker-ferrol-1-27"])
-def test_foreign_clusters_get_no_addon(world: World, class_name: str) -> None:
+def test_cluster_of_no_cluster_stack_gets_no_addon(world: World, class_name: str) -> None:
     world.cluster(class_name)
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     assert world.call("addon_create", change_event(cluster, "add", source="/test")).status == 204
     assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
 
 
-def test_null_topology_is_no_class(world: World) -> None:
+def test_cluster_with_null_topology_gets_no_addon(world: World) -> None:
     cluster = world.cluster()
     world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"spec": {"topology": None}})
     for name in ("cluster", "kubeconfig", "addon_create", "addon_apply"):
         assert world.call(name, change_event(cluster, "update", source="/test")).status < 400
 
 
-def test_addon_is_made_again_when_deleted(world: World) -> None:
+def test_deleted_addon_is_recreated(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()
@@ -437,7 +437,7 @@ def test_addon_is_made_again_when_deleted(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_paused_cluster(world: World) -> None:
+def test_addons_of_a_paused_cluster_are_not_changed(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.call("addon_create", change_event(world.cluster(name), "add", source="/test"))
     world.cluster(name, paused=True)
@@ -447,7 +447,7 @@ def test_paused_cluster(world: World) -> None:
     assert world.names() == []
 
 
-def test_object_that_no_longer_exists(world: World) -> None:
+def test_event_of_a_deleted_addon_is_done(world: World) -> None:
     gone: Object = {
         "apiVersion": CLUSTER.api_version,
         "kind": "Cluster",
@@ -459,7 +459,7 @@ def test_object_that_no_longer_exists(world: World) -> None:
             assert world.call(name, change_event(gone, change, source="/test")).status == 204  # type: ignore[arg-type]
 
 
-def test_the_same_event_in_two_replicas_at_once(world: World) -> None:
+def test_concurrent_replicas_apply_without_conflict(world: World) -> None:
     objects = [world.map(f"m{n}") for n in range(20)]
     world.cluster(write_release(world.releases, "v1", objects))
     world.secret()
@@ -483,7 +483,7 @@ def test_the_same_event_in_two_replicas_at_once(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_references_cannot_lead_to_other_objects(world: World) -> None:
+def test_references_to_built_in_kinds_are_not_read(world: World) -> None:
     """A Cluster's owner may write any name into it; our rights must not follow."""
     path = f"../../../../../../api/v1/namespaces/{world.namespace}/secrets/demo-kubeconfig"
     ref = {"apiGroup": "infrastructure.cluster-k8s.io", "kind": "KINDCluster", "name": path}
@@ -497,7 +497,7 @@ def test_references_cannot_lead_to_other_objects(world: World) -> None:
     assert world.names() == []
 
 
-def test_a_refused_secret_is_not_quoted(world: World) -> None:
+def test_rejection_of_a_secret_does_not_quote_its_values(world: World) -> None:
     bad: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -520,7 +520,9 @@ def test_a_refused_secret_is_not_quoted(world: World) -> None:
         ("test-stack-1-36-cluster-class-v1.tgz", "test-stack-1-36-cluster-class-v1.tgz: missing"),
     ],
 )
-def test_half_written_release_folder(world: World, missing: str, words: str) -> None:
+def test_incomplete_release_folder_is_reported_and_fetched_once_complete(
+    world: World, missing: str, words: str
+) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     file = world.releases / name / missing
     content = file.read_bytes()
@@ -542,7 +544,7 @@ def test_half_written_release_folder(world: World, missing: str, words: str) -> 
 
 
 @pytest.mark.parametrize("path", ["../evil", "/etc/evil", "addons/../../evil"])
-def test_hostile_chart_is_a_condition(world: World, path: str) -> None:
+def test_hostile_chart_is_reported_in_a_condition(world: World, path: str) -> None:
     files = {"addons/Chart.yaml": "apiVersion: v2\nname: addons\nversion: 1.0.0\n", path: "x"}
     world.cluster(write_release(world.releases, "v1", addon_chart=archive(files)))
     world.secret()
@@ -564,7 +566,9 @@ data:
 """
 
 
-def test_charts_see_the_live_cluster(world: World, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_that_asks_for_capabilities_sees_the_live_cluster(
+    world: World, helm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HELM", str(helm))
     world.cluster(write_release(world.releases, "v1", templates={"facts.yaml": FACTS % world.namespace}))
     world.secret()
@@ -574,7 +578,7 @@ def test_charts_see_the_live_cluster(world: World, helm: Path, monkeypatch: pyte
     assert world.read("facts")["data"] == facts
 
 
-def test_a_missing_helm_program_is_a_condition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_helm_program_is_reported_in_a_condition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM", "/nowhere/helm")
     world.cluster(write_release(world.releases, "v1", templates={"facts.yaml": FACTS % world.namespace}))
     world.secret()
@@ -582,7 +586,7 @@ def test_a_missing_helm_program_is_a_condition(world: World, monkeypatch: pytest
     assert "install the helm program" in world.condition("HelmChartTemplated")["message"]
 
 
-def test_an_addon_of_a_paused_cluster_can_be_deleted(world: World) -> None:
+def test_addon_of_a_paused_cluster_can_be_deleted(world: World) -> None:
     """Nothing is deleted in the workload cluster, and nothing holds the addon."""
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()

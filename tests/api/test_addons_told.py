@@ -45,7 +45,7 @@ def events(world: World) -> dict[str, Object]:
     return {event["reason"]: event for event in world.client.list(EVENT, world.namespace)}
 
 
-def test_objects_are_counted_by_what_became_of_them(world: World) -> None:
+def test_metric_counts_objects_by_outcome(world: World) -> None:
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map(name) for name in ("a", "b", "c")]))
     assert during(world.settle) == {"applied": 3.0}
@@ -57,7 +57,7 @@ def test_objects_are_counted_by_what_became_of_them(world: World) -> None:
 
 
 @pytest.mark.parametrize(("drift", "expected"), [("repair", {"applied": 2.0, "drift": 2.0}), ("report", {})])
-def test_repairs_of_drift_are_counted(world: World, drift: str, expected: dict[str, float]) -> None:
+def test_metric_counts_repaired_drift(world: World, drift: str, expected: dict[str, float]) -> None:
     world.secret()
     names = ("a", "b", "c")
     world.cluster(write_release(world.releases, "v1", [world.map(n) for n in names]), policy={"drift": drift})
@@ -68,7 +68,7 @@ def test_repairs_of_drift_are_counted(world: World, drift: str, expected: dict[s
     assert during(world.resync) == {}
 
 
-def test_stages_are_told_and_logged(world: World) -> None:
+def test_finished_stage_records_an_event_and_log_lines_name_the_stage(world: World) -> None:
     name = write_stages(
         world.releases, "v1", STAGES % world.namespace, {"cni": [world.map("net")], "csi": [world.map("store")]}
     )
@@ -85,14 +85,14 @@ def test_stages_are_told_and_logged(world: World) -> None:
     assert (fields["cluster"], fields["release"], fields["stage"]) == ("demo", name, "csi")
 
 
-def test_a_release_without_stages_is_logged(world: World) -> None:
+def test_log_lines_name_cluster_and_release(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.secret()
     world.cluster(name)
     assert world.settle().context == {"cluster": "demo", "release": name}
 
 
-def test_what_stays_on_purpose_is_told(world: World) -> None:
+def test_kept_objects_record_an_event(world: World) -> None:
     marked = world.map("marked")
     marked["metadata"] |= {"annotations": {"helm.sh/resource-policy": "keep"}}
     world.secret()
@@ -109,7 +109,7 @@ def test_what_stays_on_purpose_is_told(world: World) -> None:
 
 
 @pytest.mark.parametrize(("drift", "times"), [("repair", 2), ("report", 1)])
-def test_drift_is_told_though_the_status_stays(world: World, drift: str, times: int) -> None:
+def test_repaired_drift_records_an_event_though_the_status_is_unchanged(world: World, drift: str, times: int) -> None:
     """Each repair is news; a difference that is only reported is none while it stays."""
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]), policy={"drift": drift})

@@ -54,7 +54,7 @@ def shown(expression: str, cluster: LiveCluster | None, helm: Path) -> Any:
     return obj["data"]["x"]
 
 
-def test_lookups_have_the_answers_of_the_cluster(management: Client, namespace: str, helm: Path) -> None:
+def test_lookup_returns_live_objects(management: Client, namespace: str, helm: Path) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b"x"), manager="user")
     cluster = live(management)
     found = shown(f'lookup "v1" "Secret" "{namespace}" "s"', cluster, helm)
@@ -71,17 +71,19 @@ def test_lookups_have_the_answers_of_the_cluster(management: Client, namespace: 
 
 
 @pytest.mark.parametrize("kind", ['"toys.example.com/v1" "Widget"', '"v1" "Nope"', '"v9" "Nope"'])
-def test_a_kind_that_is_not_served_has_no_objects(kind: str, management: Client, namespace: str, helm: Path) -> None:
+def test_lookup_of_a_kind_that_is_not_served_is_empty(
+    kind: str, management: Client, namespace: str, helm: Path
+) -> None:
     cluster = live(management)
     assert shown(f'lookup {kind} "{namespace}" "x"', cluster, helm) == {}
     assert shown(f'(lookup {kind} "{namespace}" "").items', cluster, helm) == []
 
 
-def test_without_a_cluster_lookups_find_nothing(helm: Path) -> None:
+def test_lookup_without_a_cluster_is_empty(helm: Path) -> None:
     assert shown('lookup "v1" "Namespace" "" "default"', None, helm) == {}
 
 
-def test_objects_of_the_charts_own_kinds_render(management: Client, helm: Path) -> None:
+def test_lookup_of_a_kind_that_the_chart_defines_is_empty_at_first(management: Client, helm: Path) -> None:
     crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: ws.toys.example.com}\n"
     widget = (
         '{{ $old := lookup "toys.example.com/v1" "Widget" "" "w" }}apiVersion: toys.example.com/v1\nkind: Widget\n'
@@ -93,7 +95,7 @@ def test_objects_of_the_charts_own_kinds_render(management: Client, helm: Path) 
         assert objects[1]["spec"] == {"known": False}
 
 
-def test_reading_rights_are_enough_and_missing_ones_are_named(
+def test_lookup_needs_read_rights_only_and_names_missing_ones(
     management: Client, kubeconfig: Path, namespace: str, helm: Path
 ) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b"x"), manager="user")
@@ -104,7 +106,9 @@ def test_reading_rights_are_enough_and_missing_ones_are_named(
 
 
 @pytest.mark.parametrize("form", ["", "| b64dec", "| b64dec | toJson", "| b64dec | quote"])
-def test_what_is_read_from_secrets_is_in_no_message(form: str, management: Client, namespace: str, helm: Path) -> None:
+def test_looked_up_secret_values_are_redacted_from_messages(
+    form: str, management: Client, namespace: str, helm: Path
+) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b'plan"ted\nvalue'), manager="user")
     for found in (
         f'(lookup "v1" "Secret" "{namespace}" "s")',
@@ -115,7 +119,7 @@ def test_what_is_read_from_secrets_is_in_no_message(form: str, management: Clien
             rendered({"templates/a.yaml": template}, live(management), helm)
 
 
-def test_objects_that_cannot_be_read_cite_no_secret_either(management: Client, namespace: str, helm: Path) -> None:
+def test_invalid_objects_are_reported_without_secret_values(management: Client, namespace: str, helm: Path) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b"planted"), manager="user")
     found = f'(lookup "v1" "Secret" "{namespace}" "s").data.value'
     for template in (f"kind: {{{{ {found} }}}}", f"a: [{{{{ {found} | b64dec }}}}", f"{{{{ {found} | b64dec }}}}"):
@@ -126,12 +130,12 @@ def test_objects_that_cannot_be_read_cite_no_secret_either(management: Client, n
 
 
 @pytest.mark.parametrize("kind", ["SealedSecret", "Secret"])
-def test_data_of_other_kinds_that_have_secret_in_their_name_is_no_secret(kind: str) -> None:
+def test_values_of_kinds_with_secret_in_their_name_are_not_redacted(kind: str) -> None:
     odd = {"apiVersion": "toys.example.com/v1", "kind": kind, "data": {"a": ["x"], "b": "no base64!"}}
     assert list(lookup.secret_values(odd)) == []
 
 
-def test_odd_data_of_a_secret_hides_no_other() -> None:
+def test_malformed_secret_data_does_not_prevent_redaction_of_other_values() -> None:
     data = {"a": ["x"], "b": "no base64!", "c": "cGxhbnRlZA=="}
     assert set(lookup.secret_values({"apiVersion": "v1", "kind": "Secret", "data": data})) == {
         "no base64!",
@@ -142,28 +146,26 @@ def test_odd_data_of_a_secret_hides_no_other() -> None:
     assert "planted" in set(lookup.secret_values({"apiVersion": "v1", "kind": "SecretList", "items": items}))
 
 
-def test_a_cluster_that_goes_away_is_no_fault_of_the_chart(management: Client, helm: Path) -> None:
+def test_cluster_that_stops_answering_during_a_lookup_is_not_a_chart_error(management: Client, helm: Path) -> None:
     cluster = live(management)
     nobody = Client(Credentials("http://127.0.0.1:9"), attempts=1)
     with pytest.raises(Unavailable, match="does not answer"):
         shown('lookup "v1" "Secret" "x" "y"', LiveCluster(nobody, cluster.version, cluster.served), helm)
 
 
-def test_a_cluster_that_answers_slowly_is_not_waited_for(
-    management: Client, helm: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lookup_in_a_slow_cluster_times_out(management: Client, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MOST_SECONDS", 0.0)
     with pytest.raises(Unavailable, match="used up the time limit"):
         shown('lookup "v1" "Secret" "x" "y"', live(management), helm)
 
 
-def test_lookups_are_counted(management: Client, helm: Path) -> None:
+def test_number_of_lookups_is_limited(management: Client, helm: Path) -> None:
     many = f'{{{{ range until {MOST_LOOKUPS + 1} }}}}{{{{ $_ := lookup "v1" "Secret" "x" (toString .) }}}}{{{{ end }}}}'
     with pytest.raises(RenderError, match=f"looks up more than {MOST_LOOKUPS} objects"):
         rendered({"templates/a.yaml": many}, live(management), helm)
 
 
-def test_nothing_is_left_of_the_way_to_the_cluster(
+def test_no_kubeconfig_file_is_left_after_rendering(
     management: Client, helm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -173,7 +175,7 @@ def test_nothing_is_left_of_the_way_to_the_cluster(
     assert not [one for one in threading.enumerate() if one.name == "chart-lookups"]
 
 
-def test_a_password_stays_over_upgrades(world: World, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looked_up_password_is_kept_over_upgrades(world: World, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM", str(helm))
     names = {"namespace": world.namespace}
     world.cluster(write_release(world.releases, "v1", templates={"db.yaml": PASSWORD % names}))
@@ -203,7 +205,7 @@ def test_a_password_stays_over_upgrades(world: World, helm: Path, monkeypatch: p
         ("DELETE", "/api/v1/namespaces/default", 501),
     ],
 )
-def test_only_objects_are_read_and_nothing_is_written(
+def test_proxy_for_lookups_allows_reads_of_objects_only(
     method: str, path: str, status: int, management: Client, tmp_path: Path
 ) -> None:
     with lookup.LookupServer(live(management)) as server:

@@ -41,14 +41,14 @@ class Describe:
         return str(result.stdout)
 
 
-def test_an_unknown_cluster(describe: Describe) -> None:
+def test_unknown_cluster_is_an_error(describe: Describe) -> None:
     result = describe(name="nobody")
     assert result.exit_code == 1
     assert "does not exist; choose the namespace" in result.output
     assert "-n" in result.output
 
 
-def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
+def test_cluster_without_addon_and_references_is_described(world: World, describe: Describe) -> None:
     world.cluster()
     found = describe.json()
     assert found["cluster"]["name"] == "demo"
@@ -57,7 +57,7 @@ def test_a_cluster_on_its_own(world: World, describe: Describe) -> None:
     assert f"ClusterAddon {world.namespace}/cluster-addon-demo does not exist" in describe.text()
 
 
-def test_the_cluster_of_the_environment(
+def test_kubeconfig_of_the_environment_is_used(
     world: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be of another file of several, and the namespace be that of its context."""
@@ -71,7 +71,7 @@ def test_the_cluster_of_the_environment(
     assert f"Cluster {world.namespace}/demo" in result.stdout
 
 
-def test_from_waiting_to_applied(world: World, describe: Describe) -> None:
+def test_addon_is_described_from_waiting_to_applied(world: World, describe: Describe) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(name, policy={"drift": "report"})
     world.settle()
@@ -96,7 +96,7 @@ def test_from_waiting_to_applied(world: World, describe: Describe) -> None:
     assert "AddonsApplied" in text
 
 
-def test_a_class_of_no_cluster_stack_is_nothing_to_wait_for(world: World, describe: Describe) -> None:
+def test_class_of_no_cluster_stack_is_not_waited_for(world: World, describe: Describe) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()
@@ -108,7 +108,7 @@ def test_a_class_of_no_cluster_stack_is_nothing_to_wait_for(world: World, descri
     assert "class plain names no cluster stack" in describe.text()
 
 
-def test_what_the_cluster_refers_to(world: World, describe: Describe) -> None:
+def test_infrastructure_and_control_plane_are_described(world: World, describe: Describe) -> None:
     kind = {
         "apiVersion": KIND_CLUSTER.api_version,
         "kind": "KINDCluster",
@@ -138,7 +138,7 @@ def test_what_the_cluster_refers_to(world: World, describe: Describe) -> None:
     assert f"KubeadmControlPlane {world.namespace}/demo cannot be read" in text
 
 
-def test_no_secret_is_told(world: World, describe: Describe) -> None:
+def test_no_secret_value_is_shown(world: World, describe: Describe) -> None:
     metadata = {"name": "token", "namespace": world.namespace}
     secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": "hunter2"}}
     broken = {**secret, "metadata": {**metadata, "name": "broken"}, "data": {"other": "hunter2, not base64!"}}

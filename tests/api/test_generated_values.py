@@ -52,7 +52,7 @@ def test_retries_of_a_failing_release_do_not_rotate_values(world: World) -> None
         assert password(world) == first
 
 
-def test_looks_for_drift_find_nothing_and_repair_the_first_value(world: World) -> None:
+def test_drift_check_finds_no_drift_and_repairs_to_the_first_value(world: World) -> None:
     world.cluster(release(world, "v1", PASSWORD, DATE), policy={"drift": "repair"})
     world.secret()
     world.settle()
@@ -65,7 +65,7 @@ def test_looks_for_drift_find_nothing_and_repair_the_first_value(world: World) -
     assert password(world) == first
 
 
-def test_a_new_release_generates_anew(world: World) -> None:
+def test_new_release_generates_new_values(world: World) -> None:
     world.cluster(release(world, "v1", PASSWORD))
     world.secret()
     world.settle()
@@ -75,7 +75,7 @@ def test_a_new_release_generates_anew(world: World) -> None:
     assert password(world) != first
 
 
-def test_a_condition_names_release_and_fields_and_no_value(world: World) -> None:
+def test_condition_names_release_and_fields_without_values(world: World) -> None:
     world.cluster(release(world, "v1", PASSWORD))
     world.secret()
     world.settle()
@@ -93,7 +93,7 @@ def test_a_condition_names_release_and_fields_and_no_value(world: World) -> None
     assert "GeneratedValuesKept" not in [one["type"] for one in world.addon()["status"]["conditions"]]
 
 
-def test_the_secret_goes_with_the_addon(world: World) -> None:
+def test_secret_is_deleted_with_the_addon(world: World) -> None:
     world.cluster(release(world, "v1", PASSWORD))
     world.secret()
     world.settle()
@@ -105,7 +105,7 @@ def test_the_secret_goes_with_the_addon(world: World) -> None:
     assert kept(world) is None
 
 
-def test_a_secret_of_somebody_else_is_left_alone(world: World) -> None:
+def test_secret_of_another_owner_is_reported_and_not_changed(world: World) -> None:
     foreign = a_secret(f"{ADDON}-generated", world.namespace, value=b"mine")
     world.client.create(SECRET, foreign)
     world.cluster(release(world, "v1", PASSWORD))
@@ -121,7 +121,7 @@ def test_a_secret_of_somebody_else_is_left_alone(world: World) -> None:
     assert found["data"] == foreign["data"]
 
 
-def test_of_two_processes_that_generate_the_first_one_counts(world: World) -> None:
+def test_values_of_the_first_of_two_processes_are_kept(world: World) -> None:
     from shared.addons.first_values import FirstValues, GeneratedField
     from shared.addons.stored_values import SaveValues, StoredValues
 
@@ -134,7 +134,7 @@ def test_of_two_processes_that_generate_the_first_one_counts(world: World) -> No
             SaveValues(world.addon(), stale, record).execute(world.clients)
 
 
-def test_a_damaged_record_is_told_and_rotates_nothing(world: World) -> None:
+def test_damaged_values_are_reported_and_nothing_is_rotated(world: World) -> None:
     world.cluster(release(world, "v1", PASSWORD, REFUSED))
     world.secret()
     world.settle()

@@ -54,7 +54,7 @@ def service(world: World, name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
 
 
-def test_1_an_upgrade_changes_what_both_releases_have(world: World) -> None:
+def test_upgrade_changes_objects_of_both_releases(world: World) -> None:
     """What was applied once was never touched again: upgrades added and removed objects, and changed none."""
     names = [f"m{number}" for number in range(5)]
     upgrade(world, [world.map(name) for name in names], [world.map(name, "2") for name in names])
@@ -62,7 +62,7 @@ def test_1_an_upgrade_changes_what_both_releases_have(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_2_objects_of_different_kinds_may_have_one_name(world: World) -> None:
+def test_objects_of_different_kinds_can_share_a_name(world: World) -> None:
     """They counted as one, so that one of them was not applied, or went with the other."""
     elsewhere = f"{world.namespace}-2"
     both = [world.map("same"), service(world, "same"), config_map("same", "other", elsewhere)]
@@ -77,7 +77,7 @@ def test_2_objects_of_different_kinds_may_have_one_name(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
-def test_3_what_could_not_be_pruned_is_tried_again(world: World, workload: Proxy, status: int) -> None:
+def test_failed_prune_is_retried(world: World, workload: Proxy, status: int) -> None:
     """A deletion that failed was forgotten, and the object stayed for ever."""
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
@@ -98,7 +98,7 @@ def test_3_what_could_not_be_pruned_is_tried_again(world: World, workload: Proxy
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_3_what_could_not_be_pruned_goes_with_the_next_release(world: World, workload: Proxy) -> None:
+def test_failed_prune_is_retried_with_the_next_release(world: World, workload: Proxy) -> None:
     """The same, where the user moves on meanwhile."""
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
@@ -113,7 +113,7 @@ def test_3_what_could_not_be_pruned_goes_with_the_next_release(world: World, wor
     assert set(entries(world)) == {("ConfigMap", "comes"), ("ConfigMap", "stays")}
 
 
-def test_4_a_kind_that_comes_later(world: World) -> None:
+def test_kind_that_is_served_later_is_applied(world: World) -> None:
     """An object of a kind that was not served yet got lost: neither applied nor written down."""
     group = f"{world.namespace}.example.com"
     gadgets = Resource(group, "v1", "Gadget", "gadgets")
@@ -145,7 +145,7 @@ def test_4_a_kind_that_comes_later(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_5_a_failure_stays_a_failure(world: World) -> None:
+def test_failed_object_is_retried_until_it_succeeds(world: World) -> None:
     """After the first failure the record said that the object was applied, and nobody tried again."""
     bad = {**world.map("bad"), "data": {"k": 1}}
     upgrade(world, [world.map("good"), bad])
@@ -161,7 +161,7 @@ def test_5_a_failure_stays_a_failure(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_6_every_object_in_its_own_namespace(world: World) -> None:
+def test_each_object_is_applied_in_its_own_namespace(world: World) -> None:
     """All went to kube-system, whatever they said, and were refused there."""
     unnamed = config_map(f"of-{world.namespace}")
     del unnamed["metadata"]["namespace"]
@@ -192,7 +192,7 @@ BROKEN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_9_a_broken_chart_is_no_success(world: World, broken: str) -> None:
+def test_chart_that_fails_is_not_reported_as_applied(world: World, broken: str) -> None:
     """A chart that was missing or did not render was passed over, and the addons were told to be applied."""
     upgrade(world, [world.map("a"), world.map("b")])
     world.cluster(write_release(world.releases, "v2", **BROKEN[broken]))
@@ -203,7 +203,7 @@ def test_9_a_broken_chart_is_no_success(world: World, broken: str) -> None:
     assert world.names() == ["a", "b"]
 
 
-def test_10_failed_fetches_hold_up_nobody(
+def test_failed_fetches_do_not_block_other_releases(
     clients: Clients, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A download that failed kept its lock, and every later one waited for ever."""
@@ -228,7 +228,7 @@ def test_10_failed_fetches_hold_up_nobody(
         assert tag in failure[0]
 
 
-def test_10_the_release_that_is_left_need_not_be_there(world: World) -> None:
+def test_upgrade_does_not_need_the_former_release(world: World) -> None:
     """An upgrade fetched the old release too, and crashed where that failed."""
     upgrade(world, [world.map("a"), world.map("b")])
     store = world.clients.releases
@@ -269,7 +269,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_13_a_hostile_archive_harms_nothing(world: World, hostile: str) -> None:
+def test_hostile_archive_is_rejected(world: World, hostile: str) -> None:
     """Archives were unpacked wherever their paths led, whatever their size."""
     world.secret()
     world.cluster(write_release(world.releases, "v1", addon_chart=HOSTILE[hostile]()))
@@ -280,7 +280,7 @@ def test_13_a_hostile_archive_harms_nothing(world: World, hostile: str) -> None:
     assert not Path("/tmp/owned-by-a-chart").exists()
 
 
-def test_13_clusters_at_once_do_not_mix_their_charts(management: Client, world: World, kubeconfig: Path) -> None:
+def test_concurrent_clusters_do_not_mix_their_charts(management: Client, world: World, kubeconfig: Path) -> None:
     """Charts were unpacked into one folder for all, and one cluster was given what another's had written there."""
     worlds = []
     for number in range(1, 7):
@@ -299,7 +299,7 @@ def test_13_clusters_at_once_do_not_mix_their_charts(management: Client, world: 
 
 
 @pytest.mark.parametrize("topology", [None, {}, {"classRef": None}, {"classRef": {}}, {"class": ""}])
-def test_14_a_cluster_without_a_class(world: World, topology: Object | None) -> None:
+def test_cluster_without_a_class_gets_no_addons(world: World, topology: Object | None) -> None:
     """A Cluster without topology brought the manager down."""
     cluster = world.cluster()
     for spec in ({"topology": topology}, {}):
@@ -316,7 +316,7 @@ def paused(how: str, value: bool | None) -> Object:
 
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
-def test_14_a_paused_cluster_is_left_alone(world: World, workload: Proxy, how: str) -> None:
+def test_paused_cluster_is_not_changed(world: World, workload: Proxy, how: str) -> None:
     """Paused Clusters were worked on like any other."""
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
@@ -332,7 +332,7 @@ def test_14_a_paused_cluster_is_left_alone(world: World, workload: Proxy, how: s
     assert world.names() == ["b"]
 
 
-def test_14_a_class_in_another_namespace(world: World) -> None:
+def test_class_in_another_namespace_is_found(world: World) -> None:
     """Such Clusters got no addons."""
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(topology={"classRef": {"name": name, "namespace": "default"}})

@@ -41,7 +41,7 @@ def go(world: World, class_name: str) -> float | None:
 
 @pytest.mark.parametrize("addon_version", ["v1", "v2"])
 @pytest.mark.parametrize("asked", ["before", "after"])
-def test_7_an_upgrade_without_stages_is_let_go(world: World, asked: str, addon_version: str) -> None:
+def test_upgrade_without_stages_is_not_blocked_by_a_hook(world: World, asked: str, addon_version: str) -> None:
     """Where the addons kept their version, or were done before the hook was called, it was held up for ever."""
     go(world, write_release(world.releases, "v1", [world.map("a")], addon_version="v1"))
     world.cluster(write_release(world.releases, "v2", [world.map("a")], addon_version=addon_version))
@@ -53,7 +53,7 @@ def test_7_an_upgrade_without_stages_is_let_go(world: World, asked: str, addon_v
     assert dig(world.addon(), "spec.hook") == ""
 
 
-def test_8_half_an_upgrade_is_none(world: World) -> None:
+def test_incomplete_upgrade_is_not_recorded_as_applied(world: World) -> None:
     """The version was written down before its addons were applied, so that the next look took them for done."""
     go(world, write_stages(world.releases, "v1", STAGES, {"cni": [world.map("net")], "csi": [world.map("store")]}))
     bad = {**world.map("bad"), "data": {"k": 1}}
@@ -84,7 +84,7 @@ def scaler(world: World, version: str, replicas: int) -> Object:
     }
 
 
-def test_11_another_api_version_is_no_other_object(world: World) -> None:
+def test_object_in_another_api_version_is_the_same_object(world: World) -> None:
     """The object was applied in its new version, and then deleted in its old one."""
     key = Key(world.namespace, "web")
     go(world, write_stages(world.releases, "v1", STAGES, {"cni": [scaler(world, "v1", 2)], "csi": [world.map("a")]}))
@@ -96,7 +96,7 @@ def test_11_another_api_version_is_no_other_object(world: World) -> None:
     assert entry["version"] == "v2"
 
 
-def test_11_what_a_stage_deletes_is_rendered_with_its_values(world: World) -> None:
+def test_stage_that_deletes_renders_its_chart_with_values(world: World) -> None:
     """It was rendered without, and objects that are named by values stayed."""
     config = """
   AfterControlPlaneInitialized: [{name: old}]
@@ -111,7 +111,7 @@ def test_11_what_a_stage_deletes_is_rendered_with_its_values(world: World) -> No
         assert world.names() == names
 
 
-def test_11_each_upgrade_starts_from_what_is_there(world: World) -> None:
+def test_each_upgrade_starts_from_the_inventory(world: World) -> None:
     """The second upgrade compared with what the first one had left, and what was old went by the new stages."""
     first = {"cni": [world.map("net"), world.map("one")], "csi": [world.map("store")]}
     go(world, write_stages(world.releases, "v1", STAGES, first))
@@ -125,7 +125,7 @@ def test_11_each_upgrade_starts_from_what_is_there(world: World) -> None:
 
 
 @pytest.mark.parametrize("staged", [True, False])
-def test_12_a_faulty_stack_is_left_for_a_fixed_one(world: World, *, staged: bool) -> None:
+def test_faulty_release_is_replaced_by_a_fixed_one(world: World, *, staged: bool) -> None:
     """What the hook had asked for stayed asked for, and held up the fixed one as well."""
 
     def release(version: str, *, faulty: bool = False) -> str:

@@ -96,7 +96,7 @@ def crd(group: str) -> Object:
 # -- what would be done ------------------------------------------------------------------------------------------
 
 
-def test_a_first_release_and_the_next_one(world: World, plan: Plan) -> None:
+def test_plan_matches_what_rollouts_of_two_releases_then_do(world: World, plan: Plan) -> None:
     first = write_release(world.releases, "v1", [world.map("same"), world.map("changes", "1"), world.map("goes")])
     second = write_release(world.releases, "v2", [world.map("same"), world.map("changes", "2"), world.map("comes")])
     world.cluster(first)
@@ -117,7 +117,7 @@ def test_a_first_release_and_the_next_one(world: World, plan: Plan) -> None:
     assert set(actions(plan()).values()) == {"unchanged"}
 
 
-def test_what_the_server_allocates_is_left_out(world: World, plan: Plan) -> None:
+def test_values_that_the_server_allocates_are_not_shown_as_changes(world: World, plan: Plan) -> None:
     def services(kind: str, headless: str) -> list[Object]:
         metadata = {"namespace": world.namespace, "creationTimestamp": None}
         ports, recreate = [{"port": 80}], {"capi-functions.dev/recreate": "true"}
@@ -147,7 +147,7 @@ def test_what_the_server_allocates_is_left_out(world: World, plan: Plan) -> None
     assert [field["path"] for field in found["changes"]["anew"]["fields"]] == ["spec.clusterIP"]
 
 
-def test_a_folder_that_nobody_has_published(world: World, plan: Plan, tmp_path: Path) -> None:
+def test_plan_of_an_unpublished_release_folder(world: World, plan: Plan, tmp_path: Path) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a", "1")]))
     world.secret()
     world.settle()
@@ -158,7 +158,7 @@ def test_a_folder_that_nobody_has_published(world: World, plan: Plan, tmp_path: 
     assert any("applied already, so these changes" in note for note in found["notes"])
 
 
-def test_values_see_the_class_that_the_cluster_would_have(world: World, plan: Plan) -> None:
+def test_values_template_sees_the_cluster_with_the_planned_class(world: World, plan: Plan) -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: %s}\ndata: {k: '{{ .Values.k }}'}\n"
     first, second = (
         write_release(
@@ -177,7 +177,9 @@ def test_values_see_the_class_that_the_cluster_would_have(world: World, plan: Pl
 
 
 @pytest.mark.usefixtures("helm")
-def test_a_chart_that_asks_about_its_cluster(world: World, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_that_asks_for_capabilities_is_planned_with_the_live_cluster(
+    world: World, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The helm program is found without being named."""
     monkeypatch.delenv("HELM", raising=False)
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'on-%s', namespace: %s}\n"
@@ -186,7 +188,7 @@ def test_a_chart_that_asks_about_its_cluster(world: World, plan: Plan, monkeypat
     assert actions(plan()) == {"on-36": "create"}
 
 
-def test_new_namespaces_and_kinds(world: World, plan: Plan) -> None:
+def test_objects_in_new_namespaces_and_of_new_kinds_are_planned(world: World, plan: Plan) -> None:
     group, new, missing = f"{world.namespace}.example.com", f"{world.namespace}-new", f"{world.namespace}-missing"
     objects: list[Object] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": new}},
@@ -205,7 +207,7 @@ def test_new_namespaces_and_kinds(world: World, plan: Plan) -> None:
     assert world.client.find(CRD, Key("", f"widgets.{group}")) is None
 
 
-def test_secrets_are_not_shown(world: World, plan: Plan, kubeconfig: Path, tmp_path: Path) -> None:
+def test_secret_values_are_not_shown(world: World, plan: Plan, kubeconfig: Path, tmp_path: Path) -> None:
     def secret(value: str, name: str = "token") -> Object:
         metadata = {"name": name, "namespace": world.namespace, "annotations": {"last-applied": f"note-{value}"}}
         return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": value}}
@@ -225,7 +227,7 @@ def test_secrets_are_not_shown(world: World, plan: Plan, kubeconfig: Path, tmp_p
             assert value not in shown
 
 
-def test_what_would_be_kept(world: World, plan: Plan) -> None:
+def test_objects_that_would_be_kept_have_a_reason(world: World, plan: Plan) -> None:
     group = f"{world.namespace}.example.com"
     widget: Object = {
         "apiVersion": f"{group}/v1",
@@ -272,7 +274,9 @@ def test_conflicts_name_manager_and_field(world: World, plan: Plan, policy: str,
 
 
 @pytest.mark.parametrize(("policy", "action"), [({}, "refuse"), ({"recreate": "true"}, "recreate")])
-def test_immutable_fields(world: World, plan: Plan, policy: dict[str, str], action: str) -> None:
+def test_change_of_an_immutable_field_is_refused_or_recreates(
+    world: World, plan: Plan, policy: dict[str, str], action: str
+) -> None:
     def frozen(value: str) -> Object:
         return {**world.map("frozen", value), "immutable": True}
 
@@ -287,7 +291,7 @@ def test_immutable_fields(world: World, plan: Plan, policy: dict[str, str], acti
         assert "capi-functions.dev/recreate: true" in change["reason"]
 
 
-def test_what_may_differ_is_left(world: World, plan: Plan) -> None:
+def test_ignored_field_is_not_a_change(world: World, plan: Plan) -> None:
     name = write_release(world.releases, "v1", [world.map("a", "1"), world.map("b", "1")])
     world.cluster(name, policy={"drift-ignore": "ConfigMap/a:data.k"})
     world.secret()
@@ -297,7 +301,7 @@ def test_what_may_differ_is_left(world: World, plan: Plan) -> None:
     assert actions(plan()) == {"a": "unchanged", "b": "update"}
 
 
-def test_a_kind_in_a_new_version(world: World, plan: Plan) -> None:
+def test_object_in_a_new_api_version_is_an_update(world: World, plan: Plan) -> None:
     """The dry run cannot see what a version that is yet to come makes of an object that is there."""
     group = f"{world.namespace}.example.com"
 
@@ -317,7 +321,7 @@ def test_a_kind_in_a_new_version(world: World, plan: Plan) -> None:
     assert "not served yet" in found["changes"]["w"]["reason"]
 
 
-def test_a_kind_whose_schema_changes(world: World, plan: Plan) -> None:
+def test_refused_object_of_a_changed_crd_has_a_hint(world: World, plan: Plan) -> None:
     group = f"{world.namespace}.example.com"
     widget: Object = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
     new = crd(group)
@@ -330,7 +334,7 @@ def test_a_kind_whose_schema_changes(world: World, plan: Plan) -> None:
     assert "its CRD changes with this release" in found["changes"]["w"]["reason"]
 
 
-def test_notes_say_what_stands_in_the_way(world: World, plan: Plan) -> None:
+def test_notes_name_pause_rollback_and_drift_policy(world: World, plan: Plan) -> None:
     name = write_release(world.releases, "v1", [world.map("a", "1")])
     world.cluster(name)
     world.secret()
@@ -359,7 +363,7 @@ STAGES = """
 """
 
 
-def test_what_is_generated_is_noted_and_no_change(world: World, plan: Plan) -> None:
+def test_generated_values_are_noted_and_not_a_change(world: World, plan: Plan) -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: %s}\ndata: {k: {{ randAlpha 9 }}}\n"
     world.cluster(write_release(world.releases, "v1", templates={"all.yaml": text % world.namespace}))
     [note] = plan()["notes"]
@@ -370,7 +374,7 @@ def test_what_is_generated_is_noted_and_no_change(world: World, plan: Plan) -> N
     assert "1 field differs" in found["notes"][0]
 
 
-def test_by_stage(world: World, plan: Plan) -> None:
+def test_changes_are_listed_by_stage(world: World, plan: Plan) -> None:
     charts = {"cni": [world.map("net")], "csi": [world.map("store")]}
     world.cluster(write_stages(world.releases, "v1", STAGES, charts))
     found = plan()
@@ -394,7 +398,7 @@ def test_by_stage(world: World, plan: Plan) -> None:
     assert found["stages"][1]["waitsBefore"] == "1 == 1"
 
 
-def test_what_other_addons_differ_in_is_no_drift(world: World, plan: Plan) -> None:
+def test_differences_to_another_release_are_not_called_drift(world: World, plan: Plan) -> None:
     """Each stack counts its own versions: v1 of one is not v1 of another."""
     world.cluster(write_release(world.releases, "v1", [world.map("a", "1")]))
     world.secret()
@@ -429,7 +433,7 @@ def site(world: World, tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.usefixtures("site")
-def test_a_stack_with_sources_of_its_own(world: World, plan: Plan) -> None:
+def test_release_of_a_stack_with_own_sources_is_planned(world: World, plan: Plan) -> None:
     first = f"{STACK}-v1"
     world.cluster(first)
     assert plan()["changes"]["a"]["action"] == "create"
@@ -442,7 +446,7 @@ def test_a_stack_with_sources_of_its_own(world: World, plan: Plan) -> None:
 
 
 @pytest.mark.usefixtures("site")
-def test_a_folder_instead_of_the_stacks_own_sources(world: World, plan: Plan, tmp_path: Path) -> None:
+def test_folder_takes_precedence_over_the_stacks_own_sources(world: World, plan: Plan, tmp_path: Path) -> None:
     world.cluster(f"{STACK}-v1")
     world.secret()
     world.settle()
@@ -452,7 +456,7 @@ def test_a_folder_instead_of_the_stacks_own_sources(world: World, plan: Plan, tm
 
 
 @pytest.mark.usefixtures("site")
-def test_a_release_that_the_stacks_own_sources_lack(world: World, kubeconfig: Path, tmp_path: Path) -> None:
+def test_release_missing_in_the_stacks_own_sources_is_an_error(world: World, kubeconfig: Path, tmp_path: Path) -> None:
     world.cluster(f"{STACK}-v1")
     world.secret()
     result = invoke(world, kubeconfig, tmp_path, "--release", f"{STACK}-v3")
@@ -463,7 +467,7 @@ def test_a_release_that_the_stacks_own_sources_lack(world: World, kubeconfig: Pa
 # -- exit codes and refusals -------------------------------------------------------------------------------------
 
 
-def test_exit_codes(world: World, kubeconfig: Path, tmp_path: Path) -> None:
+def test_exit_code_tells_no_change_change_and_failure(world: World, kubeconfig: Path, tmp_path: Path) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     assert (result := invoke(world, kubeconfig, tmp_path, "--json")).exit_code == 0
@@ -479,7 +483,7 @@ def test_exit_codes(world: World, kubeconfig: Path, tmp_path: Path) -> None:
     assert "nowhere.example.com/v1" in result.output
 
 
-def test_a_server_that_goes_away(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy) -> None:
+def test_server_that_stops_answering_is_an_error(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map(f"map-{number}") for number in range(40)]))
     world.secret(proxy.kubeconfig)
     writes: list[Request] = []
@@ -497,7 +501,7 @@ def test_a_server_that_goes_away(world: World, kubeconfig: Path, tmp_path: Path,
     assert len(writes) < 40  # nobody knocks on all doors of a house that burnt down
 
 
-def test_refusals_name_the_way_out(world: World, kubeconfig: Path, tmp_path: Path) -> None:
+def test_errors_name_the_solution(world: World, kubeconfig: Path, tmp_path: Path) -> None:
     def refused(*arguments: str) -> str:
         result = invoke(world, kubeconfig, tmp_path, *arguments)
         assert result.exit_code == 1

@@ -60,24 +60,24 @@ def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: 
     world.settle()
 
 
-def test_prune_leaves_what_has_just_been_taken_over(world: World, workload: Proxy) -> None:
+def test_prune_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
     upgraded(world, workload, NOT_OURS, times=1)
     assert world.names() == ["a", "frozen"]
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_prune_looks_again_at_what_has_changed(world: World, workload: Proxy) -> None:
+def test_prune_reads_a_changed_object_again(world: World, workload: Proxy) -> None:
     upgraded(world, workload, BUSY, times=1)
     assert world.names() == ["a"]
 
 
-def test_replace_leaves_what_has_just_been_taken_over(world: World, workload: Proxy) -> None:
+def test_recreate_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
     upgraded(world, workload, NOT_OURS, times=1, recreate=True)
     assert world.read("frozen")["data"] == {"k": "1"}
     assert "not ours to delete" in world.condition("HelmChartApplied")["message"]
 
 
-def test_replace_looks_again_at_what_has_changed(world: World, workload: Proxy) -> None:
+def test_recreate_reads_a_changed_object_again(world: World, workload: Proxy) -> None:
     upgraded(world, workload, BUSY, times=1, recreate=True)
     assert world.read("frozen")["data"] == {"k": "2"}
 
@@ -85,7 +85,7 @@ def test_replace_looks_again_at_what_has_changed(world: World, workload: Proxy) 
 # -- the Secret with the manifests -----------------------------------------------------------------------------
 
 
-def test_a_secret_of_somebody_else_is_neither_written_nor_read_nor_deleted(world: World) -> None:
+def test_manifest_secret_of_another_owner_is_neither_written_nor_read_nor_deleted(world: World) -> None:
     theirs = objects.secret(f"{ADDON}-manifests", world.namespace, value=b"theirs")
     before = world.client.apply(SECRET, theirs, manager="user")
     world.secret()
@@ -111,7 +111,7 @@ def test_a_secret_of_somebody_else_is_neither_written_nor_read_nor_deleted(world
     assert world.client.get(SECRET, Key(world.namespace, f"{ADDON}-manifests"))["metadata"] == before["metadata"]
 
 
-def test_our_own_secret_goes_with_the_addon(world: World) -> None:
+def test_own_manifest_secret_is_deleted_with_the_addon(world: World) -> None:
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.settle()

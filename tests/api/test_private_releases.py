@@ -48,7 +48,7 @@ def cluster(world: World, class_name: str, owner: str) -> Object:
     return world.client.apply(CLUSTER, body, manager="user")
 
 
-def test_private_releases_are_for_whom_their_namespace_lets(
+def test_release_of_own_sources_is_shared_with_allowed_namespaces_only(
     world: World, owner: str, private: tuple[str, Site]
 ) -> None:
     name, site = private
@@ -68,7 +68,7 @@ def test_private_releases_are_for_whom_their_namespace_lets(
     world.client.delete(CLUSTER_STACK, Key(owner, "stack"))
 
 
-def test_releases_of_the_environment_are_for_everybody(world: World, owner: str) -> None:
+def test_release_of_the_common_source_is_shared_with_all_namespaces(world: World, owner: str) -> None:
     name = write_release(world.releases, "v1", [world.map("public")])
     stack(world, owner)
     world.secret()

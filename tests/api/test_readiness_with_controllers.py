@@ -43,7 +43,7 @@ def everything(world: World, image: str = "example.com/image:1") -> list[Object]
     return [*objects, workload(JOB, "job", world.namespace)]
 
 
-def test_workloads_of_every_kind(world: World) -> None:
+def test_addon_waits_for_workloads_of_every_kind(world: World) -> None:
     name = write_release(world.releases, "v1", everything(world))
     world.cluster(name)
     world.secret()
@@ -54,7 +54,7 @@ def test_workloads_of_every_kind(world: World) -> None:
     assert sorted(phases) == ["Running"] * 7 + ["Succeeded"]
 
 
-def test_ready_again_only_when_the_upgrade_is_rolled_out(world: World) -> None:
+def test_addon_is_ready_after_an_upgrade_only_when_it_is_rolled_out(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", everything(world)))
     world.secret()
     settled(world)
@@ -67,7 +67,7 @@ def test_ready_again_only_when_the_upgrade_is_rolled_out(world: World) -> None:
     assert len(kept) == 7
 
 
-def test_one_that_does_not_come_up_is_named(world: World) -> None:
+def test_workload_that_does_not_become_ready_is_named(world: World) -> None:
     objects = [workload(DEPLOYMENT, "good", world.namespace), workload(DEPLOYMENT, "bad", world.namespace, PENDING)]
     world.cluster(write_release(world.releases, "v1", objects))
     world.secret()
@@ -85,7 +85,7 @@ def test_one_that_does_not_come_up_is_named(world: World) -> None:
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_what_waits_for_a_hook_comes_after_its_job(world: World) -> None:
+def test_next_wave_is_applied_after_the_hook_job(world: World) -> None:
     jobs = []
     for version in ("v1", "v2"):
         job = workload(JOB, "before", world.namespace)
@@ -119,7 +119,7 @@ def in_other_forms(world: World) -> list[Object]:
 
 
 @pytest.mark.parametrize("drift", ["repair", "report"])
-def test_a_look_for_drift_writes_nothing_where_nothing_was_changed(world: World, kubeconfig: Path, drift: str) -> None:
+def test_drift_check_writes_nothing_without_drift(world: World, kubeconfig: Path, drift: str) -> None:
     """Controllers write status and annotations all the time, and the server stores some fields in forms of its own."""
     with Proxy(api_server(kubeconfig)) as proxy:
         world.kubeconfig = proxy.kubeconfig
@@ -140,7 +140,7 @@ def test_a_look_for_drift_writes_nothing_where_nothing_was_changed(world: World,
         assert {write.path.rpartition("/")[2] for write in proxy.writes()[writes:]} == {"deployment"}
 
 
-def test_the_addon_ends_with_its_cluster(world: World) -> None:
+def test_addon_is_deleted_with_its_cluster(world: World) -> None:
     """By the owner reference alone; the finalizer holds it until the function has seen that."""
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()

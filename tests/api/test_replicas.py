@@ -74,7 +74,7 @@ def check(addons: Addons, value: str, numbers: range) -> None:
     assert {entry["status"] for entry in addons.inventory().values()} == {"synced"}
 
 
-def test_the_same_event_in_two_replicas(
+def test_event_delivered_to_two_replicas_concurrently_applies_once(
     addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
     first, second = range(20), range(5, 25)
@@ -132,7 +132,9 @@ def straggling(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, versi
         straggler.result()
 
 
-def test_a_straggler_does_not_win(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path) -> None:
+def test_late_replica_does_not_overwrite_a_newer_release(
+    addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+) -> None:
     """One replica is stuck half-way in v2, while the other brings the cluster to v3; then the first one wakes up."""
     numbers = range(12)
     for version in ("v1", "v2", "v3"):
@@ -149,7 +151,7 @@ def test_a_straggler_does_not_win(addons: Addons, replicas: list[HttpDelivery], 
     check(addons, "v3", numbers)
 
 
-def test_a_straggler_leaves_nothing_of_an_addon_that_is_gone(
+def test_late_replica_leaves_no_secret_of_a_deleted_addon(
     addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
     """Where no garbage collector runs, too: the manifests for a rollback go with the addon."""

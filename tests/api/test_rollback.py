@@ -50,7 +50,7 @@ def look(world: World) -> None:
     world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
 
 
-def test_back_and_on_again(world: World, run: Run) -> None:
+def test_rollback_and_undo(world: World, run: Run) -> None:
     old, new = upgraded(world)
     result = run("--no-wait")
     assert result.exit_code == 0, result.output
@@ -66,7 +66,7 @@ def test_back_and_on_again(world: World, run: Run) -> None:
     assert world.read("a")["data"] == {"k": "v2"}
 
 
-def test_waits_with_progress(world: World, run: Run) -> None:
+def test_rollback_waits_and_prints_progress(world: World, run: Run) -> None:
     _, new = upgraded(world)
     assert run("--no-wait").exit_code == 0
     key, told = Key(world.namespace, "demo"), list[str]()
@@ -92,7 +92,7 @@ def _condition(type_: str, reason: str) -> Object:
     return {"type": type_, "status": "False", "reason": reason, "message": "for a test", "lastTransitionTime": since}
 
 
-def test_a_wait_ends(world: World) -> None:
+def test_rollback_wait_times_out(world: World) -> None:
     upgraded(world)
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     command.request_rollback(world.client, cluster, world.addon())
@@ -100,7 +100,7 @@ def test_a_wait_ends(world: World) -> None:
         command.wait_until_applied(world.client, Key(world.namespace, "demo"), within=0.1, tell=lambda _line: None)
 
 
-def test_nothing_to_go_back_to(world: World, run: Run) -> None:
+def test_rollback_without_cluster_addon_or_manifest_is_an_error(world: World, run: Run) -> None:
     def refused(*arguments: str) -> str:
         result = run(*arguments)
         assert result.exit_code == 1
@@ -116,7 +116,7 @@ def test_nothing_to_go_back_to(world: World, run: Run) -> None:
     assert "no rollback" in refused("--undo")
 
 
-def test_a_paused_cluster_is_not_waited_for(world: World, run: Run) -> None:
+def test_rollback_does_not_wait_for_a_paused_cluster(world: World, run: Run) -> None:
     _, new = upgraded(world)
     world.cluster(new, paused=True)
     result = run()

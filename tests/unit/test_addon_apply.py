@@ -56,7 +56,7 @@ from tests.support.releases import config_map
 # -- nothing may be done -----------------------------------------------------------------------------------------
 
 
-def test_gone() -> None:
+def test_deleted_addon_needs_nothing() -> None:
     assert decide(Observed(None), NOW).effects == ()
 
 
@@ -68,13 +68,15 @@ def test_gone() -> None:
         (a_cluster(), True, {"history": [{"clusterStack": "x"}]}, [manifest_history.DeleteManifests, RemoveFinalizer]),
     ],
 )
-def test_let_go(cluster: Object | None, deleted: bool, status: Object, effects: list[type]) -> None:
+def test_finalizer_of_a_deleted_addon_is_removed_with_its_secrets(
+    cluster: Object | None, deleted: bool, status: Object, effects: list[type]
+) -> None:
     addon = an_addon(**status)
     addon["metadata"] |= {"deletionTimestamp": "x"} if deleted else {}
     assert [type(effect) for effect in decide(Observed(addon, cluster), NOW).effects] == effects
 
 
-def test_the_addon_of_an_earlier_cluster_goes() -> None:
+def test_addon_of_an_earlier_cluster_is_deleted() -> None:
     addon = an_addon(spec={"clusterRef": {"name": "demo", "uid": "other"}})
     assert [type(effect) for effect in decided(None, addon).effects] == [Delete]
 
@@ -113,7 +115,7 @@ def test_the_addon_of_an_earlier_cluster_goes() -> None:
         (a_release(content=assets(addons=[WIDGET])), None, "HelmChartApplied", "FailedToApplyObjects", 20.0),
     ],
 )
-def test_waits(
+def test_each_obstacle_has_a_condition_and_an_interval(
     found: Finding | None, cluster: Object | None, type_: str, reason: str, requeue_after: float | None
 ) -> None:
     decision = decided(found, cluster=cluster)
@@ -121,7 +123,7 @@ def test_waits(
     assert not any(isinstance(effect, (Rollout, Patch)) for effect in decision.effects)
 
 
-def test_generated_values_that_no_secret_can_have_are_not_said_to_be_kept() -> None:
+def test_generated_values_too_large_for_a_secret_are_reported() -> None:
     field = GeneratedField("", "Secret db", ("data", "password"))
     builder = AddonStatusBuilder.of(an_addon(), a_cluster(), NOW)
     for value, told in (
@@ -137,29 +139,29 @@ def test_generated_values_that_no_secret_can_have_are_not_said_to_be_kept() -> N
 
 
 @pytest.mark.parametrize("damaged", ["", "no base64", "AAAA", "H4sIAAAAAAAC/////////////w=="])
-def test_a_damaged_record_is_an_error_of_its_value(damaged: str) -> None:
+def test_unpack_rejects_damaged_records(damaged: str) -> None:
     assert unpack(pack({"a": [1]})) == {"a": [1]}
     with pytest.raises(ValueError, match=r"."):
         unpack(damaged)
 
 
-def test_a_missing_release_is_asked_for() -> None:
+def test_missing_release_is_requested() -> None:
     reply = decided(MissingAssets(TAG)).reply
     assert reply is not None
     assert (reply.type, reply.data) == ("dev.capi-functions.release.wanted", {"release": TAG, "namespace": "ns"})
 
 
-def test_an_unknown_kind_is_asked_for_again() -> None:
+def test_unknown_kind_invalidates_discovery() -> None:
     assert decided(a_release(content=assets(addons=[WIDGET]))).effects == (InvalidateDiscovery(REACHED),)
 
 
 @pytest.mark.parametrize(("before", "told"), [("True", ["ControlPlaneNotReady"]), ("False", [])])
-def test_only_a_cluster_that_was_reached_is_lost(before: str, told: list[str]) -> None:
+def test_failed_connection_records_an_event_only_after_a_success(before: str, told: list[str]) -> None:
     addon = an_addon({"type": "ClusterReady", "status": before, "reason": "", "lastTransitionTime": "x"})
     assert [event.reason for event in decided(ConnectionFailed("gone"), addon).kubernetes_events] == told
 
 
-def test_settled() -> None:
+def test_addon_that_is_up_to_date_gets_its_finalizer_only() -> None:
     addon = an_addon()
     addon["metadata"]["finalizers"] = []
     about = {"release": TAG, "rollbackFrom": None}
@@ -171,7 +173,7 @@ def test_settled() -> None:
 # -- everything in one rollout -----------------------------------------------------------------------------------
 
 
-def test_the_intent_comes_before_the_rollout_and_the_record_after_it() -> None:
+def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
     decision = decided(a_release())
     assert [type(effect) for effect in decision.effects] == [Patch, Rollout, manifest_history.SaveManifest, Patch]
     intent, record = (effect for effect in decision.effects if isinstance(effect, Patch))
@@ -191,13 +193,13 @@ def test_the_intent_comes_before_the_rollout_and_the_record_after_it() -> None:
         (applied_before(ready=True), {}, ["verify"]),
     ],
 )
-def test_what_a_rollout_does_again(addon: Object, known: dict[str, str], expected: list[str]) -> None:
+def test_resumed_rollout_keeps_verifies_or_applies(addon: Object, known: dict[str, str], expected: list[str]) -> None:
     inventory = [entry_of_a(**known)] if addon["status"].get("digest") else []
     assert actions(decided(a_release(addon, inventory=inventory))) == expected
 
 
 @pytest.mark.parametrize(("drift", "only_report"), [("repair", False), ("report", True)])
-def test_a_look_at_what_is_applied_writes_no_intent(drift: Any, only_report: bool) -> None:
+def test_drift_check_writes_no_intent(drift: Any, only_report: bool) -> None:
     policy = replace(POLICY, drift=drift)
     found = a_release(applied_before(ready=True), inventory=[entry_of_a()], policy=policy)
     decision = decided(found)
@@ -209,7 +211,7 @@ def test_a_look_at_what_is_applied_writes_no_intent(drift: Any, only_report: boo
     assert rollout(decided(first)).only_report is False
 
 
-def test_the_same_addons_in_a_new_release_cost_nothing() -> None:
+def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
     addon = an_addon(spec={"clusterStack": "docker-ferrol-1-27-v1", "version": "v2"}, ready=True, digest="other")
     decision = decided(a_release(addon))
     assert ([type(effect) for effect in decision.effects], decision.message) == ([Patch], "addons unchanged")
@@ -229,7 +231,7 @@ def test_the_same_addons_in_a_new_release_cost_nothing() -> None:
         ),
     ],
 )
-def test_news_of_a_rollout(addon: Object, outcome: RolloutOutcome, told: list[str]) -> None:
+def test_rollout_records_events_for_changes_only(addon: Object, outcome: RolloutOutcome, told: list[str]) -> None:
     decision, _ = reported(a_release(addon, inventory=[entry_of_a()]), outcome)
     assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (told, None)
     assert decision.status is not None
@@ -238,7 +240,7 @@ def test_news_of_a_rollout(addon: Object, outcome: RolloutOutcome, told: list[st
 
 
 @pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
-def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], told: list[str]) -> None:
+def test_history_lists_stored_manifests_only(kept: tuple[str, ...], told: list[str]) -> None:
     decision, _ = reported(
         a_release(), RolloutOutcome(), manifest_history.SavedManifests(frozenset(kept), "" if kept else "too large")
     )
@@ -246,7 +248,7 @@ def test_the_history_tells_what_there_is_to_go_back_to(kept: tuple[str, ...], to
     assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *told]
 
 
-def test_drift_that_is_only_told_stays_in_the_status() -> None:
+def test_reported_drift_is_in_the_status() -> None:
     found = a_release(applied_before(), inventory=[entry_of_a()], policy=replace(POLICY, drift="report"))
     decision, _ = reported(found, RolloutOutcome(drift=[Drift(entry_of_a(), ("data.k",))]))
     assert (decision.status or {})["drift"] == ["ConfigMap default/a (data.k)"]
@@ -260,7 +262,7 @@ def test_drift_that_is_only_told_stays_in_the_status() -> None:
         ({"waiting": "is running"}, False, "ObjectsApplyingOngoing", 5.0),
     ],
 )
-def test_a_rollout_that_did_not_get_through(
+def test_incomplete_rollout_is_reported_and_retried(
     entry: dict[str, str], unavailable: bool, reason: str, requeue_after: float
 ) -> None:
     failure = RolloutIncomplete(RolloutOutcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
@@ -281,7 +283,7 @@ def test_a_rollout_that_did_not_get_through(
         (False, "is starting", None, ("", "", None)),
     ],
 )
-def test_another_look_at_what_was_not_ready(
+def test_readiness_is_checked_again_until_ready_or_timeout(
     wait: bool, waiting: str, since: float | None, expected: tuple[str, str, float | None]
 ) -> None:
     said = {"type": "ObjectsReady", "status": "False", "reason": "WaitingForObjects", "severity": "Info", "message": ""}
@@ -296,7 +298,7 @@ def test_another_look_at_what_was_not_ready(
     assert ("AddonsReady" in [event.reason for event in told.kubernetes_events]) is (wait and not waiting)
 
 
-def test_a_cluster_that_is_lost_meanwhile() -> None:
+def test_connection_lost_during_the_readiness_check_is_reported() -> None:
     found = AwaitingReadiness(POLICY, REACHED, [])
     decision, results = reported(found, error=ApiError("no answer"))
     assert (*condition(decision, "ClusterReady")[:2], decision.requeue_after) == ("False", "ControlPlaneNotReady", 10.0)
@@ -313,7 +315,7 @@ def a_rollback(kept: manifest_history.StoredManifest) -> RollbackContext:
     )
 
 
-def test_a_rollback() -> None:
+def test_rollback_applies_the_stored_manifest_and_stays_not_ready() -> None:
     found = a_rollback(manifest_history.StoredManifest("docker-ferrol-1-27-v1", "v1", (config_map("a"),)))
     decision = decided(found)
     intent, _, record = decision.effects
@@ -327,20 +329,20 @@ def test_a_rollback() -> None:
     assert (told.status or {})["ready"] is False
 
 
-def test_nothing_to_go_back_to() -> None:
+def test_rollback_without_a_manifest_is_reported() -> None:
     decision = decided(a_rollback(manifest_history.StoredManifest(problem="there is no manifest")))
     assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", "RollbackFailed", 60.0)
     assert decision.effects == ()
 
 
-def test_other_failures_are_left_to_the_retry() -> None:
+def test_other_errors_are_left_to_the_runtime() -> None:
     failure = ApiError("refused")
     found = a_release()
     decision, results = reported(found, error=failure)
     assert (decision, results.error) == (decided(found), failure)
 
 
-def test_others_at_work_are_no_obstacle_of_this_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_workers_are_not_reported_as_a_failed_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "PATIENCE", 0.01)
     with slots.slot(), slots.slot(), pytest.raises(Busy):
         decided(a_release(content=assets(addons=[config_map("only-here")])))

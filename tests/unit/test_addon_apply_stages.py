@@ -55,14 +55,14 @@ def phase(decision: Decision) -> str:
         (ConnectionFailed("no answer"), 601, "FailedToEvaluatePreCondition", "no answer"),
     ],
 )
-def test_a_stage_waits_for_its_condition(bound: Any, since: float, reason: str, words: str) -> None:
+def test_stage_waits_for_its_condition(bound: Any, since: float, reason: str, words: str) -> None:
     decision = decided(staged(Stage("net", before=EXISTS), BEFORE, since=since, condition_objects=bound))
     status, found, message = condition(decision, "EvaluatedCEL")
     assert (status, found, decision.requeue_after, phase(decision)) == ("False", reason, 20.0, BEFORE)
     assert words in message
 
 
-def test_a_stage_whose_condition_is_true_is_applied() -> None:
+def test_stage_with_a_true_condition_is_applied() -> None:
     other = entry_of_a(name="b")
     decision = decided(
         staged(Stage("net", before=EXISTS), BEFORE, condition_objects={"a": config_map("a")}, inventory=[other])
@@ -75,25 +75,25 @@ def test_a_stage_whose_condition_is_true_is_applied() -> None:
     assert decision.context["stage"] == "net"
 
 
-def test_a_stage_that_deletes_leaves_everything_else() -> None:
+def test_stage_that_deletes_leaves_other_objects() -> None:
     other = entry_of_a(name="b")
     plan = rollout(decided(staged(Stage("net", "delete"), inventory=[entry_of_a(), other]))).plan
     assert (plan.steps, [entry.name for entry in plan.prune], plan.rest) == ((), ["a"], (other,))
 
 
 @pytest.mark.parametrize(("after", "expected"), [(EXISTS, AFTER), (None, DONE)])
-def test_a_stage_that_was_worked_on(after: Condition | None, expected: str) -> None:
+def test_applied_stage_is_reported_and_moves_to_its_next_phase(after: Condition | None, expected: str) -> None:
     decision, _ = reported(staged(Stage("net", after=after), WORKING), RolloutOutcome())
     assert (phase(decision), decision.proceed) == (expected, True)
     assert [event.reason for event in decision.kubernetes_events] == ["StageDone"]
 
 
-def test_a_stage_is_done_once_its_second_condition_is_true() -> None:
+def test_stage_is_done_once_its_condition_afterwards_is_true() -> None:
     decision = decided(staged(Stage("net", after=EXISTS), AFTER, condition_objects={"a": config_map("a")}))
     assert (decision.effects, phase(decision), decision.proceed) == ((), DONE, True)
 
 
-def test_after_all_stages_everything_is_in_one_rollout() -> None:
+def test_rollout_after_all_stages_covers_everything() -> None:
     found = staged(Stage("net"), DONE, inventory=[entry_of_a(name="b")])
     plan = rollout(decided(found)).plan
     assert ([step.obj["metadata"]["name"] for step in plan.steps], [one.name for one in plan.prune]) == (["a"], ["b"])

@@ -50,5 +50,5 @@ EDITED = entry("kubectl-edit", SPEC)
         ),
     ],
 )
-def test_what_becomes_ours(entries: list[Object], after: list[Object] | None) -> None:
+def test_fields_of_former_installers_are_merged_into_ours(entries: list[Object], after: list[Object] | None) -> None:
     assert adopted_fields(obj(*entries), LABEL) == after

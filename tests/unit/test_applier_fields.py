@@ -36,17 +36,17 @@ OBJECT: dict[str, Any] = {
         ("", []),
     ],
 )
-def test_paths(path: str, steps: list[Any] | None) -> None:
+def test_resolve_follows_a_path(path: str, steps: list[Any] | None) -> None:
     assert resolve(OBJECT, path) == steps
 
 
-def test_without_a_field() -> None:
+def test_without_removes_a_field() -> None:
     assert without(OBJECT, '.spec.containers[name="web"].image')["spec"]["containers"][0] == {"name": "web"}
     assert OBJECT["spec"]["containers"][0]["image"] == "i:1"
     assert without(OBJECT, ".spec.missing") == OBJECT
 
 
-def test_with_the_live_value() -> None:
+def test_with_live_copies_the_live_value() -> None:
     live = {"spec": {"replicas": 7}}
     assert with_live(OBJECT, live, "spec.replicas")["spec"]["replicas"] == 7
     assert with_live(OBJECT, {}, "spec.replicas") == OBJECT
@@ -66,7 +66,7 @@ def test_with_the_live_value() -> None:
         ({"a": None}, {"a": {"b": 1}}, ["a"]),
     ],
 )
-def test_differences(live: Any, wanted: Any, found: list[str]) -> None:
+def test_contains_and_differences_agree(live: Any, wanted: Any, found: list[str]) -> None:
     assert differences(live, wanted) == found
     assert contains(live, wanted) is (not found)
 
@@ -86,7 +86,7 @@ def test_differences(live: Any, wanted: Any, found: list[str]) -> None:
     ],
     ids=["another quantity", "left out", "only what is written", "items of a list", "a longer list as a whole"],
 )
-def test_stored_form(live: Any, wanted: Any, form: Any) -> None:
+def test_stored_returns_the_applied_fields_as_the_server_has_them(live: Any, wanted: Any, form: Any) -> None:
     assert stored(live, wanted) == form
 
 

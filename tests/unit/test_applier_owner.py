@@ -36,7 +36,9 @@ def there(labels: dict[str, str], uid: str, *managers: Object) -> Object:
         pytest.param(ANOTHERS, "2", APPLIED, False, False, id="another's, made anew"),
     ],
 )
-def test_whose_it_is(labels: dict[str, str], uid: str, manager: Object, *, alone: bool, one_of_several: bool) -> None:
+def test_owner_has_an_object_by_label_uid_and_field_manager(
+    labels: dict[str, str], uid: str, manager: Object, *, alone: bool, one_of_several: bool
+) -> None:
     entry = InventoryEntry("", "v1", "ConfigMap", "ns", "a", uid="1")
     live = there(labels, uid, manager)
     assert (ALONE.has(live, entry), ONE_OF_SEVERAL.has(live, entry)) == (alone, one_of_several)
@@ -45,6 +47,6 @@ def test_whose_it_is(labels: dict[str, str], uid: str, manager: Object, *, alone
 @pytest.mark.parametrize(
     ("labels", "alone", "one_of_several"), [(MINE, True, True), (ANOTHERS, True, False), ({}, False, False)]
 )
-def test_without_a_uid_the_labels_tell(labels: dict[str, str], *, alone: bool, one_of_several: bool) -> None:
+def test_entry_without_a_uid_is_owned_by_label(labels: dict[str, str], *, alone: bool, one_of_several: bool) -> None:
     live = there(labels, "1", THEIRS)
     assert (ALONE.has(live), ONE_OF_SEVERAL.has(live)) == (alone, one_of_several)

@@ -8,16 +8,16 @@ def annotated(**values: str) -> dict[str, object]:
     return {"metadata": {"name": "c", "annotations": annotations}}
 
 
-def test_defaults() -> None:
+def test_policy_without_annotations_has_defaults() -> None:
     assert Policy.of({"metadata": {"name": "c"}}) == Policy()
 
 
-def test_the_later_object_decides() -> None:
+def test_annotations_of_a_later_object_take_precedence() -> None:
     policy = Policy.of(annotated(conflicts="fail", drift="report"), annotated(conflicts="yield", wait_timeout="60"))
     assert (policy.conflicts, policy.drift, policy.wait_timeout) == ("yield", "report", 60.0)
 
 
-def test_ignored_paths() -> None:
+def test_drift_ignore_lists_paths_with_optional_objects() -> None:
     policy = Policy.of(
         annotated(drift_ignore="spec.replicas, Deployment:spec.paused,ConfigMap/ns/name:.data.k,Job/j:x")
     )
@@ -43,16 +43,16 @@ def test_ignored_paths() -> None:
         ({"drift_ignore": "ConfigMap:"}, "ConfigMap:"),
     ],
 )
-def test_nonsense_is_named(annotations: dict[str, str], words: str) -> None:
+def test_invalid_value_is_rejected_with_the_allowed_ones(annotations: dict[str, str], words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         Policy.of(annotated(**annotations))
 
 
 @pytest.mark.parametrize("name", ["wiat", "prune_crd", "conflict", "wait_timeouts", "drift_ignored"])
-def test_the_misspelled_is_named(name: str) -> None:
+def test_misspelled_annotation_is_rejected_with_a_suggestion(name: str) -> None:
     with pytest.raises(PolicyError, match="did you mean"):
         Policy.of(annotated(**{name: "true"}))
 
 
-def test_what_others_say_under_our_prefix_is_theirs() -> None:
+def test_unrelated_annotation_with_our_prefix_is_ignored() -> None:
     assert Policy.of(annotated(source="x", cleanup="y", hook_awaited="z", force_delete="true")) == Policy()

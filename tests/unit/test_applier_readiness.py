@@ -88,13 +88,13 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
         (make("example.com/v1", "Thing", {}, {"conditions": "garbage"}), ""),
     ],
 )
-def test_unready(obj: Object, words: str) -> None:
+def test_unready_reason_of_each_kind(obj: Object, words: str) -> None:
     found = unready_reason(obj)
     assert words in found
     assert bool(found) is bool(words)
 
 
-def test_only_jobs_and_pods_have_an_end() -> None:
+def test_only_jobs_and_pods_can_be_incomplete() -> None:
     assert incomplete_reason(make("apps/v1", "Deployment", {}, {})) == ""
     assert incomplete_reason(make("batch/v1", "Job", {}, {})) == "has not completed yet"
     assert incomplete_reason(make("v1", "Pod", {}, {"phase": "Succeeded"})) == ""

@@ -53,7 +53,7 @@ def told(objects: ClusterObjects) -> str:
     return written.getvalue()
 
 
-def test_a_bare_cluster() -> None:
+def test_cluster_without_references_has_a_short_document() -> None:
     bare = cluster()
     del bare["spec"], bare["status"]
     found = document(ClusterObjects(bare), NOW)
@@ -93,7 +93,7 @@ WAITS: list[tuple[list[Object], Object | None]] = [
 
 
 @pytest.mark.parametrize(("conditions", "expected"), WAITS)
-def test_what_the_addons_wait_for(conditions: list[Object], expected: Object | None) -> None:
+def test_waiting_for_is_the_condition_that_ready_summarises(conditions: list[Object], expected: Object | None) -> None:
     assert (
         document(ClusterObjects(cluster(), addon=addon(conditions=conditions)), NOW)["addon"].get("waitingFor")
         == expected
@@ -104,7 +104,7 @@ def entry(name: str, **fields: str) -> Object:
     return {"version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": name, "status": "synced", **fields}
 
 
-def test_inventory() -> None:
+def test_inventory_is_counted_by_state() -> None:
     resources = [
         entry("fine"),
         entry("slow", waiting="0 of 1 replicas available"),
@@ -120,7 +120,7 @@ def test_inventory() -> None:
     assert found["kept"] == [{"object": "ConfigMap ns/crd", "why": "others"}]
 
 
-def test_many_failing_objects_are_counted_in_the_text() -> None:
+def test_text_names_ten_failing_objects_and_counts_the_rest() -> None:
     resources = [entry(f"bad-{number}", error="refused") for number in range(25)]
     text = told(ClusterObjects(cluster(), addon=addon(resources=resources)))
     assert "objects: 25 in all: 25 failing" in text
@@ -128,7 +128,7 @@ def test_many_failing_objects_are_counted_in_the_text() -> None:
     assert "and 15 more" in text
 
 
-def test_what_is_absent_has_a_name() -> None:
+def test_missing_objects_are_named() -> None:
     reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "KINDCluster", "name": "demo"}
     referring = cluster()
     referring["spec"] |= {"infrastructureRef": reference}
@@ -146,7 +146,7 @@ def test_what_is_absent_has_a_name() -> None:
     assert "release: x-y-1-36-v2, without a ClusterStackRelease" in text
 
 
-def test_policy_in_force() -> None:
+def test_policy_annotations_are_listed_with_their_origin() -> None:
     prefix = "capi-functions.dev/"
     on_cluster = cluster({prefix + "drift": "report", prefix + "wait": "false", "other": "1"})
     on_addon = addon({prefix + "drift": "repair", prefix + "rollback-from": CLASS})
@@ -162,7 +162,7 @@ def test_policy_in_force() -> None:
     assert "it may be true, false" in broken["problem"]
 
 
-def test_everything_in_the_text() -> None:
+def test_text_has_all_sections() -> None:
     infrastructure: Object = {
         "apiVersion": "infrastructure.cluster-k8s.io/v1alpha1",
         "kind": "KINDCluster",
@@ -218,7 +218,7 @@ def test_everything_in_the_text() -> None:
     assert not [line for line in text.splitlines() if line != line.rstrip()]
 
 
-def test_long_lines_stay_whole() -> None:
+def test_text_without_a_terminal_is_not_wrapped() -> None:
     long = "word " * 150
     text = told(ClusterObjects(cluster(conditions=[condition("Ready", message=f"{long}end")])))
     assert any(line.endswith("end") and "Ready=False" in line for line in text.splitlines())
@@ -228,7 +228,7 @@ HOSTILE = [7, "text", {"type": "Ready"}, [7, None, {"type": 7, "status": ["x"]},
 
 
 @pytest.mark.parametrize("conditions", HOSTILE)
-def test_what_other_programs_wrote(conditions: Any) -> None:
+def test_status_in_another_form_is_tolerated(conditions: Any) -> None:
     infrastructure: Object = {"kind": "X", "metadata": {"name": "[red]\x1b[2J"}, "status": {"conditions": conditions}}
     text = told(ClusterObjects(cluster(), LookupResult("present", "X", infrastructure)))
     assert "[red]\\x1b[2J" in text

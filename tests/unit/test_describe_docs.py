@@ -22,20 +22,20 @@ def spoken_of() -> list[str]:
     return sorted({name for names in found for name in names if name} | set(TOLD.findall(CODE)))
 
 
-def test_the_search_finds_something() -> None:
+def test_search_finds_known_names() -> None:
     assert {"ClusterReady", "InvalidAnnotation", "FailedToApplyObjects", "DriftFound"} <= set(spoken_of())
 
 
 @pytest.mark.parametrize("name", spoken_of())
-def test_conditions_reasons_and_events(name: str) -> None:
+def test_operations_page_documents_every_condition_reason_and_event(name: str) -> None:
     assert f"`{name}`" in DOCS
 
 
 @pytest.mark.parametrize("name", [*policy._KNOWN, ROLLBACK_ANNOTATION.removeprefix(policy.PREFIX)])
-def test_annotations(name: str) -> None:
+def test_operations_page_documents_every_annotation(name: str) -> None:
     assert f"| `{policy.PREFIX}{name}` |" in DOCS
 
 
 @pytest.mark.parametrize("action", sorted(set(preview.Action.__args__) - {"unchanged"}))  # type: ignore[attr-defined]
-def test_marks_of_a_plan(action: str) -> None:
+def test_operations_page_documents_every_plan_mark(action: str) -> None:
     assert re.search(rf"^\| `. {action}` \|", DOCS, re.MULTILINE)

@@ -81,7 +81,7 @@ def names(result: RenderedAddons) -> set[str]:
     return {str(each) for each in result.fields}
 
 
-def test_a_release_that_generates_nothing_is_rendered_once() -> None:
+def test_release_that_generates_nothing_is_rendered_once() -> None:
     calls: list[AddonAssets] = []
 
     def renderer(one: AddonAssets) -> first_values.StageObjects:
@@ -95,7 +95,7 @@ def test_a_release_that_generates_nothing_is_rendered_once() -> None:
     assert (len(calls), result.fields, result.record.values) == (1, (), {})
 
 
-def test_a_chart_is_not_without_needs_because_looking_through_it_takes_too_much(
+def test_chart_traits_raise_if_a_limit_is_exceeded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(charts.sandboxed, "LIMITS", Limits(cpu=60, wall=300.0, memory=1))
@@ -103,11 +103,11 @@ def test_a_chart_is_not_without_needs_because_looking_through_it_takes_too_much(
         content.chart_traits(assets(large="#" * 50 * 2**20))
 
 
-def test_an_archive_that_cannot_be_read_has_no_needs() -> None:
+def test_unreadable_archive_has_default_traits() -> None:
     assert not content.chart_traits(replace(assets(), archive=b"no archive")).asks
 
 
-def test_generated_fields_are_named_and_stay() -> None:
+def test_generated_fields_are_named_and_keep_first_values() -> None:
     release = assets(secret=SECRET, deployment=DEPLOYMENT)
     first = rendered(release)
     checksum = "Deployment.apps web: spec.template.metadata.annotations.checksum"
@@ -117,12 +117,12 @@ def test_generated_fields_are_named_and_stay() -> None:
     assert objects(rendered(release)) != objects(first)
 
 
-def test_another_release_generates_anew() -> None:
+def test_another_release_generates_new_values() -> None:
     first = rendered(assets(1, secret=SECRET))
     assert objects(rendered(assets(2, secret=SECRET), first.record)) != objects(first)
 
 
-def test_settings_change_while_generated_values_stay() -> None:
+def test_changed_settings_are_rendered_with_first_values() -> None:
     first = rendered(assets(secret=SECRET, deployment=DEPLOYMENT))
     second = rendered(assets(secret=SECRET, deployment=DEPLOYMENT, values="replicas: 3\n"), first.record)
     before, after = objects(first), objects(second)
@@ -135,7 +135,7 @@ def test_settings_change_while_generated_values_stay() -> None:
     assert objects(third) == after
 
 
-def test_one_value_in_several_places_stays_one() -> None:
+def test_value_in_several_fields_stays_the_same_in_all() -> None:
     first = rendered(assets(tls=CERTIFICATE))
     second = objects(rendered(assets(tls=CERTIFICATE, values="more: true\n"), first.record))
     authority = objects(first)["Secret tls"]["stringData"]["ca"]
@@ -155,19 +155,19 @@ def test_one_value_in_several_places_stays_one() -> None:
         ("data: {a: {{ htpasswd `u` `p` | quote }}}", "ConfigMap a: data.a"),
     ],
 )
-def test_what_differs(template: str, field: str) -> None:
+def test_fields_that_differ_between_renderings_are_found(template: str, field: str) -> None:
     release = assets(a=f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\n{template}\n")
     first = rendered(release)
     assert names(first) == {field}
     assert objects(rendered(release, first.record)) == objects(first)
 
 
-def test_dates_in_packed_subcharts_differ() -> None:
+def test_dates_in_packed_subcharts_are_found() -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ now | date `2006-01-02` | quote }}}\n"
     assert names(rendered(assets(subchart={"s/templates/a.yaml": text}))) == {"ConfigMap a: data.a"}
 
 
-def test_generated_names_stay() -> None:
+def test_generated_names_are_kept() -> None:
     job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: 'job-{{ randAlpha 8 | lower }}'}\nspec: {}\n"
     release = assets(one=job, two=job)
     first = rendered(release)
@@ -175,7 +175,7 @@ def test_generated_names_stay() -> None:
     assert objects(rendered(release, first.record)) == objects(first)
 
 
-def test_a_value_that_is_looked_up_now_is_not_what_was_generated() -> None:
+def test_value_that_is_looked_up_now_replaces_the_first_value() -> None:
     """The rendering has come to the same twice, so the cluster knows better."""
     first = rendered(assets(secret=SECRET))
     known = SECRET.replace("{{ randAlphaNum 20 }}", "{{/* randAlphaNum */}}live")
@@ -186,7 +186,7 @@ def test_a_value_that_is_looked_up_now_is_not_what_was_generated() -> None:
     assert objects(third) == objects(first)
 
 
-def test_a_record_of_parts_that_are_inside_each_other() -> None:
+def test_nested_generated_fields_are_replaced_once() -> None:
     release = assets(secret=SECRET)
     first = rendered(release)
     whole = GeneratedField("", "Secret db", ("stringData",))
@@ -195,7 +195,7 @@ def test_a_record_of_parts_that_are_inside_each_other() -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], {"addons": "x"}, {"addons": "x", "values": 5, "steady": {}}])
-def test_a_damaged_record_is_refused(data: Any) -> None:
+def test_damaged_values_are_rejected(data: Any) -> None:
     with pytest.raises(ValueError, match="record"):
         FirstValues.load(data)
 
@@ -213,11 +213,11 @@ def test_a_damaged_record_is_refused(data: Any) -> None:
         ("{{" * 100_000, False),
     ],
 )
-def test_what_may_vary(text: str, varies: bool) -> None:
+def test_templates_that_may_vary_are_recognised(text: str, varies: bool) -> None:
     assert charts.varying.may_vary({"c/templates/a.yaml": text.encode()}) is varies
 
 
-def test_now_is_another_day_in_templates_only() -> None:
+def test_second_rendering_changes_dates_in_templates_only() -> None:
     text = b'now {{ now | date "now" }} {{ `now` }} {{ .now }} now'
     changed = charts.varying.text_at_another_time(text)
     assert changed == b'now {{ (toDate "2006-01-02" "2001-02-03") | date "now" }} {{ `now` }} {{ .now }} now'

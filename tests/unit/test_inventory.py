@@ -59,7 +59,7 @@ A, B, B2, C = config_map("a"), config_map("b"), config_map("b", "2"), config_map
         ),
     ],
 )
-def test_plan(
+def test_plan_applies_verifies_keeps_or_prunes(
     objects: list[Object],
     inventory: list[InventoryEntry],
     resumed: bool,
@@ -86,32 +86,32 @@ def test_plan(
     ],
 )
 @pytest.mark.parametrize("resumed", [False, True])
-def test_what_may_be_anothers(entry: InventoryEntry | None, *, new: bool, resumed: bool) -> None:
+def test_object_without_an_applied_entry_is_new(entry: InventoryEntry | None, *, new: bool, resumed: bool) -> None:
     [step] = plan([B2], [entry] if entry else [], resumed=resumed).steps
     assert (step.action, step.new) == ("apply", new)
 
 
-def test_what_was_kept_is_so_until_it_is_wanted_again() -> None:
+def test_kept_object_stays_kept_until_desired_again() -> None:
     kept = applied(B, status=KEPT, error="kept: others need it")
     assert plan([A], [kept], resumed=False).prune == (kept,)
     assert [step.action for step in plan([B], [kept], resumed=False).steps] == ["verify"]
 
 
-def test_a_stage_leaves_the_others_alone() -> None:
+def test_plan_of_a_stage_leaves_other_entries() -> None:
     result = plan([A], [applied(B)], resumed=False, stages={identity(A): "cni"}, prune=False)
     assert [(step.entry.name, step.entry.stage) for step in result.steps] == [("a", "cni")]
     assert result.prune == ()
     assert [entry.name for entry in result.rest] == ["b"]
 
 
-def test_same_name_of_another_kind_is_another_object() -> None:
+def test_same_name_with_another_kind_is_another_object() -> None:
     service: Object = {"apiVersion": "v1", "kind": "Service", "metadata": A["metadata"]}
     result = plan([service], [applied(A)], resumed=True)
     assert [(step.entry.kind, step.action) for step in result.steps] == [("Service", "apply")]
     assert [entry.kind for entry in result.prune] == ["ConfigMap"]
 
 
-def test_intent_keeps_what_is_known() -> None:
+def test_intent_keeps_uid_and_errors() -> None:
     failed = replace(applied(C), error="not pruned: 500", status="not-synced")
     result = plan([A, B2], [applied(B), failed], resumed=False)
     written = {entry.name: entry for entry in intent(result)}
@@ -120,7 +120,7 @@ def test_intent_keeps_what_is_known() -> None:
     assert written["c"] == failed
 
 
-def test_what_is_left_to_later_stages_does_not_count_as_done_either() -> None:
+def test_new_rollout_resets_entries_outside_the_stage() -> None:
     for plan_ in (plan([A], [applied(B)], resumed=False, prune=False), deletion([A], [applied(B)], resumed=False)):
         assert [(entry.name, entry.status, entry.hash) for entry in plan_.rest] == [
             ("b", "not-synced", content_hash(B))
@@ -128,7 +128,7 @@ def test_what_is_left_to_later_stages_does_not_count_as_done_either() -> None:
     assert deletion([A], [applied(A)], resumed=True).prune == (applied(A),)
 
 
-def test_in_a_new_rollout_nothing_counts_as_done() -> None:
+def test_new_rollout_resets_synced_entries() -> None:
     """Or a stage that comes later would keep, unseen, what an earlier rollout did."""
     result = plan([A], [applied(A), applied(B)], resumed=False, prune=False)
     assert {entry.status for entry in intent(result)} == {"not-synced"}
@@ -137,17 +137,17 @@ def test_in_a_new_rollout_nothing_counts_as_done() -> None:
     assert {entry.status for entry in intent(again)} == {"synced"}
 
 
-def test_entries_survive_the_status() -> None:
+def test_entries_survive_dump_and_load() -> None:
     entries = [applied(A), replace(entry_of(B), error="no")]
     assert load([entry.dump() for entry in entries]) == entries
 
 
 @pytest.mark.parametrize("garbage", [None, "x", [None], [{"kind": "ConfigMap"}], [{"name": "x"}], {}])
-def test_garbage_in_a_status_is_no_entry(garbage: object) -> None:
+def test_load_skips_items_that_are_not_entries(garbage: object) -> None:
     assert load(garbage) == []
 
 
-def test_digest_names_what_a_rollout_is_made_of() -> None:
+def test_digest_depends_on_all_inputs_and_their_order() -> None:
     assert digest("a", "b") == digest("a", "b")
     assert len({digest("a", "b"), digest("a", "c"), digest("ab"), digest("b", "a")}) == 4
 
@@ -172,7 +172,7 @@ CRD: Object = {
 }
 
 
-def test_namespaces_by_scope() -> None:
+def test_desired_objects_have_a_namespace_by_scope_and_our_label() -> None:
     stray: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "namespace": "stray"}}
     bare: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": {"mine": "1"}}}
     first, second, third = desired([stray, bare, A], SERVED, default_namespace="kube-system")
@@ -183,7 +183,7 @@ def test_namespaces_by_scope() -> None:
     assert "labels" not in A["metadata"]
 
 
-def test_kinds_that_the_chart_defines() -> None:
+def test_kinds_defined_by_a_crd_of_the_chart_are_known() -> None:
     widget: Object = {"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "stray"}}
     assert [obj["kind"] for obj in desired([widget, CRD], SERVED, default_namespace="d")] == [
         "Widget",
@@ -192,7 +192,7 @@ def test_kinds_that_the_chart_defines() -> None:
     assert list(kinds_defined_by([CRD])) == [("x.io/v1", "Widget")]
 
 
-def test_unknown_kinds_are_named() -> None:
+def test_unknown_kinds_are_named_in_the_error() -> None:
     gadget: Object = {"apiVersion": "x.io/v0", "kind": "Widget", "metadata": {"name": "w"}}
     with pytest.raises(UnknownKinds, match=r"the workload cluster does not serve Widget \(x.io/v0\)"):
         desired([gadget, CRD], SERVED, default_namespace="d")
@@ -200,7 +200,7 @@ def test_unknown_kinds_are_named() -> None:
         desired([gadget, CRD], SERVED, default_namespace="d", where=MANAGEMENT)
 
 
-def test_secrets_are_applied_in_the_form_that_they_are_read_back_in() -> None:
+def test_string_data_of_a_secret_becomes_data() -> None:
     secret: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -217,7 +217,7 @@ def test_secrets_are_applied_in_the_form_that_they_are_read_back_in() -> None:
     assert wrong["stringData"] == {"pin": 1}
 
 
-def test_many_failures_fit_into_a_status() -> None:
+def test_errors_of_many_entries_are_shortened_to_fit_into_a_status() -> None:
     """An API server takes 1.5 MiB; the first ones are told in full."""
     name = "capx-some-rather-usual-role-binding-{:05d}"
     group, error = "rbac.authorization.k8s.io", "x" * 600

@@ -62,11 +62,11 @@ DIFFERENCES: list[tuple[Any, Any, list[FieldDiff]]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), DIFFERENCES)
-def test_fields(old: Any, new: Any, expected: list[FieldDiff]) -> None:
+def test_compare_returns_changed_fields(old: Any, new: Any, expected: list[FieldDiff]) -> None:
     assert list(compare(obj(spec=old), obj(spec=new))) == expected
 
 
-def test_bookkeeping_is_no_difference() -> None:
+def test_compare_ignores_server_bookkeeping() -> None:
     mine = {"name": "a", "uid": "1", "resourceVersion": "1", "generation": 1, "managedFields": []}
     theirs = {"name": "a", "uid": "1", "resourceVersion": "2", "generation": 2, "managedFields": [{"time": "1"}]}
     assert compare(obj(metadata=mine, status={"a": 1}), obj(metadata=theirs, status={"a": 2})) == ()
@@ -74,7 +74,7 @@ def test_bookkeeping_is_no_difference() -> None:
     assert labelled == (FieldDiff("metadata.labels", ABSENT, {"a.b/c": "1"}),)
 
 
-def test_only_what_is_asked_for() -> None:
+def test_compare_of_a_partial_object_ignores_other_fields() -> None:
     assert compare(obj(spec={"a": 1, "defaulted": 2}), obj(spec={"a": 2}), whole=False) == (FieldDiff("spec.a", 1, 2),)
 
 
@@ -101,20 +101,20 @@ LIVE = {"type": "A", "address": "10.0.0.1", "ports": [{"port": 80, "protocol": "
         pytest.param({"atomic": {"a": {"b": 1}}}, ["spec.atomic"], id="what is owned as a whole"),
     ],
 )
-def test_what_the_server_sets_by_itself_is_no_difference(other: dict[str, Any], expected: list[str]) -> None:
+def test_compare_ignores_fields_without_a_manager(other: dict[str, Any], expected: list[str]) -> None:
     managed = {"name": "a", "managedFields": [{"manager": "any", "fieldsV1": ASKED}]}
     spec = {name: value for name, value in {**LIVE, **other}.items() if value is not ABSENT}
     fields = compare(obj(metadata=managed, spec=LIVE), obj(metadata=managed, spec=spec))
     assert [field.path for field in fields] == expected
 
 
-def test_asking_for_null_or_less_than_there_is_asks_for_nothing() -> None:
+def test_compare_ignores_null_and_defaulted_fields_of_a_partial_object() -> None:
     live = obj(spec={"ports": [{"port": 1, "protocol": "TCP"}], "named": [{"name": "a", "defaulted": 1}]})
     asked = obj(spec={"ports": [{"port": 1}], "named": [{"name": "a"}], "time": None})
     assert compare(live, asked, whole=False) == ()
 
 
-def test_of_a_secret_the_paths_only() -> None:
+def test_compare_redacts_secret_values() -> None:
     old, new = obj("Secret", data={"a": "MQ==", "b": "Mg=="}), obj("Secret", data={"a": "Mw==", "c": "NA=="})
     fields = compare(old, new)
     assert fields == (
@@ -160,7 +160,7 @@ JUDGEMENTS: list[tuple[InventoryEntry, Object | None, ApplyResult, str, str, tup
 
 
 @pytest.mark.parametrize(("entry", "live", "applied", "conflicts", "action", "fields", "reason"), JUDGEMENTS)
-def test_what_becomes_of_an_object(
+def test_dry_run_is_classified_as_a_change(
     entry: InventoryEntry,
     live: Object | None,
     applied: ApplyResult,
@@ -187,7 +187,7 @@ LABEL = {"clusterstack.x-k8s.io/instance": "owned"}
         ({"uid": "1", "labels": LABEL}, "changed since it was read"),
     ],
 )
-def test_why_something_is_kept(metadata: Object, reason: str) -> None:
+def test_keep_reason_names_annotation_label_or_uid(metadata: Object, reason: str) -> None:
     assert reason in keep_reason(OURS, obj(metadata=metadata))
 
 
@@ -211,16 +211,16 @@ def forecast(*changes: Change, stage: Stage | None = None, notes: tuple[str, ...
         (["unknown"], 4),
     ],
 )
-def test_exit_code(actions: list[Any], code: int) -> None:
+def test_exit_code_depends_on_the_changes(actions: list[Any], code: int) -> None:
     assert forecast(*[Change(OURS, action) for action in actions]).exit_code == code
 
 
-def test_totals() -> None:
+def test_totals_count_objects_by_action() -> None:
     counts = totals([Change(OURS, "update", conflicts=HELD), Change(OURS, "update"), Change(OURS, "keep")])
     assert {name: count for name, count in counts.items() if count} == {"update": 2, "keep": 1, "conflicts": 1}
 
 
-def test_text() -> None:
+def test_plan_text_lists_changes_fields_and_conflicts() -> None:
     stage = Stage("cni", before=Condition("net.ready"))
     changes = (
         Change(OURS, "update", CHANGED, HELD, "why"),
@@ -257,18 +257,18 @@ def test_text() -> None:
         ("x-y-1-36-v0-sha-abc", "x-y-1-36-v0-sha.abd", "x-y-1-36-v0-sha-abc -> x-y-1-36-v0-sha.abd"),
     ],
 )
-def test_from_which_release_to_which(present: str, wanted: str, said: str) -> None:
+def test_plan_text_names_the_releases_once_if_equal(present: str, wanted: str, said: str) -> None:
     told = next(plan_text.lines(replace(forecast(), present=present, wanted=wanted)))
     assert told == f"[bold]Cluster ns/demo[/bold]  {said}"
 
 
 @pytest.mark.parametrize(("actions", "said"), [(["unknown", "delete"], True), (["delete"], False), ([], False)])
-def test_nothing_begins_with_unknown_kinds(actions: list[Any], said: bool) -> None:
+def test_plan_text_warns_of_unknown_kinds(actions: list[Any], said: bool) -> None:
     told = list(plan_text.lines(forecast(*[Change(OURS, action) for action in actions])))
     assert ("nothing would be applied or deleted" in told[-1]) is said
 
 
-def test_no_escape_sequence_reaches_a_terminal() -> None:
+def test_plain_text_has_no_escape_sequences() -> None:
     assert plain("a\x1b[31mb\n c\u202e") == "a\\x1b[31mb c\\x202e"
     assert value({"k": "\x1b[2J\n"}) == '{"k": "\\u001b[2J\\n"}'
     assert plain("x" * 600).endswith("x…")
@@ -277,11 +277,11 @@ def test_no_escape_sequence_reaches_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"), [(-5, "0s"), (0, "0s"), (59, "59s"), (192, "3m12s"), (15000, "4h10m"), (529200, "6d3h")]
 )
-def test_duration(seconds: float, words: str) -> None:
+def test_duration_is_formatted_briefly(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_age_of_what_is_no_time() -> None:
+def test_age_of_an_invalid_time_is_empty() -> None:
     now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     assert age("2026-01-01T00:00:00Z", now) == "1m0s"
     assert [age(since, now) for since in (None, "", "soon", 7, "2026-01-01T00:00:00")] == [""] * 5
@@ -290,7 +290,7 @@ def test_age_of_what_is_no_time() -> None:
 # -- a store for one command ---------------------------------------------------------------------------------------
 
 
-def test_scratch_reads_through_and_keeps_what_is_written() -> None:
+def test_scratch_store_reads_through_and_keeps_writes_in_memory() -> None:
     behind = Scratch()
     behind.put("a/1", b"1", if_absent=False)
     behind.put("a/2", b"2", if_absent=False)

@@ -42,7 +42,9 @@ def entry(kind: str, group: str = "") -> InventoryEntry:
         pytest.param([], [], id="nothing"),
     ],
 )
-def test_backwards(kinds: list[tuple[str, str]], waves: list[list[str]]) -> None:
+def test_prune_waves_delete_custom_resources_first_and_namespaces_last(
+    kinds: list[tuple[str, str]], waves: list[list[str]]
+) -> None:
     entries = [entry(kind, group) for kind, group in kinds]
     random.Random(1).shuffle(entries)
     assert [[each.kind for each in wave] for wave in prune_waves(entries)] == waves
@@ -67,5 +69,5 @@ def test_backwards(kinds: list[tuple[str, str]], waves: list[list[str]]) -> None
         ("example.com", True),
     ],
 )
-def test_what_a_crd_defines(group: str, *, custom: bool) -> None:
+def test_kinds_of_crds_are_custom_resources(group: str, *, custom: bool) -> None:
     assert is_custom_resource(entry("Thing", group)) is custom
