@@ -4,7 +4,7 @@ Level-triggered: the first list yields `add` events, so that a restart resumes f
 interruption a new list is compared with the known objects, so that no change is missed. Only little is kept of an
 object: its version, a hash of the fields that each function watches, and the metadata for the event of its deletion.
 
-A kind that is not served is not polled: one watch of CustomResourceDefinitions shows when it is defined.
+A kind that is not served is requested rarely: a watch of CustomResourceDefinitions shows when it is defined.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ OnChange = Callable[[Event, Collection[str]], object]
 
 _WATCH_SECONDS = 300
 _UNDEFINED_PAUSE = 300.0
-"""Seconds between requests for a kind that is not served and not defined: those of an aggregated API server have no
-definition."""
+"""Seconds between requests for a kind that is neither served nor defined. An aggregated API server may serve it later,
+without a definition."""
 _DEFINED_PAUSE = 0.1
 """Seconds until a kind is requested again that was just defined: it is served a moment later."""
 _BLIND_PAUSE = 2.0
@@ -87,9 +87,9 @@ class _ReferenceIndex:
         self._lock = threading.Lock()
         self._referenced: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
         """The references of each object; None if they could not be determined."""
-        whole = {spec.resource for spec in watched if self._is_complete(spec)}
-        for _, watch in (watches for spec in watched for watches in spec.watches):
-            self._referenced |= {referrer: {} for referrer in watch.referenced_by if referrer.resource in whole}
+        complete = {spec.resource for spec in watched if self._is_complete(spec)}
+        for _, watch in (named for spec in watched for named in spec.watches):
+            self._referenced |= {referrer: {} for referrer in watch.referenced_by if referrer.resource in complete}
 
     @staticmethod
     def _is_complete(spec: InformerSpec) -> bool:
@@ -110,6 +110,7 @@ class _ReferenceIndex:
                 referenced[key_of(obj)] = references
 
     def forget(self, spec: InformerSpec, key: Key) -> None:
+        """Removes the references of a deleted object."""
         with self._lock:
             for referrer, referenced in self._referenced.items():
                 if referrer.resource == spec.resource:
@@ -199,6 +200,8 @@ class Watcher:
 
 @dataclass
 class _Known:
+    """What is kept of an object; `hashes` has one hash for each watch of the spec."""
+
     version: str
     uid: str
     hashes: tuple[int, ...]
