@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,8 @@ import yaml
 
 from shared.api.resources import CLUSTER
 from shared.kube import Client, Key, Object, dig
+from tests.support import processes
+from tests.support.ports import free_port
 from tests.support.until import logged, until
 
 PROJECT = Path(__file__).parents[2]
@@ -60,12 +61,11 @@ def environment(folder: Path, kubeconfig: Path) -> Mapping[str, str]:
 def url(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Where the page's command serves the function, on a free port."""
     (command,) = re.findall(r"^    (functions-framework .*version_label.*)$", PAGE, re.MULTILINE)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     program, *arguments = shlex.split(command.replace("8080", str(port)))
     log = folder / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = processes.start(
             [str(Path(sys.executable).with_name(program)), *arguments, "--host", "127.0.0.1"],
             cwd=folder,
             env=environment,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -33,6 +32,7 @@ from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.resources import split_api_version
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
+from tests.support import processes
 from tests.support.accounts import as_account
 from tests.support.releases import write_release
 from tests.support.world import ADDON, World
@@ -65,9 +65,8 @@ class HooksServer:
     def start(self) -> None:
         number = self._listener.fileno()
         program, *arguments = manifests.command(str(self.folder), bind=f"fd://{number}")
-        libc = ctypes.CDLL(None)
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = processes.start(
                 [str(Path(sys.executable).with_name(program)), *arguments],
                 cwd=PROJECT,
                 env={**os.environ, "KUBECONFIG": str(self._kubeconfig), "PYTHONPATH": str(PROJECT)},
@@ -76,7 +75,6 @@ class HooksServer:
                 stderr=log,
                 pass_fds=[number],
                 process_group=0,
-                preexec_fn=lambda: libc.prctl(1, signal.SIGTERM),  # ends with the tests, however they end
             )
 
     def kill(self) -> None:

@@ -35,6 +35,7 @@ from infra.local_control_plane.layout import Layout
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
 from shared.certificates import Authority, KeyPair
+from tests.support import processes
 from tests.support.until import until
 
 NAMESPACES = "/api/v1/namespaces"
@@ -216,7 +217,7 @@ def test_side_by_side_and_again(directory: Path, run: Callable[..., Status]) -> 
 
 
 def test_end_of_the_owner(directory: Path, run: Callable[..., Status]) -> None:
-    with subprocess.Popen(["sleep", "600"]) as owner:
+    with processes.start(["sleep", "600"]) as owner:
         try:
             run(directory / "a", owner=owner.pid)
         finally:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -30,6 +29,7 @@ from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.client import METADATA_LIST
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
+from tests.support import processes
 from tests.support.receiver import Receiver
 from tests.support.until import until
 
@@ -391,7 +391,7 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
         environment = os.environ | {"KUBECONFIG": str(kubeconfig), "K_SINK": receiver.url + "/broker"}
         command = [sys.executable, "-m", "events.forwarder", "--port", "0", "--namespace", namespace]
         with (tmp_path / "log").open("wb") as log:
-            process = subprocess.Popen(command, env=environment, stderr=log)
+            process = processes.start(command, env=environment, stderr=log)
         try:
             until(lambda: b"receiving events at" in (tmp_path / "log").read_bytes())
             labels = {"cluster.x-k8s.io/cluster-name": "one"}

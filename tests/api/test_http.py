@@ -22,6 +22,7 @@ from shared.event import change_event
 from shared.kube import Client, Key, Object
 from shared.runtime import Answer, http
 from shared.runtime.http import target
+from tests.support import processes
 from tests.support.until import until
 
 HTTP = urllib3.PoolManager(retries=urllib3.Retry(0, read=0))
@@ -208,7 +209,7 @@ def test_server_ends_with_its_parent(tmp_path: Path) -> None:
         "s = FunctionsServer(os.environ, Path(sys.argv[1])); s.start()\n"
         "print(s.process.pid, s.url, flush=True); time.sleep(600)"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log")], stdout=subprocess.PIPE)
+    parent = processes.start([sys.executable, "-c", program, str(tmp_path / "log")], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     child, url = parent.stdout.readline().decode().split()
     try:

@@ -13,13 +13,14 @@ import pytest
 import yaml
 
 from infra.cli.demo import FOLDER, RELEASES
-from tests.support.until import until
+from tests.support import processes
+from tests.support.until import HANGS, until
 
 CLI = [sys.executable, "-m", "infra.cli.start"]
 
 
-def run(*arguments: str | Path, timeout: float = 180.0) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*CLI, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, check=False)
+def run(*arguments: str | Path, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
+    return processes.run([*CLI, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -58,7 +59,7 @@ def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
         assert again.returncode == 1
         assert "already" in again.stderr
         capture = [*CLI, "capture", str(tmp_path / "capture"), "--dir", str(folder)]
-        recording = subprocess.Popen(capture, stdout=subprocess.PIPE, text=True)
+        recording = processes.start(capture, stdout=subprocess.PIPE, text=True)
         assert recording.stdout is not None
         assert any("ends it" in line for line in recording.stdout), "it ended before it recorded"
         manifest = tmp_path / "cluster.yaml"
@@ -66,7 +67,7 @@ def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
             "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: c, namespace: default}\n"
             "spec: {clusterNetwork: {serviceDomain: cluster.local}}\n"
         )
-        subprocess.run([kubectl, "--kubeconfig", state["kubeconfig"], "apply", "-f", manifest], check=True)
+        processes.run([kubectl, "--kubeconfig", state["kubeconfig"], "apply", "-f", manifest], check=True)
         until(lambda: list((tmp_path / "capture/events").glob("*-cluster-add-default-c.json")), "the Cluster's event")
         recording.send_signal(signal.SIGINT)
         recording.communicate(timeout=60)
@@ -91,14 +92,14 @@ def test_cluster_stacks_and_namespaces_of_a_local_run(tmp_path: Path, kubectl: P
         started = run("up", "--dir", folder, "--detach")
         assert started.returncode == 0, started.stdout + started.stderr
         ask = [kubectl, "--kubeconfig", folder / "management.kubeconfig"]
-        subprocess.run([*ask, "apply", "-f", FOLDER / "cluster-stack.yaml"], check=True)
-        subprocess.run([*ask, "wait", "csk/demo", "--for=condition=Ready", "--timeout=60s"], check=True)
+        processes.run([*ask, "apply", "-f", FOLDER / "cluster-stack.yaml"], check=True)
+        processes.run([*ask, "wait", "csk/demo", "--for=condition=Ready", "--timeout=60s"], check=True)
         listed = [*ask, "get", "clusterclasses", "-o", "name"]
-        classes = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
+        classes = processes.run(listed, check=True, capture_output=True, text=True).stdout.split()
         assert classes == ["clusterclass.cluster.x-k8s.io/local-demo-1-36-v3"]
-        subprocess.run([*ask, "create", "namespace", "short"], check=True)
-        subprocess.run([*ask, "create", "configmap", "inside", "-n", "short"], check=True)
-        subprocess.run([*ask, "delete", "namespace", "short", "--timeout=60s"], check=True)
+        processes.run([*ask, "create", "namespace", "short"], check=True)
+        processes.run([*ask, "create", "configmap", "inside", "-n", "short"], check=True)
+        processes.run([*ask, "delete", "namespace", "short", "--timeout=60s"], check=True)
     finally:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
@@ -107,7 +108,7 @@ def test_cluster_stacks_and_namespaces_of_a_local_run(tmp_path: Path, kubectl: P
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_up(tmp_path: Path, number: int) -> None:
     folder = tmp_path / "run"
-    process = subprocess.Popen([*CLI, "up", "--dir", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = processes.start([*CLI, "up", "--dir", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         until(lambda: (folder / "up.json").exists() or process.poll() is not None, "up")
         assert process.poll() is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from infra.cli.demo import FOLDER
 from shared.api.provider import PROVIDER_LABEL
 from shared.kube import Object, dig
 from tests.e2e.test_command_line import await_end, run
+from tests.support import processes
 from tests.support.providers import CURRENT, repository
 from tests.support.until import until
 
@@ -25,7 +25,7 @@ def test_clusters_can_be_written_after_providers_were_installed_and_after_anothe
     ask = [str(kubectl), "--kubeconfig", str(folder / "management.kubeconfig")]
 
     def asked(*arguments: str) -> str:
-        done = subprocess.run([*ask, *arguments], capture_output=True, text=True, check=False)
+        done = processes.run([*ask, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 
 from tests.support.documents import ROOT, Shell, blocks
+from tests.support.ports import free_port
 from tests.support.until import until
 
 README = ROOT / "README.md"
@@ -26,8 +26,7 @@ def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
         "\n".join(re.findall(r"^capi-functions provider list.*", providers, re.M))
     )
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     serve, send = (block.replace("8080", port) for block in blocks(README, "Run one function"))
     serving = shell.start(serve.replace("KUBECONFIG=", "env KUBECONFIG="))
     try:

@@ -27,6 +27,7 @@ from shared.event import Event
 from shared.kube import Client, Key, Resource, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
+from tests.support import processes
 from tests.support.objects import create_local_cluster
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
@@ -79,7 +80,7 @@ def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subpr
     }
     binary = locate(["apiserver_receive_adapter"], progress=print)["apiserver_receive_adapter"]
     with log.open("wb") as output:
-        return subprocess.Popen(
+        return processes.start(
             [binary, "-kubeconfig", str(kubeconfig)], env=environment, stdout=output, stderr=subprocess.STDOUT
         )
 

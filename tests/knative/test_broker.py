@@ -33,9 +33,11 @@ from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD
 from shared.storage import ObjectStore
 from tests.knative.test_adapter import adapter, watched_since, watches
+from tests.support import processes
 from tests.support.objects import create_local_cluster, manifest, secret
 from tests.support.pods import Pod
 from tests.support.pods import functions as pod_manifests
+from tests.support.ports import fixed_port, free_port
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
@@ -44,7 +46,7 @@ MODULE = PROJECT / "infra" / "binaries" / "knative"
 SYSTEM = "knative-eventing"
 NAMESPACE = "capi-functions"
 DISPATCHER = 8080
-"""The in-memory dispatcher's port, which it does not let one choose."""
+"""The port of the in-memory dispatcher, a constant of its source."""
 
 BROKER = Resource("eventing.knative.dev", "v1", "Broker", "brokers")
 TRIGGER = Resource("eventing.knative.dev", "v1", "Trigger", "triggers")
@@ -55,11 +57,6 @@ kind: ClusterClass
 metadata: {{name: test-stack-1-36-v2}}
 """
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def provider() -> list[Object]:
@@ -157,7 +154,7 @@ def wire(client: Client, functions: Mapping[str, str], ingress: str, filters: st
 
 def start(stack: ExitStack, name: str, folder: Path, log: Path, **environment: str) -> None:
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = processes.start(
             [locate([name], progress=print)[name], *(["-disable-ha"] if name == "channel_dispatcher" else [])],
             env={
                 **os.environ,
@@ -186,14 +183,16 @@ def answering(url: str) -> Callable[[], bool]:
     return answers
 
 
+@pytest.mark.timeout(1800)  # another run of the tests may have the port of the dispatcher
 def test_the_whole_job_through_the_broker(
     management: tuple[Client, Path], object_store: ObjectStore, tmp_path: Path
 ) -> None:
     client, folder = management
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", DISPATCHER)) == 0:
-            pytest.skip(f"port {DISPATCHER} is taken, and Knative's dispatcher takes no other")
     with ExitStack() as stack:
+        stack.enter_context(fixed_port(DISPATCHER))
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", DISPATCHER)) == 0:
+                pytest.skip(f"port {DISPATCHER} is taken, and Knative's dispatcher takes no other")
         ports = {name: free_port() for name in ("ingress", "filter")}
         ingress, filters = (f"http://127.0.0.1:{ports[name]}" for name in ("ingress", "filter"))
         sink = f"{ingress}/{NAMESPACE}/{generated('Broker')[0]['metadata']['name']}"

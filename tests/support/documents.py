@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.local_control_plane.cache import cache_directory
+from tests.support import processes
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +44,7 @@ class Shell:
     def run(self, block: str) -> str:
         kept = self._folder / "environment"
         script = f"set -e\n{block}\nenv -0 >{kept}\n"
-        done = subprocess.run(
+        done = processes.run(
             ["bash", "-c", script],
             cwd=self._folder,
             env=self._environment,
@@ -57,12 +58,12 @@ class Shell:
         return done.stdout
 
     def start(self, command: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        return processes.start(
             ["bash", "-c", f"exec {command}"], cwd=self._folder, env=self._environment, process_group=0
         )
 
     def succeeds(self, command: str) -> bool:
-        done = subprocess.run(["bash", "-c", command], cwd=self._folder, env=self._environment, capture_output=True)
+        done = processes.run(["bash", "-c", command], cwd=self._folder, env=self._environment, capture_output=True)
         return done.returncode == 0
 
 

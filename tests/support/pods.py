@@ -11,7 +11,6 @@ import base64
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -26,7 +25,9 @@ from infra.generate.__main__ import PROJECT
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Client, Key, Object, dig
 from shared.kube.connect import inline_credentials
+from tests.support import processes
 from tests.support.accounts import kubeconfig_of
+from tests.support.ports import free_port
 from tests.support.until import logged, until
 
 MANIFESTS = PROJECT / "infra" / "knative"
@@ -86,8 +87,7 @@ class Pod:
         kubeconfig_of(client, kubeconfig, manifest, self.kubeconfig)
         self.log = self._folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            self.port = int(server.getsockname()[1])
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def sync(self) -> None:
@@ -124,7 +124,7 @@ class Pod:
         else:
             environment["KUBECONFIG"] = str(self.kubeconfig)
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = processes.start(
                 command,
                 cwd=PROJECT,
                 env=environment,

@@ -15,6 +15,7 @@ import pytest
 
 from infra.local_control_plane.processes import spawn
 from shared.certificates import Authority
+from tests.support.ports import free_port
 
 USER, PASSWORD = "robot", "s3cret-word"
 _HTPASSWD = "robot:$2b$05$HBzZR.efFgzBUBlUj0/QIuLs3ZD7Fvzxyt7P7odJX1.UFWEomUNna"
@@ -32,7 +33,7 @@ def start_registry(tmp_path: Path) -> Iterator[StartRegistry]:
 
     def start(**sections: Any) -> str:
         for _ in range(5):  # the port may be taken by another before the registry has it
-            port, folder = _free_port(), tmp_path / f"registry-{len(processes)}"
+            port, folder = free_port(), tmp_path / f"registry-{len(processes)}"
             folder.mkdir()
             http = {"addr": f"127.0.0.1:{port}", "secret": "not used"} | sections.get("http", {})
             config = {
@@ -77,11 +78,6 @@ def certificate(folder: Path) -> tuple[dict[str, str], str]:
     (folder / "tls.key").write_bytes(pair.key_pem)
     tls = {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")}
     return tls, authority.cert_pem.decode()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:

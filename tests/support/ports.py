@@ -1,0 +1,48 @@
+"""Ports for servers that need to be given one: several runs of the tests on one machine never get the same.
+
+An abstract socket with the port's number in its name reserves it; the kernel frees that with the process that holds it.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from tests.support.until import until
+
+_BELOW_EPHEMERAL = range(15000, 30000)
+"""The kernel gives none of these to a client, or to a server that asks for any port."""
+_CHANCE = random.SystemRandom()
+_reserved: list[socket.socket] = []
+
+
+def free_port() -> int:
+    """Returns a port that nobody listens on; it stays reserved for this process."""
+    while True:
+        port = _CHANCE.choice(_BELOW_EPHEMERAL)
+        reservation = _reserve(port)
+        if reservation is None:
+            continue
+        _reserved.append(reservation)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+@contextmanager
+def fixed_port(port: int) -> Iterator[None]:
+    """Reserves a port, once no other run of the tests has it, for the duration of the block."""
+    with closing(until(lambda: _reserve(port), f"port {port} of another run", within=1200, pause=0.2)):
+        yield
+
+
+def _reserve(port: int) -> socket.socket | None:
+    reservation = socket.socket(socket.AF_UNIX)
+    try:
+        reservation.bind(f"\0capi-functions-tests-port-{port}")
+    except OSError:
+        reservation.close()
+        return None
+    return reservation
