@@ -74,14 +74,14 @@ def build(
         mode = _mode(mode, {"--since": since, "--version": version, **parts})
         if out_folder.resolve().is_relative_to(source.resolve()):
             raise builder.BuildError(f"{out_folder} is inside {source}: the release would be part of its sources")
-        stack = builder.load(source)
+        stack = builder.load_stack(source)
         if mode is Mode.HASH:
-            versions = builder.hashed(stack)
+            versions = builder.hash_versions(stack)
         elif mode is Mode.CUSTOM:
-            versions = builder.custom(version, addon_version, node_image_version)
+            versions = builder.custom_versions(version, addon_version, node_image_version)
         else:
             access = Access(username=os.environ.get("OCI_USERNAME", ""), password=os.environ.get("OCI_PASSWORD", ""))
-            versions = builder.following(stack, from_url(since, access if since.startswith("oci") else None))
+            versions = builder.next_versions(stack, from_url(since, access if since.startswith("oci") else None))
         release, files = builder.build(stack, versions)
         outcome = publish(release, files, str(out_folder), force=force)
         mark = "built" if outcome == "pushed" else outcome
@@ -125,10 +125,10 @@ def lint(
     from dataclasses import asdict
 
     from infra.release_tools.lint import lint as check
-    from infra.release_tools.samples import of_file
+    from infra.release_tools.samples import sample_from_file
 
     with failures(ValueError, OSError), helm_when_needed():
-        findings = check(folder, [of_file(path) for path in cluster or ()])
+        findings = check(folder, [sample_from_file(path) for path in cluster or ()])
     if as_json or output is Format.json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from infra.release_tools.documents import load
-from infra.release_tools.folder import read
-from infra.release_tools.samples import Sample, of_file
+from infra.release_tools.folder import read_release
+from infra.release_tools.samples import Sample, sample_from_file
 from shared.addons.assets import assets_from_files
 from shared.addons.content import Capabilities, chart_traits, release_objects
 from shared.kube import Object
@@ -36,7 +36,7 @@ def render(
         OSError: A file cannot be read.
         Exception: As `render_release` does.
     """
-    sample = dict(of_file(cluster))
+    sample = dict(sample_from_file(cluster))
     for root, path in (("ControlPlane", control_plane), ("InfraCluster", infra)):
         if path is not None:
             sample[root] = _first(path)
@@ -61,7 +61,7 @@ def render_release(
         SourceError: The folder cannot be read.
         ValueError: clusteraddon.yaml is not valid.
     """
-    release, files = read(folder)
+    release, files = read_release(folder)
     assets = assets_from_files(release, files)
     if assets.problem:
         raise ValueError(assets.problem)
@@ -72,7 +72,7 @@ def render_release(
 
 def remarks(folder: Path) -> list[str]:
     """Returns remarks about objects that are rendered without a cluster. Raises as `render_release` does."""
-    if chart_traits(assets_from_files(*read(folder))).looks_up:
+    if chart_traits(assets_from_files(*read_release(folder))).looks_up:
         return ["the charts call `lookup`, which finds no objects without a cluster"]
     return []
 

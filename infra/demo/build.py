@@ -20,7 +20,7 @@ def sources(version: str) -> Files:
     """Returns the source files of a version: those of the versions before it, with the changes of each."""
     files: dict[str, bytes] = {}
     for step in VERSIONS[: VERSIONS.index(version) + 1]:
-        for path, data in build.read(FOLDER / "stack" / step).items():
+        for path, data in build.read_folder(FOLDER / "stack" / step).items():
             if path.endswith(".removed"):
                 del files[path.removesuffix(".removed")]
             else:
@@ -30,7 +30,7 @@ def sources(version: str) -> Files:
 
 def release(version: str) -> tuple[Release, Files]:
     """Builds the release of a version."""
-    return build.build(build.stack_of(sources(version), FOLDER / "stack"), build.custom(version))
+    return build.build(build.parse_stack(sources(version), FOLDER / "stack"), build.custom_versions(version))
 
 
 def content(files: Files) -> Mapping[str, object]:
@@ -41,7 +41,7 @@ def content(files: Files) -> Mapping[str, object]:
 def main() -> int:
     """Writes the releases that have changed; with `--check` only names them, and returns 1 if there are any."""
     made = {one.name.tag: files for one, files in map(release, VERSIONS)}
-    there = {tag: build.read(RELEASES / tag) for tag in made}
+    there = {tag: build.read_folder(RELEASES / tag) for tag in made}
     stale = [tag for tag in made if content(made[tag]) != content(there[tag])]
     if "--check" in sys.argv[1:]:
         if stale:

@@ -1,1 +1,1 @@
-"""What authors of cluster stacks do with releases: build, lint, push."""
+"""Tools for authors of cluster stacks: build, lint and push releases."""

@@ -1,12 +1,12 @@
-"""From the sources of a cluster stack, laid out as for csctl, to the files of a release.
+"""Builds the files of a release from the sources of a cluster stack, which are laid out as for csctl.
 
     csctl.yaml                 provider, name and Kubernetes version
     cluster-class/             Helm chart
     cluster-addon/             Helm chart, or several in folders with clusteraddon.yaml beside it
-    cluster-addon-values.yaml  and other files of a release: taken as they are
+    cluster-addon-values.yaml  and other files of a release: copied
 
-In all of them `<< .ClusterClassVersion >>`, `<< .ClusterAddonVersion >>` and `<< .NodeImageVersion >>` stand for
-versions. `node-image/` only counts for its version: images are not built here.
+In all of them `<< .ClusterClassVersion >>`, `<< .ClusterAddonVersion >>` and `<< .NodeImageVersion >>` are replaced by
+versions. Of `node-image/` only the hash is used, for its version: images are not built.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
 
 from .folder import SOURCES as CONFIG
-from .folder import Files, described, received
+from .folder import Files, assemble_release, fetch_files
 
 CLASS, ADDON, NODE_IMAGE, HASHES = "cluster-class/", "cluster-addon/", "node-image/", "hashes.json"
 
@@ -42,12 +42,12 @@ _KUBERNETES = re.compile(r"v?(\d+\.\d+)\.\d+")
 
 
 class BuildError(Exception):
-    """Sources that make no release; names the file."""
+    """The sources do not make a release; the message names the file."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The sources: content by path, and what csctl.yaml says. `kubernetes` is complete, "v1.27.3"."""
+    """The sources of a cluster stack: files by path, and fields of csctl.yaml; `kubernetes` as "v1.27.3"."""
 
     provider: str
     name: str
@@ -55,35 +55,38 @@ class Stack:
     files: Files
 
     def release(self, version: Version) -> ReleaseName:
+        """Returns the name of the release of a version."""
         minor = self.kubernetes.removeprefix("v").rpartition(".")[0]
         return ReleaseName(self.provider, self.name, minor, version)
 
 
 @dataclass(frozen=True)
 class Versions:
+    """The versions of a release and its parts."""
+
     stack: Version
     addon: Version
     node_image: Version
 
 
-def load(folder: Path) -> Stack:
-    """Raises `BuildError` or `OSError`."""
-    return stack_of(read(folder), folder)
+def load_stack(folder: Path) -> Stack:
+    """Reads the sources in a folder. Raises `BuildError` or `OSError`."""
+    return parse_stack(read_folder(folder), folder)
 
 
-def read(folder: Path) -> Files:
-    """All files below a folder, by path. Raises `BuildError` or `OSError`."""
+def read_folder(folder: Path) -> Files:
+    """Returns all files below a folder, by path. Raises `BuildError` or `OSError`."""
     files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise BuildError(f"{path}: neither a file nor a folder; links do not go into archives")
+            raise BuildError(f"{path}: neither a file nor a folder; links are not supported in archives")
         if path.is_file():
             files[path.relative_to(folder).as_posix()] = path.read_bytes()
     return files
 
 
-def stack_of(files: Files, folder: Path) -> Stack:
-    """The sources that these files are; `folder` is for messages. Raises `BuildError`."""
+def parse_stack(files: Files, folder: Path) -> Stack:
+    """Returns the sources that the files make; `folder` is for messages. Raises `BuildError`."""
     where = folder / CONFIG
     try:
         config = bounded_yaml.load(files[CONFIG], texts=True)
@@ -109,38 +112,41 @@ def stack_of(files: Files, folder: Path) -> Stack:
 def _text(config: Any, field: str, where: Path) -> str:
     value = dig(config, field) if isinstance(config, Mapping) else None
     if not isinstance(value, str) or not value:
-        raise BuildError(f"{where}: {field}: missing, or not a text")
+        raise BuildError(f"{where}: {field}: missing, or not a string")
     return value
 
 
 # -- versions --------------------------------------------------------------------------------------------------------
 
 
-def custom(stack: str, addon: str = "", node_image: str = "") -> Versions:
-    """Raises `InvalidName`."""
+def custom_versions(stack: str, addon: str = "", node_image: str = "") -> Versions:
+    """Returns given versions; those of parts default to that of the stack. Raises `InvalidName`."""
     return Versions(Version.parse(stack), Version.parse(addon or stack), Version.parse(node_image or stack))
 
 
-def hashed(stack: Stack) -> Versions:
-    """The same for all: another version for other sources, the same one for the same."""
+def hash_versions(stack: Stack) -> Versions:
+    """Returns one version for all parts, from the hash of the sources."""
     version = Version(0, "sha", hashes(stack.files)["clusterStack"][:7])
     return Versions(version, version, version)
 
 
-def following(stack: Stack, source: Source) -> Versions:
-    """The next numbers after the newest stable release in `source`; of parts only where those have changed.
+def next_versions(stack: Stack, source: Source) -> Versions:
+    """Returns the versions after the newest stable release in `source`; unchanged parts keep their version.
 
-    Raises `BuildError` where nothing has, `SourceError`, or `MetadataError`.
+    Raises:
+        BuildError: Nothing has changed since that release, or the folder does not exist.
+        SourceError: The source fails.
+        MetadataError: The metadata of that release is unusable.
     """
     if isinstance(source, FolderSource) and not source.root.is_dir():
-        raise BuildError(f"{source.root}: no such folder; make an empty one for a first release")
+        raise BuildError(f"{source.root}: the folder does not exist; create an empty one for a first release")
     names = [name for tag in source.list() if (name := ReleaseName.from_class_name(tag))]
     mine = stack.release(Version(1)).stack
     so_far = [name for name in names if name.stack == mine and name.version.channel == STABLE]
     if not so_far:
         return Versions(Version(1), Version(1), Version(1))
     last = max(so_far, key=lambda name: name.version)
-    files = received(source, last.tag)
+    files = fetch_files(source, last.tag)
     before, now = _hashes_of(files), hashes(stack.files)
     if before.get("clusterStack") == now["clusterStack"]:
         raise BuildError(f"nothing has changed since {last}")
@@ -157,7 +163,7 @@ def following(stack: Stack, source: Source) -> Versions:
 
 
 def hashes(files: Files) -> dict[str, str]:
-    """What hashes.json holds, of sources as they were written."""
+    """Returns the content of hashes.json: hashes of the sources before placeholders are replaced."""
     folders = {"clusterStack": "", "clusterAddonDir": ADDON, "nodeImageDir": NODE_IMAGE}
     parts = {key: {path: data for path, data in files.items() if path.startswith(top)} for key, top in folders.items()}
     parts["clusterAddonValues"] = {path: files[path] for path in (VALUES_TEMPLATE, STAGES) if path in files}
@@ -171,7 +177,7 @@ def _hash(files: Files) -> str:
 
 
 def _hashes_of(files: Files) -> Mapping[str, Any]:
-    """Empty where there are none: then everything counts as changed."""
+    """Returns the content of a release's hashes.json; empty if it is missing: then everything counts as changed."""
     try:
         found = json.loads(files[HASHES])
     except (KeyError, ValueError, RecursionError):
@@ -183,7 +189,7 @@ def _hashes_of(files: Files) -> Mapping[str, Any]:
 
 
 def build(stack: Stack, versions: Versions) -> tuple[Release, Files]:
-    """The release. Raises `BuildError` or `InvalidRelease`."""
+    """Returns the release and its files. Raises `BuildError` or `InvalidRelease`."""
     name = stack.release(versions.stack)
     files = {path: _filled(path, data, versions) for path, data in stack.files.items()}
     addon = _below(files, ADDON)
@@ -197,11 +203,11 @@ def build(stack: Stack, versions: Versions) -> tuple[Release, Files]:
         ),
         name.addon_chart(versions.addon): charts.pack(addon),
     }
-    return described(name, made), made
+    return assemble_release(name, made), made
 
 
 def _filled(path: str, data: bytes, versions: Versions) -> bytes:
-    """A source with its placeholders replaced; archives have none."""
+    """Returns a source file with its placeholders replaced; archives are unchanged."""
     if path.endswith(".tgz"):
         return data
     known = {
@@ -214,7 +220,7 @@ def _filled(path: str, data: bytes, versions: Versions) -> bytes:
         if match[1] not in known:
             line = data.count(b"\n", 0, match.start()) + 1
             names = ", ".join(key.decode() for key in known)
-            raise BuildError(f"{path}:{line}: {match[0].decode()}: there are {names}")
+            raise BuildError(f"{path}:{line}: {match[0].decode()}: unknown placeholder, want one of {names}")
         return known[match[1]].dotted.encode()
 
     return _PLACEHOLDER.sub(value, data)
@@ -225,11 +231,11 @@ def _below(files: Files, top: str) -> dict[str, bytes]:
 
 
 def _chart(name: str, files: Files, version: Version, source: str) -> dict[str, bytes]:
-    """A chart in a folder of its own, and of this version."""
+    """Returns the files of a chart below a folder of its name, with its version set."""
     line = f"version: {version.dotted}".encode()
     text, count = _VERSION_LINE.subn(line, files["Chart.yaml"])
     if count != 1:
-        raise BuildError(f"{source}Chart.yaml: want one line with its version, there are {count}")
+        raise BuildError(f"{source}Chart.yaml: want one line with its version, found {count}")
     return {f"{name}/{path}": data for path, data in (dict(files) | {"Chart.yaml": text}).items()}
 
 

@@ -1,4 +1,4 @@
-"""The charts that a release's authors wrote, with the values that their templates are rendered with."""
+"""The charts of a release without their subcharts, and the values that their templates are rendered with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .samples import Sample
 
 @dataclass(frozen=True)
 class OwnChart:
-    """A chart without its subcharts; `defaults` are its values, `template` that of the values of one cluster."""
+    """A chart without its subcharts: its default values, and the template of values for a cluster."""
 
     name: str
     templates: Mapping[str, str]
@@ -25,8 +25,8 @@ class OwnChart:
     template: str = ""
 
     def values(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        """For each cluster; of one for which they cannot be rendered nothing."""
-        return [merged(self.defaults, own) for sample in samples if (own := self._of(sample)) is not None]
+        """Returns the values for each sample cluster; samples that fail to render are left out."""
+        return [merge_values(self.defaults, own) for sample in samples if (own := self._of(sample)) is not None]
 
     def _of(self, sample: Sample) -> dict[str, Any] | None:
         try:
@@ -36,7 +36,7 @@ class OwnChart:
 
 
 def own_charts(assets: AddonAssets, members: Mapping[str, bytes]) -> Iterator[OwnChart]:
-    """Those in a release's addon archive, `members`, whose files can be read."""
+    """Yields the charts in a release's addon archive (`members`) that can be parsed."""
     for path in members:
         name, slash, file = path.partition("/")
         if file != "Chart.yaml" or not slash:
@@ -44,19 +44,19 @@ def own_charts(assets: AddonAssets, members: Mapping[str, bytes]) -> Iterator[Ow
         template = members.get(f"{name}/{OVERWRITE}") if assets.stages else assets.values_template
         try:
             if any(dig(dependency, "import-values") for dependency in _dependencies(members[path])):
-                continue  # what comes from subcharts may be anywhere
+                continue  # values imported from subcharts may be anywhere
             yield OwnChart(name, _templates(members, name), _defaults(members, name), (template or b"").decode())
         except (UnicodeDecodeError, bounded_yaml.YAMLError):
-            continue  # rendering says what is wrong with it
+            continue  # rendering reports the error
 
 
-def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """As Helm does it, but for null, which takes a default away there: a template may ask for it all the same."""
+def merge_values(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Merges values as Helm does, except that null does not remove a default: a template may use it."""
     result = dict(values)
     for key, value in over.items():
         below = result.get(key)
         if isinstance(below, Mapping) and isinstance(value, Mapping):
-            result[key] = merged(below, value)
+            result[key] = merge_values(below, value)
         elif below is not ANY:
             result[key] = value
     return result
@@ -70,7 +70,7 @@ def _templates(members: Mapping[str, bytes], chart: str) -> dict[str, str]:
 
 
 def _defaults(members: Mapping[str, bytes], chart: str) -> dict[str, Any]:
-    """A subchart has defaults of its own, under its name."""
+    """Returns the default values; subcharts may have any values below their names."""
     subcharts = {path.split("/")[2].removesuffix(".tgz") for path in members if path.startswith(f"{chart}/charts/")}
     for dependency in _dependencies(members[f"{chart}/Chart.yaml"]):
         subcharts |= {str(dig(dependency, field, "")) for field in ("name", "alias")}

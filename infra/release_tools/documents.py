@@ -1,4 +1,4 @@
-"""Files of objects, read as kubectl reads them, and within limits."""
+"""Reads files of objects as kubectl does, within limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shared.kube import Object
 
 
 def load(path: Path) -> list[Object]:
-    """The objects of a file. Raises `ValueError` that names it, or `OSError`."""
+    """Returns the objects in a file. Raises `ValueError`, which names the file, or `OSError`."""
     try:
         return [document for document in bounded_yaml.load_all(text(path)) if isinstance(document, dict)]
     except bounded_yaml.YAMLError as error:
@@ -17,7 +17,7 @@ def load(path: Path) -> list[Object]:
 
 
 def text(path: Path) -> str:
-    """What is in a file. Raises `ValueError` that names it, or `OSError`."""
+    """Returns the text of a file. Raises `ValueError`, which names the file, or `OSError`."""
     try:
         return path.read_text()
     except UnicodeDecodeError as error:
@@ -25,6 +25,6 @@ def text(path: Path) -> str:
 
 
 def _brief(error: bounded_yaml.YAMLError) -> str:
-    """What is wrong and in which line, without the lines around it."""
+    """Returns the problem and its line, without the quoted lines."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     return f"line {mark.line + 1}: {problem}" if problem and mark else " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""A release as an author has it: a folder that is named by its tag."""
+"""Reads a release from a folder, whose name is the tag of the release."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
 
 SOURCES = "csctl.yaml"
-"""The file that sources of releases have, and releases have not."""
+"""The file that sources of cluster stacks have, and releases do not have."""
 
 Files = Mapping[str, bytes]
-"""Content by file name."""
+"""The content of files by their names."""
 
 
-def read(folder: Path) -> tuple[Release, Files]:
-    """Raises `InvalidName`, `InvalidRelease` or `SourceError`."""
+def read_release(folder: Path) -> tuple[Release, Files]:
+    """Returns the release in a folder, and its files. Raises `InvalidName`, `InvalidRelease` or `SourceError`."""
     path = folder.resolve()
     try:
         name = ReleaseName.parse(path.name)
     except InvalidName as error:
         raise InvalidName(f"{error}{_way_out(folder)}") from error
-    files = received(FolderSource(path.parent), path.name)
-    return described(name, files), files
+    files = fetch_files(FolderSource(path.parent), path.name)
+    return assemble_release(name, files), files
 
 
 def _way_out(folder: Path) -> str:
-    """What to name instead of a folder that is no release."""
+    """Returns a hint for a folder that is not a release."""
     if (folder / SOURCES).is_file():
         return f": these are its sources; `capi-functions release build {folder} <folder>` makes a release of them"
     below = sorted(path.name for path in folder.iterdir() if ReleaseName.from_class_name(path.name))
     return f": name a release in it, such as {folder / below[-1]}" if below else ""
 
 
-def described(name: ReleaseName, files: Files) -> Release:
-    """Raises `InvalidRelease` for files that make none."""
+def assemble_release(name: ReleaseName, files: Files) -> Release:
+    """Returns the release that files make. Raises `InvalidRelease`."""
     blobs = {file: Blob(hashlib.sha256(data).hexdigest(), len(data)) for file, data in files.items()}
     return assemble(name, blobs, files.get(METADATA))
 
 
-def received(source: Source, tag: str) -> Files:
-    """A release's files, within the limits that hold for the functions, too. Raises `SourceError`."""
+def fetch_files(source: Source, tag: str) -> Files:
+    """Returns the files of a release, read within the limits of the functions. Raises `SourceError`."""
     return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}

@@ -1,7 +1,7 @@
-"""Fields that a template asks for and nobody has: its paths are followed, block by block, through samples of its data.
+"""Finds fields in a template that no sample of its data has: follows the paths through the samples, block by block.
 
-A path through something unknown (what a function returns, an empty list) counts as there. Templates that are defined
-are taken to be called with the whole data.
+A path through an unknown value (the result of a function, an empty list) counts as existing. Defined templates are
+assumed to be called with the whole data.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 ANY: Final = object()
-"""In a sample: a value with whatever fields."""
+"""In a sample: a value that has any field."""
 
 _ACTION = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
 _COMMENT = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
 _TOKEN = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\])*"|`[^`]*`|'(?:\\.|[^'\\])*')
-    |(?P<of>\)(?:\.\w+)*)  # a field of what is in parentheses, too
+    |(?P<of>\)(?:\.\w+)*)  # also a field of an expression in parentheses
     |(?P<path>(?:\$\w*)?(?:\.[A-Za-z_]\w*)+|\$\w*|\.(?!\w))
     |(?P<word>\w+)
     |(?P<sign>:=|\S)""",
@@ -27,8 +27,8 @@ _TOKEN = re.compile(
 _FORGIVING: Final = {"default", "coalesce", "empty", "hasKey", "and", "or", "not", "ternary", "dig", "get"}
 
 
-class Missing(NamedTuple):
-    """`optional` where the template says what to do without it."""
+class MissingField(NamedTuple):
+    """A field that samples lack; `optional` if the template handles its absence."""
 
     path: str
     line: int
@@ -42,7 +42,7 @@ class _Token(NamedTuple):
 
 
 Values = Sequence[Any] | None
-"""What an expression is in each sample that has it; None where that is not known."""
+"""The value of an expression in each sample that has it; None if it is unknown."""
 
 
 @dataclass
@@ -53,19 +53,22 @@ class _Block:
     variables: dict[str, Values] = field(default_factory=dict)
 
 
-def missing(text: str, samples: Sequence[Mapping[str, Any]]) -> Iterator[Missing]:
-    """`samples` are the data of the template; paths of what none of them has at all are passed over."""
-    # Comments keep their lines, so that those after them keep their numbers.
+def missing_fields(text: str, samples: Sequence[Mapping[str, Any]]) -> Iterator[MissingField]:
+    """Yields the fields of a template that samples lack.
+
+    `samples` are data of the template. Paths whose root no sample has are left out.
+    """
+    # Comments are replaced by their line breaks, so that line numbers stay.
     bare = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     template = _Template(samples)
     for action in _ACTION.finditer(bare):
         tokens = [_Token(str(each.lastgroup), each[0], each.start()) for each in _TOKEN.finditer(action[1])]
         for path, at, optional in template.action(tokens):
-            yield Missing(path, bare.count("\n", 0, action.start(1) + at) + 1, optional)
+            yield MissingField(path, bare.count("\n", 0, action.start(1) + at) + 1, optional)
 
 
 class _Template:
-    """Follows the actions of one template in turn."""
+    """Follows the actions of one template in order."""
 
     def __init__(self, samples: Sequence[Mapping[str, Any]]) -> None:
         self._top: Values = samples
@@ -93,7 +96,7 @@ class _Template:
     # -- blocks --------------------------------------------------------------------------------------------------
 
     def _open(self, word: str, tokens: list[_Token], *, empty: bool = False) -> None:
-        """The block that begins here; an `empty` one is what comes where there is nothing to be the dot."""
+        """Enters a block; `empty` for the `else` of a block whose dot has no value."""
         outer = self._blocks[-1]
         names, expression = _assigned(tokens)
         block = _Block(word, outer.dot)
@@ -133,7 +136,7 @@ class _Template:
                 yield shown, token.at, forgiving or guarded
 
     def _value(self, tokens: list[_Token]) -> Values:
-        """Of a path, alone or in `index`; of anything else it is not known."""
+        """Returns the values of a path, alone or in `index`; other expressions are unknown."""
         kinds = [token.kind for token in tokens]
         if kinds == ["path"]:
             return self._operand(tokens, 0)[1] or None
@@ -142,7 +145,7 @@ class _Template:
         return None
 
     def _operand(self, tokens: list[_Token], place: int) -> tuple[str, Values]:
-        """The path there, with the keys behind it if it is in `index`: as it is written, and its values."""
+        """Returns the path at a token as text, with the keys of `index` after it, and its values."""
         shown = tokens[place].text
         found = self._path(shown)
         if place and tokens[place - 1].text == "index":
@@ -170,7 +173,7 @@ class _Template:
 
 
 def _assigned(tokens: list[_Token]) -> tuple[list[str], list[_Token]]:
-    """The names in front of `:=`, and what is behind it."""
+    """Returns the names before `:=`, and the tokens after it."""
     place = next((n for n, token in enumerate(tokens) if token.text == ":="), None)
     if place is None:
         return [], tokens
@@ -188,7 +191,7 @@ def _field(values: Values, name: str) -> Values:
 
 
 def _items(values: Values) -> Values:
-    """All that a range goes over; not known where that is nothing."""
+    """Returns the items of a range; unknown if there are none."""
     found: list[Any] = []
     for value in values or ():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Says what is wrong with a release before a cluster does: names and versions, stages, templates, rendered objects."""
+"""Checks a release without a cluster: names and versions, stages, templates, rendered objects."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, InvalidRe
 from shared.releases.stages import HOOKS, Stage, Stages
 
 from .chart_values import own_charts
-from .folder import Files, read
-from .keys import missing
-from .samples import ROOTS, Sample, built_in
+from .folder import Files, read_release
+from .keys import missing_fields
+from .samples import ROOTS, Sample, built_in_samples
 
 Severity = Literal["error", "warning", "info"]
 
-_LARGE = 1024 * 1024  # bytes: about what etcd takes as one object, and Kubernetes with it
+_LARGE = 1024 * 1024  # bytes: about the limit of etcd, and so of Kubernetes, for one object
 _OTHER_FILES = re.compile(r"hashes\.json|node-images\.yaml|SHA256SUMS|topology-[a-z0-9-]+\.yaml")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`line` is 0 where it is about the whole file."""
+    """One finding about a file; `line` is 0 if it is about the whole file."""
 
     severity: Severity
     file: str
@@ -48,14 +48,14 @@ class Finding:
 
 
 def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[Finding]:
-    """All findings about the release in `folder`, rendered for `samples`, or for a built-in one without any."""
+    """Returns all findings about the release in `folder`, rendered for the samples, or for a built-in sample."""
     try:
-        release, files = read(folder)
+        release, files = read_release(folder)
     except InvalidRelease as error:
         return [Finding("error", file, problem) for file, problem in error.problems.items()]
     except (InvalidName, SourceError) as error:
         return [Finding("error", str(folder), str(error))]
-    samples = samples or built_in(release.name, release.metadata.kubernetes)
+    samples = samples or built_in_samples(release.name, release.metadata.kubernetes)
     findings = [*_names(release), *_archives(release, files)]
     if not any(finding.severity == "error" for finding in findings):
         findings += _class(release, files)
@@ -75,7 +75,7 @@ def _names(release: Release) -> Iterator[Finding]:
     needed = {METADATA, STAGES, VALUES_TEMPLATE, release.class_chart, release.addon_chart}
     for file in sorted(release.files.keys() - needed):
         if not _OTHER_FILES.fullmatch(file) and not file.startswith(f"{name.stack}-node-image-"):
-            yield Finding("warning", file, "no part of a release")
+            yield Finding("warning", file, "not part of a release")
     if release.multi_stage and release.values_template:
         yield Finding("warning", VALUES_TEMPLATE, f"not used: with {STAGES} each chart has its own {OVERWRITE}")
 
@@ -92,7 +92,7 @@ def _archives(release: Release, files: Files) -> Iterator[Finding]:
             continue
         found = _chart_version(members)
         if archive in versions and found != versions[archive].dotted:
-            # The ClusterClass's name comes from this version; that of addons is no more than a label.
+            # The name of the ClusterClass contains the class chart's version; the version of addons is only a label.
             severity: Severity = "error" if archive == release.class_chart else "warning"
             yield Finding(severity, archive, f"Chart.yaml has version {found}, want {versions[archive].dotted}")
         traits = charts.traits(files[archive], archive)
@@ -100,20 +100,18 @@ def _archives(release: Release, files: Files) -> Iterator[Finding]:
             yield _lookups(archive, only_here=archive == release.addon_chart)
         if traits.asks:
             yield Finding(
-                "info", archive, "asks about the cluster: rendered by the helm program, for each version anew"
+                "info", archive, "needs facts of the cluster: rendered by the helm program, for each version again"
             )
 
 
 def _lookups(archive: str, *, only_here: bool) -> Finding:
     if only_here:
-        return Finding("info", archive, "calls `lookup`: there is no cluster here, so lookups come back empty")
-    return Finding(
-        "warning", archive, "calls `lookup`: a class chart sees no cluster, so lookups always come back empty"
-    )
+        return Finding("info", archive, "calls `lookup`: without a cluster, lookups find nothing")
+    return Finding("warning", archive, "calls `lookup`: class charts have no cluster, so lookups always find nothing")
 
 
 def _chart_version(members: Mapping[str, bytes]) -> str | None:
-    """What the outermost Chart.yaml says; None without one."""
+    """Returns the version in the outermost Chart.yaml; None without one."""
     path = next((path for path in members if path.count("/") == 1 and path.endswith("/Chart.yaml")), None)
     try:
         document = bounded_yaml.load(members[path]) if path else None
@@ -135,7 +133,7 @@ def _class(release: Release, files: Files) -> Iterator[Finding]:
         yield Finding("error", archive, str(error).removeprefix(f"{archive}: "))
         return
     if again is not None and again != texts:
-        yield Finding("warning", archive, "renders to something else each time, and so is applied anew at each look")
+        yield Finding("warning", archive, "its output varies, so it is applied again at each reconciliation")
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterClass"]
     if release.name.class_name not in names:
         found = ", ".join(names) or "none"
@@ -145,7 +143,7 @@ def _class(release: Release, files: Files) -> Iterator[Finding]:
 
 
 def _again(release: Release, chart: bytes) -> list[Manifest] | None:
-    """The class chart rendered on another day, if it calls anything that may differ."""
+    """Returns the class chart rendered at another time; None if its output does not vary."""
     archive = release.class_chart
     if not charts.traits(chart, archive).varies:
         return None
@@ -174,7 +172,7 @@ def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterat
 
 def _stages(stages: Stages) -> Iterator[Finding]:
     for field in stages.unknown:
-        yield Finding("warning", STAGES, f"{field} is not known, and passed over")
+        yield Finding("warning", STAGES, f"{field} is unknown and ignored")
     for hook in HOOKS:
         for stage in stages.hooks.get(hook, ()):
             for problem in _conditions(stage):
@@ -194,7 +192,7 @@ def _conditions(stage: Stage) -> Iterator[str]:
 
 
 def _templates(release: Release, files: Files, members: Mapping[str, bytes]) -> dict[str, str]:
-    """The values templates, by the name to show."""
+    """Returns the values templates by their names for messages."""
     if not release.multi_stage:
         return {VALUES_TEMPLATE: files[VALUES_TEMPLATE].decode(errors="replace")} if release.values_template else {}
     return {
@@ -205,26 +203,26 @@ def _templates(release: Release, files: Files, members: Mapping[str, bytes]) -> 
 
 
 def _missing_keys(templates: Mapping[str, str], samples: Sequence[Sample]) -> Iterator[Finding]:
-    """Paths that no sample has: a slip of the pen, or something that only some clusters have."""
+    """Yields paths that samples lack: a misspelling, or a field that only some clusters have."""
     roots = [{**dict.fromkeys(ROOTS), **sample} for sample in samples]
     for file, text in templates.items():
-        nowhere = {(path, line) for path, line, _ in missing(text, roots)}
+        nowhere = {(path, line) for path, line, _ in missing_fields(text, roots)}
         for path, line in sorted(nowhere, key=lambda each: each[1]):
-            yield Finding("warning", file, f"{path} is in none of the clusters; it prints nothing", line)
+            yield Finding("warning", file, f"no cluster has {path}; it prints nothing", line)
         for root in roots if len(roots) > 1 else ():
             cluster = dig(root["Cluster"], "metadata.name", "")
-            for path, line, optional in missing(text, [root]):
+            for path, line, optional in missing_fields(text, [root]):
                 if not optional and (path, line) not in nowhere:
-                    yield Finding("info", file, f"{path} is not in cluster {cluster!r}; it prints nothing there", line)
+                    yield Finding("info", file, f"cluster {cluster!r} has no {path}; it prints nothing there", line)
 
 
 def _missing_values(assets: AddonAssets, members: Mapping[str, bytes], samples: Sequence[Sample]) -> Iterator[Finding]:
     for chart in own_charts(assets, members):
         values = [{"Values": each} for each in chart.values(samples)]
         for file, text in chart.templates.items():
-            for path, line, optional in missing(text, values):
+            for path, line, optional in missing_fields(text, values):
                 if not optional:
-                    yield Finding("warning", file, f"{path} is in no values of the chart; it prints nothing", line)
+                    yield Finding("warning", file, f"no values of the chart have {path}; it prints nothing", line)
 
 
 def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
@@ -234,19 +232,19 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
     def renderer(some: AddonAssets) -> first_values.StageObjects:
         if some.stages is None:
             return [("", content.umbrella_objects(some, sample, facts))]
-        # Also of what is only deleted: to know what, it is rendered.
+        # Charts that are only deleted are rendered, too: to know what to delete.
         named = {one.name: one for hook in HOOKS for one in some.stages.hooks.get(hook, ())}
         return [(name, content.stage_objects(some, one, sample, facts)) for name, one in named.items()]
 
     try:
         rendered = first_values.render(assets, renderer, first_values.FirstValues())
     except charts.ChartError as error:
-        # Which file it is, the message says; with stages it is one inside the archive.
+        # The message names the file; with stages it is a file inside the archive.
         yield Finding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")
         return
     parts = dict(rendered.stages)
     for field in rendered.fields:
-        yield Finding("warning", archive, f"{field} is another at each rendering; it stays until the release changes")
+        yield Finding("warning", archive, f"{field} varies between renderings; it is kept until the release changes")
     for hook in HOOKS:
         together = assets.stages.desired(hook) if assets.stages else ()
         yield from _twice(archive, [(one.name, parts[one.name]) for one in together])
@@ -255,11 +253,11 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
     for obj in objects:
         size = len(yaml.safe_dump(obj))
         if size > _LARGE:
-            yield Finding("warning", archive, f"{identity(obj)} has {size} bytes; etcd takes about {_LARGE}")
+            yield Finding("warning", archive, f"{identity(obj)} has {size} bytes; etcd accepts about {_LARGE}")
 
 
 def _twice(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[Finding]:
-    """The same object in two stages; within one, rendering refuses it."""
+    """Yields objects that are in two stages; rendering rejects duplicates within one stage."""
     first: dict[Identity, str] = {}
     for stage, objects in parts:
         for found in map(identity, objects):
@@ -268,7 +266,7 @@ def _twice(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[
 
 
 def _foreign_kinds(archive: str, objects: Sequence[Object]) -> Iterator[Finding]:
-    """Kinds that a cluster without the release's own definitions does not know."""
+    """Yields kinds that are neither built in nor defined by the release."""
     defined = {obj.get("spec", {}).get("group") for obj in objects if obj["kind"] == "CustomResourceDefinition"}
     for obj in objects:
         group, _ = split_api_version(obj["apiVersion"])

@@ -1,4 +1,4 @@
-"""Publishes a release to a folder, a bucket or a registry: complete or invisible, and never over a different one."""
+"""Publishes a release to a folder, a bucket or a registry: visible only when complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
 from shared.releases.sources.s3 import S3Source
 from shared.releases.sources.urls import from_url
 
-from .folder import Files, read, received
+from .folder import Files, fetch_files, read_release
 
 Outcome = Literal["pushed", "replaced", "unchanged"]
 Destination = FolderSource | S3Source | OciSource
@@ -30,20 +30,30 @@ _PLACES = (
 
 
 class PushError(Exception):
-    """The release was not published; says what to do."""
+    """The release was not published; the message says what to do."""
 
 
 def push(folder: Path, url: str, access: Access | None = None, *, force: bool = False) -> Outcome:
-    """Publish the release in `folder`. Raises as `publish` does, and `InvalidName` or `InvalidRelease`."""
-    release, files = read(folder)
+    """Publishes the release in `folder`. Raises as `publish` does, and `InvalidName` or `InvalidRelease`."""
+    release, files = read_release(folder)
     return publish(release, files, url, access, force=force)
 
 
 def publish(release: Release, files: Files, url: str, access: Access | None = None, *, force: bool = False) -> Outcome:
-    """Publish a release below `url`, where functions that have it as their source find it.
+    """Publishes a release at `url`, which is then a source for functions.
 
-    `force` replaces a different release of the same name. Raises `PushError`, `SourceError`, `StorageError` or
-    `OSError`.
+    Args:
+        release: The release.
+        files: Its files.
+        url: A path, or an `s3:`, `oci:` or `oci+http:` URL.
+        access: Credentials for it.
+        force: Whether to replace a different release of the same name.
+
+    Raises:
+        PushError: There is a different release, or the URL cannot be pushed to.
+        SourceError: The registry or bucket fails.
+        StorageError: The bucket fails.
+        OSError: The folder cannot be written.
     """
     target = _target(url, access)
     if isinstance(target, FolderSource):
@@ -82,7 +92,7 @@ def _target(url: str, access: Access | None) -> Destination:
 
 
 def _way_out(target: Destination, problem: str) -> str:
-    """Where the other side does not talk TLS, or has another's certificate."""
+    """Returns a hint for servers without TLS, or with an unknown certificate."""
     if not isinstance(target, OciSource):
         return ""
     if "is not trusted" in problem:
@@ -91,9 +101,9 @@ def _way_out(target: Destination, problem: str) -> str:
 
 
 def _published(target: Destination, tag: str) -> Files | None:
-    """What is there under this name; None also for the rest of an interrupted push, which has no metadata."""
+    """Returns the published files of a release; None if there are none, or only those of an interrupted push."""
     try:
-        files = received(target, tag)
+        files = fetch_files(target, tag)
     except ReleaseNotFound:
         return None
     return files if METADATA in files else None
@@ -105,7 +115,7 @@ def _difference(there: Files, here: Files) -> str:
 
 def _to_folder(target: FolderSource, name: ReleaseName, files: Files) -> None:
     place = target.root / name.tag
-    # Names with a dot in front are no releases, and a rename within a folder is at once.
+    # Folders with a leading dot are not releases, and a rename within a folder is atomic.
     with tempfile.TemporaryDirectory(prefix=f".{name.tag}-", dir=target.root) as scratch:
         new = Path(scratch, "new")
         new.mkdir()
@@ -126,7 +136,7 @@ def _to_bucket(target: S3Source, name: ReleaseName, files: Files) -> None:
 
     store = ObjectStore(target.bucket, ObjectStore.from_env().endpoint)
     prefix = "".join(f"{part}/" for part in (target.prefix, name.tag) if part)
-    # Without its metadata there is no release: they go first and come last.
+    # A release without metadata does not exist: the metadata is deleted first and written last.
     store.delete(prefix + METADATA)
     for key in store.list(prefix):
         if key.removeprefix(prefix) not in files:

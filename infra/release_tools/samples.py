@@ -1,4 +1,4 @@
-"""Clusters to render releases for: what a template finds under `.Cluster`, `.ControlPlane` and `.InfraCluster`."""
+"""Sample clusters to render releases for: the objects `.Cluster`, `.ControlPlane` and `.InfraCluster` of templates."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .documents import load
 ROOTS = ("Cluster", "ControlPlane", "InfraCluster")
 
 Sample = Mapping[str, Any]
-"""The roots of a values template; `Cluster` is always there."""
+"""The objects that a values template reads; `Cluster` always exists."""
 
 
-def built_in(name: ReleaseName, kubernetes: str) -> list[Sample]:
-    """A cluster with what all have by the time that addons are applied: after its control plane is initialized."""
+def built_in_samples(name: ReleaseName, kubernetes: str) -> list[Sample]:
+    """Returns a cluster with the fields that all clusters have once their control plane is initialized."""
     reference = {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "sample"}
     place = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "SampleCluster", "name": "sample"}
     metadata = {"name": "sample", "namespace": "default", "labels": {}, "annotations": {}}
@@ -56,12 +56,15 @@ def built_in(name: ReleaseName, kubernetes: str) -> list[Sample]:
     return [{"Cluster": cluster | {"spec": spec | known}, "ControlPlane": control_plane, "InfraCluster": infra}]
 
 
-def of_file(path: Path) -> Sample:
-    """The Cluster in a file of YAML documents, with the objects it refers to. Raises `ValueError` or `OSError`."""
+def sample_from_file(path: Path) -> Sample:
+    """Returns the Cluster in a file of YAML documents, with the objects it refers to.
+
+    Raises `ValueError` or `OSError`.
+    """
     found = load(path)
     cluster = next((document for document in found if document.get("kind") == "Cluster"), None)
     if cluster is None:
-        raise ValueError(f"{path}: no Cluster in it")
+        raise ValueError(f"{path}: it has no Cluster")
     sample = {"Cluster": cluster}
     for root, field in (("ControlPlane", "controlPlaneRef"), ("InfraCluster", "infrastructureRef")):
         wanted = (dig(cluster, f"spec.{field}.kind"), dig(cluster, f"spec.{field}.name"))

@@ -130,7 +130,7 @@ def test_render() -> None:
 
 @pytest.mark.parametrize(
     ("cluster", "words"),
-    [("kind: Other\n", "no Cluster in it"), ("a: {", "not YAML"), ("", "no Cluster in it")],
+    [("kind: Other\n", "it has no Cluster"), ("a: {", "not YAML"), ("", "no Cluster in it")],
 )
 def test_render_refuses_with_one_line(tmp_path: Path, cluster: str, words: str) -> None:
     file = tmp_path / "cluster.yaml"

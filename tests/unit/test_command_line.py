@@ -101,8 +101,8 @@ BOMB = "a: &a [1]\n" + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n"
         (b"a: {", "not YAML"),
         (b"\xff\xfe", "not UTF-8"),
         (BOMB.encode(), "not YAML"),
-        (b"kind: Other\n", "no Cluster in it"),
-        (b"- Cluster\n", "no Cluster in it"),
+        (b"kind: Other\n", "it has no Cluster"),
+        (b"- Cluster\n", "it has no Cluster"),
     ],
 )
 def test_render_names_the_file_that_contains_no_cluster(tmp_path: Path, content: bytes, words: str) -> None:

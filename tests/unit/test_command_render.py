@@ -110,8 +110,8 @@ def test_stages_that_cannot_be_used(tmp_path: Path, damage: Any, words: str) -> 
     ("cluster", "words"),
     [
         ("# Title\n\n`code` is no YAML\n", "cluster.yaml: not YAML: line 3: found character that"),
-        ("kind: Other\n", "no Cluster in it"),
-        ("", "no Cluster in it"),
+        ("kind: Other\n", "it has no Cluster"),
+        ("", "it has no Cluster"),
     ],
 )
 def test_files_without_a_cluster(tmp_path: Path, cluster: str, words: str) -> None:

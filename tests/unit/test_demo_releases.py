@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from infra.cli.main import app
 from infra.demo import build
-from infra.release_tools.build import read
+from infra.release_tools.build import read_folder
 
 
 def test_the_sources_are_those_of_any_cluster_stack(tmp_path: Path) -> None:
@@ -32,6 +32,6 @@ def test_stale_releases_are_found_and_made_anew(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("sys.argv", ["build"])
     assert build.main() == 0
     committed = build.FOLDER / "releases"
-    assert [build.content(read(place / tag.name)) for tag in sorted(place.iterdir())] == [
-        build.content(read(tag)) for tag in sorted(committed.iterdir())
+    assert [build.content(read_folder(place / tag.name)) for tag in sorted(place.iterdir())] == [
+        build.content(read_folder(tag)) for tag in sorted(committed.iterdir())
     ]

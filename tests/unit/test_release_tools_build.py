@@ -9,7 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.cli.main import app
-from infra.release_tools.build import BuildError, Versions, build, custom, following, hashed, load
+from infra.release_tools.build import (
+    BuildError,
+    Versions,
+    build,
+    custom_versions,
+    hash_versions,
+    load_stack,
+    next_versions,
+)
 from infra.release_tools.lint import lint
 from infra.release_tools.push import publish
 from shared import charts
@@ -49,7 +57,7 @@ def _numbers(stack: int, addon: int, node_image: int) -> Versions:
 
 
 def test_custom(source: Path) -> None:
-    release, files = build(load(source), custom("v3", "v2", "v0-rc.1"))
+    release, files = build(load_stack(source), custom_versions("v3", "v2", "v0-rc.1"))
     assert (release.name.tag, release.metadata.kubernetes) == ("docker-test-1-36-v3", "v1.36.3")
     assert sorted(files) == [
         "cluster-addon-values.yaml",
@@ -64,33 +72,33 @@ def test_custom(source: Path) -> None:
 
 
 def test_same_sources_give_same_bytes_wherever_they_are(source: Path, tmp_path: Path) -> None:
-    first = load(source)
-    copy = load(Path(shutil.copytree(source, tmp_path / "copy")))
-    assert build(first, hashed(first)) == build(copy, hashed(copy))
+    first = load_stack(source)
+    copy = load_stack(Path(shutil.copytree(source, tmp_path / "copy")))
+    assert build(first, hash_versions(first)) == build(copy, hash_versions(copy))
     (source / "README.md").write_text("changed")
-    assert hashed(load(source)) != hashed(first)
+    assert hash_versions(load_stack(source)) != hash_versions(first)
 
 
 def test_stable_counts_what_has_changed(source: Path, tmp_path: Path) -> None:
     place = FolderSource(tmp_path / "published")
     place.root.mkdir()
 
-    def next_versions() -> Versions:
-        stack = load(source)
-        versions = following(stack, place)
+    def build_next() -> Versions:
+        stack = load_stack(source)
+        versions = next_versions(stack, place)
         publish(*build(stack, versions), str(place.root))
         return versions
 
-    assert next_versions() == _numbers(1, 1, 1)
+    assert build_next() == _numbers(1, 1, 1)
     with pytest.raises(BuildError, match="nothing has changed since docker-test-1-36-v1"):
-        next_versions()
+        build_next()
     (source / "cluster-class/values.yaml").write_text("a: 1\n")
-    assert next_versions() == _numbers(2, 1, 1)
+    assert build_next() == _numbers(2, 1, 1)
     (source / "cluster-addon-values.yaml").write_text("b: 1\n")
-    assert next_versions() == _numbers(3, 2, 1)
+    assert build_next() == _numbers(3, 2, 1)
     (source / "node-image").mkdir()
     (source / "node-image/Dockerfile").write_text("FROM scratch\n")
-    assert next_versions() == _numbers(4, 2, 2)
+    assert build_next() == _numbers(4, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +111,11 @@ def test_stable_counts_what_has_changed(source: Path, tmp_path: Path) -> None:
         ("csctl.yaml", SOURCES["csctl.yaml"].replace("docker", "do-cker"), "csctl.yaml: invalid provider 'do-cker'"),
         ("cluster-class/Chart.yaml", None, "cluster-class/Chart.yaml: missing"),
         ("cluster-addon/Chart.yaml", "name: y\n", "cluster-addon/Chart.yaml: want one line with its version"),
-        ("cluster-addon-values.yaml", "a: 1\nb: << .Nope >>\n", r"cluster-addon-values.yaml:2: << .Nope >>: there are"),
+        (
+            "cluster-addon-values.yaml",
+            "a: 1\nb: << .Nope >>\n",
+            "cluster-addon-values.yaml:2: << .Nope >>: unknown placeholder, want one of",
+        ),
     ],
 )
 def test_sources_that_make_no_release(source: Path, path: str, text: str | None, said: str) -> None:
@@ -112,13 +124,13 @@ def test_sources_that_make_no_release(source: Path, path: str, text: str | None,
     else:
         (source / path).write_text(text)
     with pytest.raises(BuildError, match=said):
-        build(load(source), custom("v1"))
+        build(load_stack(source), custom_versions("v1"))
 
 
 def test_links_are_refused(source: Path) -> None:
     (source / "cluster-addon/secret").symlink_to("/etc/passwd")
-    with pytest.raises(BuildError, match="links do not go into archives"):
-        load(source)
+    with pytest.raises(BuildError, match="links are not supported in archives"):
+        load_stack(source)
 
 
 def test_stages(source: Path) -> None:
@@ -129,7 +141,7 @@ def test_stages(source: Path) -> None:
     shutil.move(addon, source / "cni")
     addon.mkdir()
     shutil.move(source / "cni", addon / "cni")
-    release, files = build(load(source), custom("v1"))
+    release, files = build(load_stack(source), custom_versions("v1"))
     assert set(charts.inspect(files[release.addon_chart], "addon")) == {"cni/Chart.yaml", "cni/templates/x.yaml"}
     assert release.multi_stage
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.release_tools.keys import ANY, missing
+from infra.release_tools.keys import ANY, missing_fields
 
 DATA: dict[str, Any] = {
     "Cluster": {
@@ -69,16 +69,16 @@ THERE = [
 
 @pytest.mark.parametrize(("template", "path"), MISSING)
 def test_missing(template: str, path: str) -> None:
-    assert [(each.path, each.line) for each in missing(f"a\n{template}", [DATA])] == [(path, 2)]
+    assert [(each.path, each.line) for each in missing_fields(f"a\n{template}", [DATA])] == [(path, 2)]
 
 
 @pytest.mark.parametrize("template", THERE)
 def test_there(template: str) -> None:
-    assert list(missing(template, [DATA])) == []
+    assert list(missing_fields(template, [DATA])) == []
 
 
 def test_what_one_of_the_samples_has() -> None:
-    assert list(missing("{{ with .Cluster }}{{ .mine }}{{ end }}", [DATA, {"Cluster": {"mine": 1}}])) == []
+    assert list(missing_fields("{{ with .Cluster }}{{ .mine }}{{ end }}", [DATA, {"Cluster": {"mine": 1}}])) == []
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_what_one_of_the_samples_has() -> None:
     ],
 )
 def test_whether_the_template_goes_on_without_it(template: str, optional: list[bool]) -> None:
-    assert [each.optional for each in missing(template, [DATA])] == optional
+    assert [each.optional for each in missing_fields(template, [DATA])] == optional

@@ -103,10 +103,10 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
         ({"stack_version": "v2"}, "error metadata.yaml: versions.clusterStack is v2, the tag v1"),
         ({"kubernetes": "v1.35.0"}, "error metadata.yaml: versions.kubernetes is v1.35.0, the tag's 1.36"),
         ({"class_version": "v2"}, f"error {_CLASS_CHART}: Chart.yaml has version v2, want v1"),
-        ({"notes_txt": "x"}, "warning notes.txt: no part of a release"),
+        ({"notes_txt": "x"}, "warning notes.txt: not part of a release"),
         (
             {"cluster__addon__values_yaml": "a: 1\n{{/* .Cluster.no\n */}}\nb: {{ .Cluster.spec.nope }}\n"},
-            "warning cluster-addon-values.yaml:4: .Cluster.spec.nope is in none of the clusters; it prints nothing",
+            "warning cluster-addon-values.yaml:4: no cluster has .Cluster.spec.nope; it prints nothing",
         ),
         ({"cluster__addon__values_yaml": "a: {{ if }}\n"}, f"error {_ADDON}: for cluster 'sample'"),
         (
@@ -123,7 +123,7 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
         ),
         (
             {"addons": _chart("a", "v1", {"templates/x.yaml": "{{ .Capabilities.KubeVersion }}"})},
-            f"info {_ADDON}: asks about the cluster",
+            f"info {_ADDON}: needs facts of the cluster",
         ),
         ({"clusteraddon_yaml": STAGES}, "has no chart 'cni'"),
         ({"clusteraddon_yaml": STAGES.replace("Initialized", "Init")}, "no such hook"),
@@ -162,7 +162,7 @@ def test_values_of_a_chart(tmp_path: Path, template: str, values: str, said: lis
     }
     found = _said(_release(tmp_path, addons=addons, cluster__addon__values_yaml="ours: 1\n"))
     place = "warning a/templates/x.yaml:6"
-    assert found == [f"{place}: {path} is in no values of the chart; it prints nothing" for path in said]
+    assert found == [f"{place}: no values of the chart have {path}; it prints nothing" for path in said]
 
 
 @pytest.mark.parametrize("action", ["apply", "delete"])
@@ -223,8 +223,8 @@ def test_what_is_generated(tmp_path: Path) -> None:
     folder = _release(tmp_path, addons=_chart("addon", "v1", {"templates/a.yaml": text}))
     archive_name = f"{STACK}-cluster-addon-v1.tgz"
     assert [str(finding) for finding in lint(folder)] == [
-        f"warning {archive_name}: ConfigMap settings: data.{key} is another at each rendering; "
-        "it stays until the release changes"
+        f"warning {archive_name}: ConfigMap settings: data.{key} varies between renderings; "
+        "it is kept until the release changes"
         for key in ("password", "at")
     ]
 
@@ -236,7 +236,7 @@ def test_class_charts_are_to_render_the_same_twice(tmp_path: Path) -> None:
     (folder / f"{STACK}-cluster-class-v1.tgz").write_bytes(packed)
     [finding] = lint(folder)
     assert (finding.severity, finding.file) == ("warning", f"{STACK}-cluster-class-v1.tgz")
-    assert "renders to something else each time" in finding.text
+    assert "its output varies" in finding.text
 
 
 def test_lookups_are_told_to_come_back_empty(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +251,8 @@ def test_lookups_are_told_to_come_back_empty(tmp_path: Path, helm: Path, monkeyp
         for one in lint(folder)
         if "`lookup`" in one.text
     }
-    assert "there is no cluster here" in found["info", "addon-v1.tgz"]
-    assert "lookups always come back empty" in found["warning", "class-v1.tgz"]
+    assert "without a cluster, lookups find nothing" in found["info", "addon-v1.tgz"]
+    assert "lookups always find nothing" in found["warning", "class-v1.tgz"]
 
 
 def test_what_only_some_clusters_have(tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_what_only_some_clusters_have(tmp_path: Path) -> None:
         {"Cluster": {"metadata": {"name": name}, "spec": spec}} for name, spec in (("x", {"mine": 1}), ("y", {}))
     ]
     assert [str(finding) for finding in lint(folder, samples)] == [
-        "warning cluster-addon-values.yaml:2: .Cluster.spec.nope is in none of the clusters; it prints nothing",
-        "info cluster-addon-values.yaml:1: .Cluster.spec.mine is not in cluster 'y'; it prints nothing there",
+        "warning cluster-addon-values.yaml:2: no cluster has .Cluster.spec.nope; it prints nothing",
+        "info cluster-addon-values.yaml:1: cluster 'y' has no .Cluster.spec.mine; it prints nothing there",
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.cli.main import app
-from infra.release_tools.folder import read, received
+from infra.release_tools.folder import fetch_files, read_release
 from infra.release_tools.push import PushError, push
 from shared.download.access import Access
 from shared.download.registry import Registry
@@ -35,23 +35,23 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_round_trip(release: Path, place: str) -> None:
-    _, files = read(release)
+    _, files = read_release(release)
     assert push(release, place) == "pushed"
-    assert received(from_url(place), release.name) == files
+    assert fetch_files(from_url(place), release.name) == files
     assert from_url(place).list() == [release.name]
     assert push(release, place) == "unchanged"
 
 
 def test_different_release_stays_unless_forced(release: Path, place: str) -> None:
     push(release, place)
-    _, first = read(release)
+    _, first = read_release(release)
     (release / "cluster-addon-values.yaml").unlink()
     (release / "topology-docker.yaml").write_text("kind: Cluster\n")
     with pytest.raises(PushError, match=r"\(cluster-addon-values.yaml, topology-docker.yaml\).*--force"):
         push(release, place)
-    assert received(from_url(place), release.name) == first
+    assert fetch_files(from_url(place), release.name) == first
     assert push(release, place, force=True) == "replaced"
-    assert received(from_url(place), release.name) == read(release)[1]
+    assert fetch_files(from_url(place), release.name) == read_release(release)[1]
     assert from_url(place).list() == [release.name]
 
 
@@ -59,7 +59,7 @@ def test_interrupted_push_to_bucket_is_completed(release: Path, object_store: Ob
     object_store.put(f"{release.name}/leftover", b"x", if_absent=True)
     url = f"s3://{object_store.bucket}"
     assert push(release, url) == "pushed"
-    assert received(from_url(url), release.name) == read(release)[1]
+    assert fetch_files(from_url(url), release.name) == read_release(release)[1]
 
 
 def test_artifact(release: Path, registry: str) -> None:
@@ -92,7 +92,7 @@ def test_command(release: Path, start_registry: StartRegistry, tmp_path: Path) -
     assert done.output.startswith(f"pushed: {release.name}")
     assert PASSWORD not in done.output
     source = from_url(f"oci://{host}/stacks", Access(username=USER, password=PASSWORD, authority=authority))
-    assert received(source, release.name) == read(release)[1]
+    assert fetch_files(source, release.name) == read_release(release)[1]
 
 
 @pytest.mark.parametrize(
