@@ -24,7 +24,7 @@ pytest_plugins = [
     "tests.support.stacks",
     "tests.support.registry",
     "tests.support.provider_world",
-    "tests.support.made_up",
+    "tests.support.fake_provider",
     "tests.support.provider_commands",
     "tests.support.controllers",
     "tests.support.documents",

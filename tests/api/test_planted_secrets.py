@@ -20,8 +20,8 @@ from shared.releases.naming import ReleaseName
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.api_proxy import Exchange, Proxy, Response, api_server
+from tests.support.fake_provider import FakeProvider
 from tests.support.leaks import WrittenTexts, conditions, forms
-from tests.support.made_up import MadeUp
 from tests.support.provider_releases import deployment, text
 from tests.support.releases import write_release
 from tests.support.site import Asked, Site, Told
@@ -229,7 +229,7 @@ def test_object_store_credentials_do_not_leak(
     [PASSWORD, f"{PASSWORD}\nsecond {TOKEN}", f"{{{TOKEN}", f"[{TOKEN}", "4815162342", f"& {TOKEN}", f"'{TOKEN}"],
 )
 @pytest.mark.parametrize("place", ["quoted", "anywhere"])
-def test_provider_variables_do_not_leak(core: MadeUp, texts: WrittenTexts, planted: str, place: str) -> None:
+def test_provider_variables_do_not_leak(core: FakeProvider, texts: WrittenTexts, planted: str, place: str) -> None:
     """The API server or a parser rejects the objects with substituted variables."""
     crooked = deployment("made-up", "v1.1.0")
     container = crooked["spec"]["template"]["spec"]["containers"][0]
@@ -238,8 +238,8 @@ def test_provider_variables_do_not_leak(core: MadeUp, texts: WrittenTexts, plant
     core.publish("v1.1.0", text([crooked]).replace("PUT-IT-HERE", put))
     secret = {"PASSWORD": planted, "github-token": TOKEN}
     core.providers.secret("variables", core.namespace, **secret)
-    core.want("v1.1.0", configSecret={"name": "variables"})
-    core.look()
+    core.apply("v1.1.0", configSecret={"name": "variables"})
+    core.reconcile()
     texts.add_objects(core.providers.client, core.namespace, (core.kind.resource,))
     for _, answer in core.providers.answers:
         texts.add("answer", f"{answer.message} {answer.context}")

@@ -1,4 +1,4 @@
-"""`capi-functions provider init`, `list` and `plan` on a real API server with real providers."""
+"""`provider init`, `list` and `plan` on a real API server with the real providers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components, re
 # -- init and list -------------------------------------------------------------------------------------------------
 
 
-def test_init(providers: Providers, command: Command) -> None:
+def test_init_installs_providers_and_leaves_existing_ones(providers: Providers, command: Command) -> None:
     providers.releases.append(reduced(CURRENT))
     four = [f"--{word}={name}::{CURRENT}" for word, name in (("core", "cluster-api"), ("infrastructure", "docker"))]
     four += [f"--bootstrap=kubeadm:{CURRENT}", f"--control-plane=kubeadm:{CURRENT}"]
@@ -56,7 +56,7 @@ def test_init(providers: Providers, command: Command) -> None:
     assert providers.client.find(NAMESPACE, Key("", "not-there")) is None
 
 
-def test_init_does_not_wait_where_nobody_works(providers: Providers, command: Command) -> None:
+def test_init_does_not_wait_without_functions(providers: Providers, command: Command) -> None:
     said = done(command("init", "--ipam=in-cluster:ipam-test", "--config-secret=variables:vault", "--no-wait"))
     assert "Namespace ipam-test created" in said
     assert "IPAMProvider ipam-test/in-cluster created with the newest version" in said
@@ -68,9 +68,7 @@ def test_init_does_not_wait_where_nobody_works(providers: Providers, command: Co
     assert rows[2].split() == ["IPAMProvider", "in-cluster", "ipam-test", "-", "newest", "-", "Unknown", "NotLookedAt"]
 
 
-def test_what_comes_by_itself_is_of_the_version_of_the_core_provider_that_is_there(
-    providers: Providers, command: Command
-) -> None:
+def test_added_providers_have_the_version_of_the_existing_core_provider(providers: Providers, command: Command) -> None:
     providers.apply(*CORE_KEY, version=PREVIOUS)
     done(command("init", "-i", "aws:v2.0.0", "--annotate=capi-functions.dev/wait=false", "--no-wait"))
     made = {one["kind"]: one for one in list_providers(providers.client)}
@@ -92,7 +90,9 @@ def test_what_comes_by_itself_is_of_the_version_of_the_core_provider_that_is_the
         ("in-cluster:brought:1.0.1", ""),
     ],
 )
-def test_what_lies_beside_a_provider(providers: Providers, command: Command, asked: str, note: str) -> None:
+def test_init_notes_config_maps_of_other_versions(
+    providers: Providers, command: Command, asked: str, note: str
+) -> None:
     made: Object = {"kind": "IPAMProvider", "metadata": {"name": "in-cluster", "namespace": "brought"}}
     for version in ("v1.0.1", "v1.0.0"):
         providers.config_map(version, "brought", download_labels(made, version))
@@ -103,9 +103,9 @@ def test_what_lies_beside_a_provider(providers: Providers, command: Command, ask
     assert note in told
 
 
-def test_waiting_ends_with_the_reason(providers: Providers) -> None:
+def test_timeout_reports_the_reason(providers: Providers) -> None:
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT)
-    providers.settle(INFRASTRUCTURE, "docker", "capd-system")
+    providers.reconcile(INFRASTRUCTURE, "docker", "capd-system")
     asked, said = parse(INFRASTRUCTURE, "docker:capd-system"), list[str]()
     with pytest.raises(WaitTimeout, match="docker: WaitingForCoreProviderReady: Waiting for the CoreProvider"):
         init.wait(providers.client, [asked], within=0.2, tell=said.append, pause=0.05)
@@ -113,7 +113,7 @@ def test_waiting_ends_with_the_reason(providers: Providers) -> None:
     assert line.startswith("InfrastructureProvider capd-system/docker: WaitingForCoreProviderReady")
 
 
-def test_no_providers(providers: Providers, command: Command) -> None:
+def test_list_of_a_cluster_without_providers(providers: Providers, command: Command) -> None:
     assert list_providers(providers.client) == []
     assert "the cluster has no providers" in done(command("list"))
     assert done(command("list", "-o", "json")) == "[]\n"
@@ -123,7 +123,7 @@ def test_no_providers(providers: Providers, command: Command) -> None:
 
 
 def contents(providers: Providers, provider: Object) -> dict[tuple[str, str], Object]:
-    """What a provider consists of, as it is in the cluster."""
+    """Returns the live objects of a provider."""
     found = {}
     for entry in inventory.load(dig(provider, "status.resources")):
         resource = providers.clients.discovery.resource(entry.api_version, entry.kind)
@@ -132,7 +132,7 @@ def contents(providers: Providers, provider: Object) -> dict[tuple[str, str], Ob
     return found
 
 
-def test_a_plan_foretells_what_an_upgrade_does(providers: Providers, command: Command) -> None:
+def test_plan_predicts_the_changes_of_an_upgrade(providers: Providers, command: Command) -> None:
     present = contents(providers, core(providers, PREVIOUS, release=components))
     providers.releases.append(components(CURRENT))
     before = providers.versions()
@@ -160,7 +160,7 @@ def test_a_plan_foretells_what_an_upgrade_does(providers: Providers, command: Co
     assert not places(settled["changes"], "update", "create", "recreate", "delete")
 
 
-def test_the_newest_that_is_published(providers: Providers, command: Command, tmp_path: Path) -> None:
+def test_plan_chooses_the_newest_published_version(providers: Providers, command: Command, tmp_path: Path) -> None:
     core(providers, PREVIOUS)
     listing = tmp_path / "repos/kubernetes-sigs/cluster-api/releases"
     listing.parent.mkdir(parents=True)
@@ -174,7 +174,7 @@ def test_the_newest_that_is_published(providers: Providers, command: Command, tm
 
 
 def brought(providers: Providers, version: str) -> Object:
-    """A version of the core provider in a ConfigMap, as a site without a way out is given it."""
+    """Creates a ConfigMap with a version of the core provider, as on a site without internet access."""
     release = reduced(version) / DOWNLOADS / version
     files = Files((release / "metadata.yaml").read_text(), (release / "core-components.yaml").read_text())
     provider: Object = {"kind": "CoreProvider", "metadata": {"name": "cluster-api", "namespace": "capi-system"}}
@@ -183,8 +183,8 @@ def brought(providers: Providers, version: str) -> Object:
     return providers.client.apply(CONFIG_MAP, made, manager="user")
 
 
-def test_a_site_without_a_way_out(providers: Providers, command: Command) -> None:
-    """Of the versions that were brought along the newest is planned for, by selector as without."""
+def test_plan_chooses_the_newest_version_in_config_maps(providers: Providers, command: Command) -> None:
+    """With a selector, and without."""
     made = [brought(providers, version) for version in (PREVIOUS, CURRENT)]
     selector = {"matchLabels": {"provider.cluster.x-k8s.io/type": "core"}}
     for config in ({"selector": selector}, {"url": providers.url("core-components.yaml")}):
@@ -208,7 +208,7 @@ def test_a_site_without_a_way_out(providers: Providers, command: Command) -> Non
         providers.client.delete(CONFIG_MAP, key_of(config_map))
 
 
-def test_what_would_not_get_there(providers: Providers, command: Command) -> None:
+def test_plan_reports_obstacles(providers: Providers, command: Command) -> None:
     core(providers)
     for version, told in ((PREVIOUS, "Downgrade is not supported"), ("v1.14.99", "no version v1.14.99")):
         text = done(command("plan", "core", "cluster-api", "--version", version, "--exit-code"), 4)
@@ -227,7 +227,7 @@ def test_what_would_not_get_there(providers: Providers, command: Command) -> Non
     assert places(foretold["changes"], "update") == {("Deployment", "capi-controller-manager")}
 
 
-def test_providers_are_planned_before_the_core_provider_is_ready(providers: Providers, command: Command) -> None:
+def test_plan_works_before_the_core_provider_is_ready(providers: Providers, command: Command) -> None:
     providers.releases.append(reduced(CURRENT))
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT)
     url = providers.url("infrastructure-components-development.yaml")
@@ -261,7 +261,7 @@ def test_providers_are_planned_before_the_core_provider_is_ready(providers: Prov
         (("core", "cluster-api", "--version", "newest"), "is not a version such as v1.2.3"),
     ],
 )
-def test_what_cannot_be_planned(
+def test_plan_rejects_invalid_arguments(
     providers: Providers, command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     providers.apply(*CORE_KEY, version=CURRENT)

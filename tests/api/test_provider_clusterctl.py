@@ -1,4 +1,4 @@
-"""clusterctl beside us: its commands take providers that the functions have installed for its own."""
+"""clusterctl's commands work with providers that the functions have installed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bring(
     *wanted: tuple[ProviderKind, str, str, str],
     release: Callable[[str], Path] = reduced,
 ) -> None:
-    """Nobody answers their webhooks, so objects of their kinds can only be made without."""
+    """Installs the providers without webhooks, which no pod would answer, so that their kinds can be used."""
     world.releases.append(release(version))
     for kind, name, namespace, file in wanted or PROVIDERS:
         world.apply(kind, name, namespace, version=version, fetchConfig={"url": world.url(file)})
@@ -55,7 +55,7 @@ def release() -> Callable[[str], Path]:
 
 @pytest.fixture
 def cluster(providers: Providers, release: Callable[[str], Path]) -> Iterator[Object]:
-    """One that is provisioned, with the infrastructure that belongs to it, of providers at the current version."""
+    """Creates a provisioned Cluster with its infrastructure, of providers at the current version."""
     bring(providers, CURRENT, release=release)
     client, about = providers.client, {"name": ONE.name, "namespace": providers.namespace(ONE.namespace)}
     reference = {"apiGroup": DOCKER_CLUSTER.group, "kind": DOCKER_CLUSTER.kind, "name": ONE.name}
@@ -85,7 +85,7 @@ def _remove(client: Client) -> None:
 # -- upgrade plan --------------------------------------------------------------------------------------------------
 
 
-def test_upgrade_plan(providers: Providers, configuration: Path, here: Path) -> None:
+def test_upgrade_plan_lists_installed_and_next_versions(providers: Providers, configuration: Path, here: Path) -> None:
     for version, following in ((PREVIOUS, [CURRENT]), (CURRENT, ["Already", "up", "to", "date"])):
         bring(providers, version)
         told = run_clusterctl(configuration, here, "upgrade", "plan")
@@ -99,7 +99,7 @@ def test_upgrade_plan(providers: Providers, configuration: Path, here: Path) -> 
 
 
 @pytest.mark.parametrize("release", [components])  # clusterctl asks for objects of every kind
-def test_describe_cluster(cluster: Object, configuration: Path, here: Path) -> None:
+def test_describe_cluster_shows_infrastructure(cluster: Object, configuration: Path, here: Path) -> None:
     told = run_clusterctl(configuration, here, "describe", "cluster", ONE.name, "-n", ONE.namespace)
     assert f"Cluster {ONE}" in told
     assert f"DockerCluster {ONE}" in told
@@ -110,7 +110,7 @@ def test_describe_cluster(cluster: Object, configuration: Path, here: Path) -> N
 
 @pytest.fixture
 def elsewhere(providers: Providers, tmp_path: Path) -> Iterator[tuple[Providers, Path]]:
-    """Another management cluster, whose functions have the same places for releases; and its kubeconfig."""
+    """Starts another management cluster with the same releases; returns it with its kubeconfig."""
     with (
         plane_of_providers(tmp_path / "elsewhere") as plane,
         world_of(plane, providers.site, providers.releases) as world,
@@ -118,7 +118,7 @@ def elsewhere(providers: Providers, tmp_path: Path) -> Iterator[tuple[Providers,
         yield world, local_control_plane.kubeconfig(plane)
 
 
-def test_move(
+def test_move_moves_a_cluster_to_another_management_cluster(
     providers: Providers, cluster: Object, configuration: Path, here: Path, elsewhere: tuple[Providers, Path]
 ) -> None:
     target, kubeconfig = elsewhere
@@ -144,12 +144,12 @@ def test_move(
     # The providers are where they were: they hold on to what is theirs, and let go once nothing of their kinds is left.
     for world in (providers, target):
         for kind, name, namespace, _ in PROVIDERS:
-            world.look(kind, name, namespace)
+            world.reconcile(kind, name, namespace)
             assert world.condition(world.get(kind, name, namespace), "Ready")["status"] == "True"
     for kind, name, namespace, _ in reversed(PROVIDERS):
         for world in (providers, target):
             world.client.delete(kind.resource, Key(namespace, name))
-            world.settle(kind, name, namespace)
+            world.reconcile(kind, name, namespace)
         assert providers.client.find(kind.resource, Key(namespace, name)) is None
         condition = target.condition(target.get(kind, name, namespace), "Deleting")
         assert condition["reason"] == "CustomResourcesExist"

@@ -1,4 +1,4 @@
-"""The components that provider tests work on are those of real releases, and clusterctl takes them for such."""
+"""The components that provider tests use are those of real releases, and clusterctl accepts them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REGISTRIES = dict.fromkeys(OBJECTS, "registry.k8s.io/cluster-api") | {
 
 @pytest.mark.parametrize("version", [CURRENT, PREVIOUS])
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.label)
-def test_components_of_a_release(provider: Provider, version: str) -> None:
+def test_components_have_the_objects_of_a_release(provider: Provider, version: str) -> None:
     release = components(version) / DOWNLOADS / version
     objects = list(bounded_yaml.load_all((release / provider.file).read_text()))
     assert len(objects) == OBJECTS[provider.label]
@@ -43,7 +43,7 @@ def test_components_of_a_release(provider: Provider, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", [CURRENT, PREVIOUS])
-def test_metadata_of_a_release(version: str) -> None:
+def test_metadata_has_the_contract_of_a_release(version: str) -> None:
     (metadata,) = bounded_yaml.load_all((components(version) / DOWNLOADS / version / "metadata.yaml").read_text())
     series = {(line["major"], line["minor"]): line["contract"] for line in metadata["releaseSeries"]}
     major, minor = map(int, version.removeprefix("v").split(".")[:2])
@@ -51,13 +51,13 @@ def test_metadata_of_a_release(version: str) -> None:
     assert series[major, minor] == "v1beta2"
 
 
-def test_versions_are_pinned() -> None:
+def test_unpinned_version_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"v0\.4\.0 are not pinned"):
         components("v0.4.0")
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.label)
-def test_clusterctl_takes_them(provider: Provider, tmp_path: Path) -> None:
+def test_clusterctl_generates_the_components(provider: Provider, tmp_path: Path) -> None:
     configuration = repository(tmp_path, PREVIOUS, CURRENT)
     kind = {"cluster-api": "--core"}.get(provider.label, "--" + provider.label.removesuffix(f"-{provider.name}"))
     release = f"{provider.name}:{CURRENT}"

@@ -1,4 +1,4 @@
-"""Fields of a provider's objects that others hold: taken, refused, or left to them, as its annotation wants it."""
+"""Fields of a provider's objects that other field managers own: taken, rejected or left, by the annotation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from shared.api.resources import DEPLOYMENT
 from shared.kube import Key, Object, dig
-from tests.support.made_up import MANAGER, MadeUp
+from tests.support.fake_provider import MANAGER, FakeProvider
 from tests.support.provider_installers import by_clusterctl, installed
 from tests.support.provider_releases import deployment, whole
 from tests.support.provider_world import Providers
@@ -18,29 +18,29 @@ CONFLICTS = "capi-functions.dev/conflicts"
 
 
 @pytest.fixture
-def core(core: MadeUp) -> MadeUp:
+def core(core: FakeProvider) -> FakeProvider:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version, whole("made-up", version))
     return core
 
 
-def scaled_by_another(core: MadeUp) -> None:
-    """Held by server-side apply, as by whoever keeps it in a repository of their own."""
+def scaled_by_another(core: FakeProvider) -> None:
+    """Sets the replicas by server-side apply, as a GitOps tool would."""
     theirs = deployment("made-up", "")
     theirs["metadata"]["namespace"] = core.namespace
     theirs["spec"] = {"replicas": 2}
     core.providers.client.apply(DEPLOYMENT, theirs, manager="autoscaler")
 
 
-def manager(core: MadeUp) -> Object:
+def manager(core: FakeProvider) -> Object:
     return core.providers.client.get(DEPLOYMENT, MANAGER)
 
 
-def image(core: MadeUp) -> str:
+def image(core: FakeProvider) -> str:
     return str(dig(manager(core), "spec.template.spec.containers")[0]["image"]).rpartition(":")[2]
 
 
-def test_left_to_them(core: MadeUp) -> None:
+def test_yield_leaves_fields_to_other_managers(core: FakeProvider) -> None:
     core.install("v1.1.0", {CONFLICTS: "yield"})
     scaled_by_another(core)
     core.install("v1.2.0", {CONFLICTS: "yield"})
@@ -49,24 +49,24 @@ def test_left_to_them(core: MadeUp) -> None:
     assert dig(manager(core), "spec.replicas") == 1
 
 
-def test_refused(core: MadeUp) -> None:
+def test_fail_rejects_the_installation(core: FakeProvider) -> None:
     core.install("v1.1.0", {CONFLICTS: "fail"})
     scaled_by_another(core)
-    core.want("v1.2.0", {CONFLICTS: "fail"})
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.2.0", {CONFLICTS: "fail"})
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InstallFailed")
     assert "Deployment made-up-system/made-up-controller-manager" in message
     assert "autoscaler" in message
     assert "spec.replicas" in message
-    assert core.told("ProviderUpgraded")[:2] == ("False", "ComponentsUpgradeError")
+    assert core.condition_of("ProviderUpgraded")[:2] == ("False", "ComponentsUpgradeError")
     assert (dig(manager(core), "spec.replicas"), image(core)) == (2, "v1.1.0")
     # The way out that operations.md gives: to say whose it is.
     core.install("v1.2.0", {CONFLICTS: "force"})
     assert (dig(manager(core), "spec.replicas"), image(core)) == (1, "v1.2.0")
 
 
-def test_taken_unless_it_says_otherwise(core: MadeUp) -> None:
+def test_fields_are_taken_by_default(core: FakeProvider) -> None:
     core.install("v1.1.0")
     scaled_by_another(core)
     core.install("v1.2.0")
@@ -74,21 +74,21 @@ def test_taken_unless_it_says_otherwise(core: MadeUp) -> None:
 
 
 @pytest.mark.parametrize("policy", ["yield", "fail"])
-def test_nothing_is_taken_over(providers: Providers, policy: str) -> None:
-    """What clusterctl had set before stays where it is."""
+def test_clusterctls_fields_stay_without_force(providers: Providers, policy: str) -> None:
+    """Fields that clusterctl has set keep their values."""
     installed(providers, PREVIOUS, by_clusterctl)
     providers.releases += [reduced(version) for version in (PREVIOUS, CURRENT)]
-    core = MadeUp(providers, Path(), namespace="capi-system")
+    core = FakeProvider(providers, Path(), namespace="capi-system")
     source = {"url": providers.url("core-components.yaml")}
-    core.want(PREVIOUS, {CONFLICTS: policy}, fetchConfig=source)
-    core.look()
+    core.apply(PREVIOUS, {CONFLICTS: policy}, fetchConfig=source)
+    core.reconcile()
     assert of_clusterctl(core) == (True, True)
     core.install(CURRENT, {CONFLICTS: "force"}, fetchConfig=source)
     assert of_clusterctl(core) == (False, False)
 
 
-def of_clusterctl(core: MadeUp) -> tuple[bool, bool]:
-    """Whether it holds fields of the Deployment, and whether there is one that no version asks for."""
+def of_clusterctl(core: FakeProvider) -> tuple[bool, bool]:
+    """Returns whether clusterctl owns fields of the Deployment, and whether one exists that no version has."""
     found = core.providers.client.get(DEPLOYMENT, Key("capi-system", "capi-controller-manager"))
     managers = {entry["manager"] for entry in found["metadata"]["managedFields"]}
     return "clusterctl" in managers, "of-before" in dig(found, "metadata.labels")

@@ -1,4 +1,4 @@
-"""The provider kinds on a real API server: manifests for Cluster API Operator are taken unchanged, mistakes refused."""
+"""The provider kinds on a real API server: manifests for Cluster API Operator work unchanged, mistakes are rejected."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ STATUS: Object = {
 
 @pytest.fixture
 def core_slot(management: Client) -> Iterator[None]:
-    """A test that makes the one CoreProvider takes it away again: tests share the API server."""
+    """Deletes the one CoreProvider after the test, since tests share the API server."""
     yield
     for found in management.list(CORE.resource):
         management.delete(CORE.resource, Key(found["metadata"]["namespace"], found["metadata"]["name"]))
@@ -174,7 +174,7 @@ def provider(kind: ProviderKind, namespace: str, spec: Object, name: str = "") -
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.usefixtures("core_slot")
-def test_every_field_of_every_kind_comes_back_unchanged(management: Client, namespace: str, kind: ProviderKind) -> None:
+def test_every_field_of_every_kind_is_stored_unchanged(management: Client, namespace: str, kind: ProviderKind) -> None:
     made = management.create(kind.resource, provider(kind, namespace, EVERY_FIELD))
     assert made["spec"] == EVERY_FIELD
     key = Key(namespace, made["metadata"]["name"])
@@ -183,11 +183,11 @@ def test_every_field_of_every_kind_comes_back_unchanged(management: Client, name
 
 
 @pytest.mark.parametrize("spec", OTHER_CHOICES, ids=str)
-def test_other_choices_come_back_unchanged(management: Client, namespace: str, spec: Object) -> None:
+def test_alternative_fields_are_stored_unchanged(management: Client, namespace: str, spec: Object) -> None:
     assert management.create(INFRASTRUCTURE.resource, provider(INFRASTRUCTURE, namespace, spec))["spec"] == spec
 
 
-def test_no_tolerations_is_not_an_empty_list(management: Client, namespace: str) -> None:
+def test_empty_tolerations_differ_from_none(management: Client, namespace: str) -> None:
     given: Object = {"deployment": {"tolerations": []}}
     management.create(INFRASTRUCTURE.resource, provider(INFRASTRUCTURE, namespace, given, "cleared"))
     management.create(INFRASTRUCTURE.resource, provider(INFRASTRUCTURE, namespace, {"deployment": {}}, "left"))
@@ -196,7 +196,7 @@ def test_no_tolerations_is_not_an_empty_list(management: Client, namespace: str)
     assert found["left"]["spec"]["deployment"] == {}
 
 
-def test_verbosity_has_its_default(management: Client, namespace: str) -> None:
+def test_verbosity_gets_its_default(management: Client, namespace: str) -> None:
     made = management.create(INFRASTRUCTURE.resource, provider(INFRASTRUCTURE, namespace, {"manager": {}}))
     assert made["spec"] == {"manager": {"verbosity": 1}}
 
@@ -248,20 +248,20 @@ SEMANTIC = "version must be semantic, such as v1.10.0"
     ],
     ids=str,
 )
-def test_mistakes_are_refused(management: Client, namespace: str, spec: Object, message: str) -> None:
+def test_invalid_providers_are_rejected(management: Client, namespace: str, spec: Object, message: str) -> None:
     with pytest.raises(ApiError) as caught:
         management.create(INFRASTRUCTURE.resource, provider(INFRASTRUCTURE, namespace, spec))
     assert caught.value.status == 422
     assert message in str(caught.value)
 
 
-def test_the_core_provider_has_one_name(management: Client, namespace: str) -> None:
+def test_core_provider_of_another_name_is_rejected(management: Client, namespace: str) -> None:
     with pytest.raises(ApiError, match="the CoreProvider must be named cluster-api"):
         management.create(CORE.resource, provider(CORE, namespace, {}, "capi"))
 
 
-def test_a_core_provider_of_another_name_from_before_can_go(management: Client, namespace: str) -> None:
-    """Where Cluster API Operator's CRD was replaced by ours; the kind is another one, since tests share the server."""
+def test_existing_core_provider_of_another_name_can_be_deleted(management: Client, namespace: str) -> None:
+    """As after Cluster API Operator's CRD was replaced. The kind is another one, since tests share the server."""
     resource = replace(CORE.resource, group=f"{namespace}.test", kind="Renamed", plural="renamed")
     (custom,) = [custom for custom in PROVIDERS if custom.resource == CORE.resource]
     ours = definition(replace(custom, resource=resource, short_name=""))
@@ -283,7 +283,7 @@ def test_a_core_provider_of_another_name_from_before_can_go(management: Client, 
 
 
 def _refusal(management: Client, resource: Resource, obj: Object) -> str:
-    """Once the server goes by the new schema; empty if it never does."""
+    """Waits for the new schema and returns the rejection; empty if there is none."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
@@ -298,7 +298,7 @@ def _refusal(management: Client, resource: Resource, obj: Object) -> str:
 @pytest.mark.parametrize(
     ("field", "value"), [("reason", "no sentence"), ("reason", ""), ("status", "true"), ("message", None)]
 )
-def test_conditions_are_those_of_kubernetes(management: Client, namespace: str, field: str, value: Any) -> None:
+def test_conditions_follow_kubernetes_rules(management: Client, namespace: str, field: str, value: Any) -> None:
     made = management.create(INFRASTRUCTURE.resource, provider(INFRASTRUCTURE, namespace, {}))
     condition = {**STATUS["conditions"][0], field: value}
     with pytest.raises(ApiError, match=rf"status\.conditions\[0\]\.{field}"):
@@ -318,7 +318,9 @@ INVENTORY = (
 )
 
 
-def test_clusterctl_finds_its_inventory(management: Client, namespace: str, kubeconfig: Path, tmp_path: Path) -> None:
+def test_clusterctl_lists_recorded_providers(
+    management: Client, namespace: str, kubeconfig: Path, tmp_path: Path
+) -> None:
     labels = [BY_KIND[entry["type"]].label(entry["providerName"]) for entry in INVENTORY]
     try:
         for entry, label in zip(INVENTORY, labels, strict=True):
@@ -340,7 +342,7 @@ def _recorded(entry: Object, label: str, namespace: str) -> Object:
 
 
 def _clusterctl(*arguments: str, kubeconfig: Path, home: Path) -> str:
-    """With a repository of its own, where the providers of the inventory have two versions."""
+    """Runs clusterctl with a repository that has two versions of the recorded providers."""
     places = []
     for entry in INVENTORY:
         folder = home / BY_KIND[entry["type"]].label(entry["providerName"])

@@ -1,4 +1,4 @@
-"""When a provider goes, and what goes with it: by its own record, whatever labels others have put on their objects."""
+"""Deletion of providers: what it waits for, and which objects it deletes, by the inventory rather than by labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.api.resources import CONFIG_MAP
 from shared.kube import ApiError, Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.providers import phases
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import (
     CLUSTER_ROLE,
     WEBHOOKS,
@@ -32,14 +32,14 @@ GADGET = Resource("gadgets.example.com", "v1", "Gadget", "gadgets")
 WIDGET = widget("made-up")
 
 
-def told(core: MadeUp) -> tuple[str, str, str]:
-    return core.told("Deleting")
+def told(core: FakeProvider) -> tuple[str, str, str]:
+    return core.condition_of("Deleting")
 
 
 # -- what speaks against it ----------------------------------------------------------------------------------------
 
 
-def test_objects_of_all_its_kinds_are_counted(core: MadeUp) -> None:
+def test_deletion_waits_for_objects_of_all_kinds(core: FakeProvider) -> None:
     providers = core.providers
     core.publish("v1.1.0", [gadgets(), crd("without-any"), *whole("made-up", "v1.1.0")])
     core.install("v1.1.0")
@@ -50,7 +50,7 @@ def test_objects_of_all_its_kinds_are_counted(core: MadeUp) -> None:
     brought = providers.brought()
     providers.client.delete(core.kind.resource, core.at)
     for number in range(len(objects)):
-        assert core.look().retry_after == 20.0
+        assert core.reconcile().retry_after == 20.0
         status, reason, message = told(core)
         assert (status, reason) == ("True", "CustomResourcesExist")
         left = [resource.kind for resource, _ in objects[number:]]
@@ -58,13 +58,13 @@ def test_objects_of_all_its_kinds_are_counted(core: MadeUp) -> None:
         assert message.startswith(f"{len(left)} objects of the provider's kinds exist: {counts}; ")
         assert providers.brought() == brought
         providers.client.delete(*objects[number])
-    core.look()
+    core.reconcile()
     assert core.gone
     assert providers.brought() == {}
 
 
 def gadgets() -> Object:
-    """A second kind."""
+    """Creates a second kind."""
     made = crd("gadgets")
     made["metadata"]["name"] = "gadgets.gadgets.example.com"
     made["spec"]["names"] = {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"}
@@ -76,8 +76,8 @@ def make(providers: Providers, resource: Resource, key: Key) -> None:
     providers.client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
 
 
-def test_the_core_provider_goes_last(core: MadeUp) -> None:
-    """Others go in any order."""
+def test_core_provider_is_deleted_last(core: FakeProvider) -> None:
+    """The order of the others does not matter."""
     providers = core.providers
     others = [core.other(kind, "other", f"{kind.type_name}-system") for kind in (INFRASTRUCTURE, BOOTSTRAP)]
     for provider in (core, *others):
@@ -93,7 +93,7 @@ def test_the_core_provider_goes_last(core: MadeUp) -> None:
         assert core.value == "v1.1.0"
         other.delete()
         assert other.gone
-        core.look()
+        core.reconcile()
     assert core.gone
     assert len(brought) >= 3
     assert providers.brought() == {}
@@ -104,7 +104,7 @@ def test_the_core_provider_goes_last(core: MadeUp) -> None:
 
 @contextmanager
 def refused(providers: Providers, key: Key) -> Iterator[None]:
-    """The API server lets nobody delete this ConfigMap."""
+    """Makes the API server reject the deletion of this ConfigMap."""
     registration = "admissionregistration.k8s.io"
     policy = Resource(registration, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False)
     binding = Resource(
@@ -140,7 +140,7 @@ def may_go(providers: Providers, key: Key) -> bool:
     return True
 
 
-def test_what_cannot_be_deleted_is_told_and_holds_the_provider(core: MadeUp) -> None:
+def test_objects_that_cannot_be_deleted_are_reported_and_keep_the_provider(core: FakeProvider) -> None:
     providers = core.providers
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
@@ -148,8 +148,8 @@ def test_what_cannot_be_deleted_is_told_and_holds_the_provider(core: MadeUp) -> 
     with refused(providers, key):
         providers.client.delete(core.kind.resource, core.at)
         for _ in range(2):
-            assert core.look().retry_after == 10.0
-            status, reason, message = core.told()
+            assert core.reconcile().retry_after == 10.0
+            status, reason, message = core.condition_of()
             assert (status, reason) == ("False", "OldComponentsDeletionError")
             assert f"ConfigMap {key}" in message
             assert "it is archived first" in message
@@ -157,14 +157,14 @@ def test_what_cannot_be_deleted_is_told_and_holds_the_provider(core: MadeUp) -> 
             # All else is gone, except for its kinds, which go last; what is left is on record.
             assert set(providers.brought()) == set(providers.listed(*core.key))
             assert set(providers.brought()) - {f"{CRD.kind} widgets.made-up.example.com"} == {f"ConfigMap {key}"}
-    core.look()
+    core.reconcile()
     assert core.gone
     assert providers.brought() == {}
 
 
 @pytest.fixture
-def foreign(core: MadeUp) -> Iterator[dict[tuple[Resource, Key], str]]:
-    """The uids of somebody else's objects, with and without the provider's labels."""
+def foreign(core: FakeProvider) -> Iterator[dict[tuple[Resource, Key], str]]:
+    """Creates objects of other owners, with and without the provider's labels, and returns their uids."""
     providers, client = core.providers, core.providers.client
     labels = {COMPONENT_LABEL: "", PROVIDER_LABEL: core.label}
     found: dict[tuple[Resource, Key], str] = {}
@@ -184,8 +184,8 @@ def foreign(core: MadeUp) -> Iterator[dict[tuple[Resource, Key], str]]:
         client.delete(resource, key)
 
 
-def test_what_others_have_made_stays(core: MadeUp, foreign: dict[tuple[Resource, Key], str]) -> None:
-    """Also what they made anew in the place of an object that the provider had brought."""
+def test_objects_of_others_are_not_deleted(core: FakeProvider, foreign: dict[tuple[Resource, Key], str]) -> None:
+    """Including those recreated in place of the provider's objects."""
     providers, client = core.providers, core.providers.client
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
@@ -207,11 +207,11 @@ def test_what_others_have_made_stays(core: MadeUp, foreign: dict[tuple[Resource,
 
 
 @pytest.mark.parametrize("step", [phases.CHECKED, phases.FETCHED, phases.INSTALLED])
-def test_one_that_goes_gets_nothing_more(core: MadeUp, step: str) -> None:
-    """Somebody's finalizer holds it. It has none of ours, and what goes cannot be given one."""
+def test_deleting_provider_gets_no_finalizer_and_no_objects(core: FakeProvider, step: str) -> None:
+    """Another finalizer keeps the provider; ours cannot be added during deletion."""
     providers, client = core.providers, core.providers.client
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
-    core.want("v1.1.0")
+    core.apply("v1.1.0")
     client.patch(core.kind.resource, core.at, {"metadata": {"finalizers": ["example.com/held"]}})
     providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
     assert get_condition(dig(core.object, "status.conditions"), "ProviderInstalled") is None
@@ -220,7 +220,7 @@ def test_one_that_goes_gets_nothing_more(core: MadeUp, step: str) -> None:
     for resync in (False, True):
         answer = providers.send(phases.next_step(step, going, resync=resync))
         assert (answer.status, answer.retry_after) == (204, None)
-        core.look(resync=resync)
+        core.reconcile(resync=resync)
     assert core.object == going
     assert dig(going, "metadata.finalizers") == ["example.com/held"]
     assert providers.brought() == {}
@@ -228,8 +228,8 @@ def test_one_that_goes_gets_nothing_more(core: MadeUp, step: str) -> None:
     assert core.gone
 
 
-def as_if_checked(core: MadeUp) -> Object:
-    """As it stands now, so that nothing but its deletion speaks against it: that makes it another generation."""
+def as_if_checked(core: FakeProvider) -> Object:
+    """Marks the present generation as checked, so that only the deletion prevents an installation."""
     going = core.object
     conditions = dig(going, "status.conditions")
     for condition in conditions:

@@ -1,4 +1,4 @@
-"""What others write into a provider's sources, or beside it: odd, hostile, too much. It is told, and stops nobody."""
+"""Unusual and hostile inputs: they are reported, and do not block other providers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from shared.api.provider import INFRASTRUCTURE, download_labels
 from shared.api.resources import CONFIG_MAP
 from shared.kube import Key, Object, Resource, dig
-from tests.support.made_up import MadeUp
+from tests.support.fake_provider import FakeProvider
 from tests.support.provider_releases import (
     CLUSTER_ROLE,
     METADATA,
@@ -24,33 +24,33 @@ from tests.support.provider_releases import (
 EVENTS = Resource("", "v1", "Event", "events")
 
 
-def test_a_version_with_build_metadata(core: MadeUp) -> None:
-    """It is no value of a label, by which ConfigMaps with downloads are found."""
+def test_version_with_build_metadata_is_installed(core: FakeProvider) -> None:
+    """Such a version cannot be the value of a label, by which downloads are found."""
     core.publish(quote("v1.1.0+up1"), [config_map("cluster-api", "1")])
     assert dig(core.install("v1.1.0+up1"), "status.installedVersion") == "v1.1.0+up1"
     assert core.value == "1"
 
 
-def test_a_name_that_is_too_long(core: MadeUp) -> None:
+def test_too_long_name_is_rejected(core: FakeProvider) -> None:
     core.publish("v1.1.0")
     core.install("v1.1.0")
     long = core.other(INFRASTRUCTURE, "n" * 70, "long-system")
     long.publish("v1.1.0")
-    long.want("v1.1.0")
-    long.look()
-    status, reason, message = long.told("PreflightCheckPassed")
+    long.apply("v1.1.0")
+    long.reconcile()
+    status, reason, message = long.condition_of("PreflightCheckPassed")
     assert (status, reason) == ("False", "InvalidProviderName")
     assert "85 characters" in message
 
 
-def test_a_second_one_stops_nobody(core: MadeUp) -> None:
+def test_second_core_provider_does_not_block_the_first(core: FakeProvider) -> None:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version)
     core.install("v1.1.0")
     second = core.other(core.kind, core.name, "other-system")
-    second.want("v1.1.0")
-    second.look()
-    assert second.told("PreflightCheckPassed")[1] == "MoreThanOneExists"
+    second.apply("v1.1.0")
+    second.reconcile()
+    assert second.condition_of("PreflightCheckPassed")[1] == "MoreThanOneExists"
     core.install("v1.2.0")
     core.delete()
     second.until_ready()  # looked at again
@@ -82,13 +82,13 @@ def misplaced(secret: str) -> list[Object]:
         ),
     ],
 )
-def test_components_that_cannot_be_installed(
-    core: MadeUp, components: list[Object] | str, reason: str, words: str
+def test_invalid_components_are_rejected(
+    core: FakeProvider, components: list[Object] | str, reason: str, words: str
 ) -> None:
     core.publish("v1.1.0", components)
-    core.want("v1.1.0")
-    core.look()
-    status, told, message = core.told()
+    core.apply("v1.1.0")
+    core.reconcile()
+    status, told, message = core.condition_of()
     assert (status, told) == ("False", reason)
     assert words in message
     assert len(message) <= 4_000
@@ -96,15 +96,15 @@ def test_components_that_cannot_be_installed(
     core.install("v1.2.0")
 
 
-def test_what_the_api_server_refuses_is_told(core: MadeUp) -> None:
-    """Not even the checks can be made then."""
+def test_rejected_read_is_reported(core: FakeProvider) -> None:
+    """The checks cannot run without it."""
     core.publish("v1.1.0")
-    core.want("v1.1.0", fetchConfig={"selector": {"matchLabels": {"a": "no value of a label"}}})
-    core.look()
-    status, reason, message = core.told("PreflightCheckPassed")
+    core.apply("v1.1.0", fetchConfig={"selector": {"matchLabels": {"a": "no value of a label"}}})
+    core.reconcile()
+    status, reason, message = core.condition_of("PreflightCheckPassed")
     assert (status, reason) == ("False", "RequestRefused")
     assert message.startswith("the API server rejects a request: GET ConfigMap list: ")
-    assert core.told("Ready") == (status, reason, message)
+    assert core.condition_of("Ready") == (status, reason, message)
     core.install("v1.1.0", fetchConfig={"url": core.url})
 
 
@@ -112,16 +112,16 @@ def test_what_the_api_server_refuses_is_told(core: MadeUp) -> None:
 
 
 @pytest.mark.parametrize("secret", ["4815162342", "01234567"])
-def test_a_value_that_the_api_server_cites(core: MadeUp, secret: str) -> None:
-    """A number in the place of a text, because nobody has put it in quotes."""
+def test_secret_value_in_a_rejection_is_redacted(core: FakeProvider, secret: str) -> None:
+    """An unquoted variable is a number where the API server expects a string."""
     crooked = deployment("made-up", "v1.1.0")
     crooked["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "P", "value": "PUT-IT-HERE"}]
     components = text([crooked]).replace("PUT-IT-HERE", "${PASSWORD}")
     core.publish("v1.1.0", components)
     core.providers.secret("variables", core.namespace, PASSWORD=secret)
-    core.want("v1.1.0", configSecret={"name": "variables"})
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", configSecret={"name": "variables"})
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InstallFailed")
     assert "expected string" in message
     events = list(core.providers.client.list(EVENTS, core.namespace))
@@ -131,13 +131,13 @@ def test_a_value_that_the_api_server_cites(core: MadeUp, secret: str) -> None:
         assert str(int(secret, 8 if secret[0] == "0" else 10)) not in str(words)
 
 
-def test_what_the_api_server_refuses_to_an_installation(core: MadeUp) -> None:
-    """A patch gives the Certificate's Secret a name that is none."""
+def test_rejected_write_of_the_installation_is_reported(core: FakeProvider) -> None:
+    """A patch gives the Certificate's Secret an invalid name."""
     core.publish("v1.1.0", misplaced("fine"))
     patch = {"target": {"kind": "Certificate"}, "patch": "spec: {secretName: a/b}"}
-    core.want("v1.1.0", patches=[patch])
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", patches=[patch])
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InstallFailed")
     assert "made-up-system/a/b" in message
     core.install("v1.1.0", patches=None)
@@ -146,13 +146,13 @@ def test_what_the_api_server_refuses_to_an_installation(core: MadeUp) -> None:
 # -- ConfigMaps with the labels of a download ----------------------------------------------------------------------
 
 
-def beside(core: MadeUp, version: str, objects: list[Object]) -> None:
+def beside(core: FakeProvider, version: str, objects: list[Object]) -> None:
     provider: dict[str, Any] = {"kind": core.kind.kind, "metadata": {"name": core.name, "namespace": core.namespace}}
     labels = download_labels(provider, version)
     core.providers.config_map("anything", core.namespace, labels, metadata=METADATA, components=text(objects))
 
 
-def test_a_source_that_answers_is_what_counts(core: MadeUp) -> None:
+def test_answering_source_comes_before_config_maps(core: FakeProvider) -> None:
     core.publish("v1.1.0")
     core.install("v1.1.0")
     core.publish("v1.2.0")
@@ -162,14 +162,14 @@ def test_a_source_that_answers_is_what_counts(core: MadeUp) -> None:
     assert core.providers.client.find(CLUSTER_ROLE, Key("", "not-of-the-source")) is None
 
 
-def test_a_source_that_does_not_answer_is_stood_in_for(core: MadeUp) -> None:
-    """Once it was, it is not asked again for this version."""
+def test_config_map_replaces_a_source_that_does_not_answer(core: FakeProvider) -> None:
+    """After that the source is not asked again for this version."""
     core.providers.namespace(core.namespace)
     beside(core, "v1.2.0", [config_map("cluster-api", "brought along")])
     provider = core.install("v1.2.0")
     assert "ConfigMaps with" in dig(provider, "status.target.source")
     assert core.value == "brought along"
     asked = len(core.providers.site.asked)
-    core.look(resync=True)
+    core.reconcile(resync=True)
     assert len(core.providers.site.asked) == asked
     core.providers.client.delete(CONFIG_MAP, Key(core.namespace, "anything"))

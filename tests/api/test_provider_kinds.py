@@ -1,4 +1,4 @@
-"""Kinds of providers that are installed more seldom: each comes with its workload, is recorded, upgraded, and goes."""
+"""Less common kinds of providers: installed, recorded, upgraded and deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from shared.api.provider import ADDON, CONTROL_PLANE, IPAM, PROVIDER_LABEL, RUNTIME_EXTENSION, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT
 from shared.kube import Key, Object, dig
-from tests.support.made_up import MadeUp
+from tests.support.fake_provider import FakeProvider
 from tests.support.provider_releases import METADATA, config_map, deployment, publish, text, whole
 
 KINDS = (
@@ -22,14 +22,16 @@ KINDS = (
 
 
 @pytest.fixture
-def core(core: MadeUp) -> MadeUp:
+def core(core: FakeProvider) -> FakeProvider:
     core.publish("v1.1.0")
     core.install("v1.1.0")
     return core
 
 
 @pytest.mark.parametrize(("kind", "name", "label", "file"), KINDS, ids=[name for _, name, _, _ in KINDS])
-def test_from_nothing_to_nothing(core: MadeUp, kind: ProviderKind, name: str, label: str, file: str) -> None:
+def test_provider_of_each_kind_is_installed_upgraded_and_deleted(
+    core: FakeProvider, kind: ProviderKind, name: str, label: str, file: str
+) -> None:
     providers, namespace = core.providers, f"{name}-system"
     manager = Key(namespace, f"{name}-controller-manager")
     for version in ("v1.1.0", "v1.2.0"):
@@ -47,12 +49,12 @@ def test_from_nothing_to_nothing(core: MadeUp, kind: ProviderKind, name: str, la
         assert (record["providerName"], record["type"], record["version"]) == (name, kind.kind, version)
     assert providers.condition(provider, "ProviderUpgraded")["status"] == "True"
     providers.client.delete(kind.resource, Key(namespace, name))
-    providers.settle(kind, name, namespace)
+    providers.reconcile(kind, name, namespace)
     assert providers.client.find(kind.resource, Key(namespace, name)) is None
     assert providers.brought(label) == {}
 
 
-def test_a_pinned_pre_release_of_the_catalog(core: MadeUp) -> None:
+def test_pinned_pre_release_of_the_catalog_is_installed(core: FakeProvider) -> None:
     repository, version = "kubernetes-sigs/cluster-api-addon-provider-helm", "v0.4.0-rc.1"
     publish(core.folder, version, whole("caaph", version), ADDON, repository)
     _tell_of_major_0(core.folder / repository / "releases/download" / version)
@@ -63,8 +65,8 @@ def test_a_pinned_pre_release_of_the_catalog(core: MadeUp) -> None:
     assert dig(manager, "status.availableReplicas") == 1
 
 
-def test_one_of_the_catalog_by_its_url(core: MadeUp) -> None:
-    """The version is that of the URL, and is written down."""
+def test_provider_of_the_catalog_takes_the_version_of_its_url(core: FakeProvider) -> None:
+    """The version is written into the spec."""
     repository, version = "kubernetes-sigs/cluster-api-ipam-provider-in-cluster", "v1.1.0"
     publish(core.folder, version, whole("caip-in-cluster", version), IPAM, repository)
     key = (IPAM, "in-cluster", "caip-in-cluster-system")
@@ -73,7 +75,7 @@ def test_one_of_the_catalog_by_its_url(core: MadeUp) -> None:
     provider = core.providers.until_ready(*key)
     assert (dig(provider, "spec.version"), dig(provider, "status.installedVersion")) == (version, version)
     core.providers.client.delete(IPAM.resource, Key("caip-in-cluster-system", "in-cluster"))
-    core.providers.settle(*key)
+    core.providers.reconcile(*key)
     assert core.providers.brought("ipam-in-cluster") == {}
 
 
@@ -81,8 +83,8 @@ def _tell_of_major_0(release: Path) -> None:
     (release / "metadata.yaml").write_text(METADATA.replace("major: 1", "major: 0"))
 
 
-def test_control_planes_without_a_way_out(core: MadeUp) -> None:
-    """Packed ConfigMaps for core and a control plane of another name; version and selector change together."""
+def test_control_plane_is_installed_from_compressed_config_maps(core: FakeProvider) -> None:
+    """The core provider, too. Version and selector change together."""
     providers = core.providers
     providers.releases.clear()
     custom = (CONTROL_PLANE, "kubeadm-custom", "control-plane-test")
@@ -102,7 +104,7 @@ def test_control_planes_without_a_way_out(core: MadeUp) -> None:
     assert [states[type_] for type_ in ("Ready", "ProviderInstalled", "ProviderUpgraded")] == ["True"] * 3
     assert providers.brought("control-plane-kubeadm-custom").keys() >= providers.listed(*custom).keys()
     providers.client.delete(CONTROL_PLANE.resource, Key("control-plane-test", "kubeadm-custom"))
-    providers.settle(*custom)
+    providers.reconcile(*custom)
     assert providers.brought("control-plane-kubeadm-custom") == {}
     assert core.object["status"]["installedVersion"] == "v1.3.0"
 

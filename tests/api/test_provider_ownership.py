@@ -1,4 +1,4 @@
-"""Whose an object is: one provider's, another's, a cluster stack's, or somebody's who was there before."""
+"""Owners of objects: a provider, another provider, a cluster stack, or nobody who is known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.runtime.function import Function
 from tests.support import objects
-from tests.support.made_up import MadeUp
+from tests.support.fake_provider import FakeProvider
 from tests.support.provider_releases import CLUSTER_ROLE, cluster_role, config_map, crd, widget
 from tests.support.provider_world import Providers
 
@@ -22,26 +22,26 @@ PRUNE = "annotate the {} with capi-functions.dev/prune-crds: true"
 
 
 @pytest.fixture
-def core(core: MadeUp) -> MadeUp:
-    """Installed, since the others wait for it."""
+def core(core: FakeProvider) -> FakeProvider:
+    """Installs the core provider, which the others need."""
     core.publish("v1.1.0")
     core.install("v1.1.0")
     return core
 
 
 @pytest.fixture
-def bootstrap(core: MadeUp) -> MadeUp:
-    """v1.1.0 has the common objects, v1.2.0 has not."""
+def bootstrap(core: FakeProvider) -> FakeProvider:
+    """A bootstrap provider whose v1.1.0 has the common objects, and whose v1.2.0 does not."""
     return sharing(core.other(BOOTSTRAP, "same", "b-system"), "v1.1.0", "v1.2.0")
 
 
 @pytest.fixture
-def infrastructure(core: MadeUp) -> MadeUp:
-    """v1.2.0 has the common objects, v1.1.0 has not."""
+def infrastructure(core: FakeProvider) -> FakeProvider:
+    """An infrastructure provider whose v1.2.0 has the common objects, and whose v1.1.0 does not."""
     return sharing(core.other(INFRASTRUCTURE, "same", "i-system"), "v1.2.0", "v1.1.0")
 
 
-def sharing(provider: MadeUp, one: str, other: str) -> MadeUp:
+def sharing(provider: FakeProvider, one: str, other: str) -> FakeProvider:
     own = config_map("own", provider.label)
     provider.publish(one, [crd("common"), cluster_role(ROLE.name, provider.label), own])
     provider.publish(other, [own])
@@ -53,7 +53,7 @@ def common(providers: Providers) -> list[Object | None]:
 
 
 def owners(providers: Providers) -> list[str]:
-    """The providers that the common objects belong to, by their labels; empty for what is not there."""
+    """Returns the providers in the labels of the common objects; empty for a missing object."""
     return [dig(obj, ("metadata", "labels", PROVIDER_LABEL), "") for obj in common(providers)]
 
 
@@ -63,27 +63,27 @@ def somebodys(providers: Providers, namespace: str, **labels: str) -> Key:
     return Key(namespace, "mine")
 
 
-def listed(provider: MadeUp) -> dict[str, str]:
+def listed(provider: FakeProvider) -> dict[str, str]:
     return {entry["name"]: entry["status"] for entry in dig(provider.object, "status.resources", [])}
 
 
 # -- two providers -------------------------------------------------------------------------------------------------
 
 
-def test_one_that_another_has_is_refused(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
+def test_object_of_another_provider_is_rejected(bootstrap: FakeProvider, infrastructure: FakeProvider) -> None:
     providers = bootstrap.providers
     bootstrap.install("v1.1.0")
     before = [obj["metadata"]["resourceVersion"] for obj in common(providers) if obj]
-    infrastructure.want("v1.2.0")
-    infrastructure.look()
-    status, reason, message = infrastructure.told()
+    infrastructure.apply("v1.2.0")
+    infrastructure.reconcile()
+    status, reason, message = infrastructure.condition_of()
     assert (status, reason) == ("False", "InstallFailed")
     assert "ClusterRole common-role: " in message or "CustomResourceDefinition widgets.common.example.com: " in message
     assert "it belongs to BootstrapProvider b-system/same" in message
     assert "delete that owner" in message
     assert [obj["metadata"]["resourceVersion"] for obj in common(providers) if obj] == before
-    bootstrap.look()
-    assert bootstrap.told("Ready")[0] == "True"
+    bootstrap.reconcile()
+    assert bootstrap.condition_of("Ready")[0] == "True"
     # The one that was refused goes without taking anything along.
     infrastructure.delete()
     assert providers.client.find(infrastructure.kind.resource, infrastructure.at) is None
@@ -92,10 +92,10 @@ def test_one_that_another_has_is_refused(bootstrap: MadeUp, infrastructure: Made
     assert common(providers) == [None, None]
 
 
-def test_the_way_out_is_to_delete_the_other(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
+def test_deleting_the_owner_resolves_the_rejection(bootstrap: FakeProvider, infrastructure: FakeProvider) -> None:
     bootstrap.install("v1.1.0")
-    infrastructure.want("v1.2.0")
-    infrastructure.look()
+    infrastructure.apply("v1.2.0")
+    infrastructure.reconcile()
     bootstrap.delete()
     infrastructure.install("v1.2.0")
     assert owners(bootstrap.providers) == ["infrastructure-same"] * 2
@@ -103,23 +103,25 @@ def test_the_way_out_is_to_delete_the_other(bootstrap: MadeUp, infrastructure: M
 
 @pytest.mark.parametrize("in_use", [False, True], ids=["unused", "in use"])
 @pytest.mark.parametrize("receiver_first", [False, True], ids=["giver first", "receiver first"])
-def test_an_object_that_moves(bootstrap: MadeUp, infrastructure: MadeUp, *, receiver_first: bool, in_use: bool) -> None:
-    """From one provider to the other with an upgrade of both; a kind that is in use moves with its objects."""
+def test_object_moves_with_an_upgrade_of_both_providers(
+    bootstrap: FakeProvider, infrastructure: FakeProvider, *, receiver_first: bool, in_use: bool
+) -> None:
+    """A CRD moves with its custom resources."""
     providers = bootstrap.providers
     bootstrap.install("v1.1.0")
     infrastructure.install("v1.1.0")
     if in_use:
         somebodys(providers, "b-system")
     if receiver_first:
-        infrastructure.want("v1.2.0")
-        infrastructure.look()
-        assert infrastructure.told()[:2] == ("False", "InstallFailed")
+        infrastructure.apply("v1.2.0")
+        infrastructure.reconcile()
+        assert infrastructure.condition_of()[:2] == ("False", "InstallFailed")
     bootstrap.install("v1.2.0")
     infrastructure.install("v1.2.0")
     assert owners(providers) == ["infrastructure-same"] * 2
-    bootstrap.look(resync=True)
+    bootstrap.reconcile(resync=True)
     assert set(listed(bootstrap)) == {"own", bootstrap.label}
-    assert bootstrap.told("Ready")[0] == "True"
+    assert bootstrap.condition_of("Ready")[0] == "True"
     bootstrap.delete()
     assert owners(providers) == ["infrastructure-same"] * 2
     if in_use:
@@ -127,7 +129,9 @@ def test_an_object_that_moves(bootstrap: MadeUp, infrastructure: MadeUp, *, rece
         providers.client.delete(WIDGET, Key("b-system", "mine"))
 
 
-def test_what_went_to_another_comes_back_only_with_its_consent(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
+def test_moved_object_is_not_taken_back_from_its_new_owner(
+    bootstrap: FakeProvider, infrastructure: FakeProvider
+) -> None:
     providers = bootstrap.providers
     bootstrap.install("v1.1.0")
     infrastructure.install("v1.1.0")
@@ -136,15 +140,15 @@ def test_what_went_to_another_comes_back_only_with_its_consent(bootstrap: MadeUp
     assert listed(bootstrap)[KIND.name] == "kept"
     infrastructure.install("v1.2.0")
     sharing(bootstrap, "v1.3.0", "v1.4.0")
-    bootstrap.want("v1.3.0")
-    bootstrap.look()
-    assert "it belongs to InfrastructureProvider i-system/same" in bootstrap.told()[2]
+    bootstrap.apply("v1.3.0")
+    bootstrap.reconcile()
+    assert "it belongs to InfrastructureProvider i-system/same" in bootstrap.condition_of()[2]
     assert owners(providers) == ["infrastructure-same"] * 2
     providers.client.delete(WIDGET, Key("b-system", "mine"))
 
 
-def test_one_that_was_relabelled_is_another_s(bootstrap: MadeUp, infrastructure: MadeUp) -> None:
-    """Found at the next look at everything, and neither written nor deleted."""
+def test_relabelled_object_belongs_to_the_other_provider(bootstrap: FakeProvider, infrastructure: FakeProvider) -> None:
+    """It is neither written nor deleted."""
     providers = bootstrap.providers
     bootstrap.install("v1.1.0")
     infrastructure.install("v1.1.0")
@@ -158,7 +162,7 @@ def test_one_that_was_relabelled_is_another_s(bootstrap: MadeUp, infrastructure:
 # -- a provider and cluster stacks ---------------------------------------------------------------------------------
 
 
-def test_a_kind_stays_with_a_cluster_stack_s_objects(bootstrap: MadeUp) -> None:
+def test_crd_of_a_cluster_stack_is_not_taken(bootstrap: FakeProvider) -> None:
     providers = bootstrap.providers
     bootstrap.install("v1.1.0")
     template = somebodys(providers, "b-system", **{OWNED_LABEL: OWNED})
@@ -174,7 +178,7 @@ def test_a_kind_stays_with_a_cluster_stack_s_objects(bootstrap: MadeUp) -> None:
 # -- somebody who was there before ---------------------------------------------------------------------------------
 
 
-def test_what_was_there_is_taken_over_and_told(core: MadeUp) -> None:
+def test_existing_objects_are_adopted_and_reported(core: FakeProvider) -> None:
     client = core.providers.client
     theirs = [
         {
@@ -193,17 +197,17 @@ def test_what_was_there_is_taken_over_and_told(core: MadeUp) -> None:
     assert "ClusterRole ops-team (kubectl-by-hand)" in told["message"]
     assert f"CustomResourceDefinition {KIND.name} (a-chart)" in told["message"]
     assert "own" not in told["message"]
-    core.look(resync=True)
+    core.reconcile(resync=True)
     assert len([event for event in client.list(EVENT, core.namespace) if event["reason"] == "ObjectsTakenOver"]) == 1
 
 
-def test_messages_name_the_provider_s_kind(core: MadeUp) -> None:
+def test_conflict_message_names_the_providers_kind(core: FakeProvider) -> None:
     core.publish("v1.2.0", [cluster_role("ops-team", "x")])
     client = core.providers.client
     client.apply(CLUSTER_ROLE, cluster_role("ops-team", "theirs"), manager="kubectl-by-hand")
-    core.want("v1.2.0", {"capi-functions.dev/conflicts": "fail"})
-    core.look()
-    message = core.told()[2]
+    core.apply("v1.2.0", {"capi-functions.dev/conflicts": "fail"})
+    core.reconcile()
+    message = core.condition_of()[2]
     assert "annotate the CoreProvider with capi-functions.dev/conflicts: force or yield" in message
     client.delete(CLUSTER_ROLE, Key("", "ops-team"))
 
@@ -215,8 +219,8 @@ class Killed(BaseException):
     pass
 
 
-def test_what_a_repair_made_anew_goes_with_the_provider(core: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process died before it could say that the object has another uid."""
+def test_recreated_object_is_deleted_with_the_provider(core: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ended before it recorded the new uid."""
     client = core.providers.client
     core.publish("v1.2.0", [cluster_role(ROLE.name, "x"), config_map("own", "1")])
     core.install("v1.2.0")
@@ -231,7 +235,7 @@ def test_what_a_repair_made_anew_goes_with_the_provider(core: MadeUp, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(Function, "_conclude", dying)
         with pytest.raises(Killed):
-            core.look(resync=True)
+            core.reconcile(resync=True)
     made_anew = client.get(CLUSTER_ROLE, ROLE)
     assert made_anew["metadata"]["uid"] not in core.providers.listed(*core.key).values()
     core.delete()
@@ -239,8 +243,8 @@ def test_what_a_repair_made_anew_goes_with_the_provider(core: MadeUp, monkeypatc
     assert client.find(CLUSTER_ROLE, ROLE) is None
 
 
-def test_what_somebody_else_made_anew_stays(core: MadeUp) -> None:
-    """Also with all the labels that ours had."""
+def test_object_recreated_by_others_is_not_deleted(core: FakeProvider) -> None:
+    """Even if it has all labels of the provider."""
     client = core.providers.client
     core.publish("v1.2.0", [cluster_role(ROLE.name, "x"), config_map("own", "1")])
     core.install("v1.2.0")

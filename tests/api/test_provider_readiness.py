@@ -1,4 +1,4 @@
-"""What stands before a backend comes once that runs, and a provider is ready only where its backends answer."""
+"""Webhooks are applied once their backends run; a provider is ready once its backends answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.applier.readiness import unready_reason
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from tests.support.controllers import PENDING, POD
-from tests.support.made_up import MANAGER, SPACE, MadeUp
+from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import SERVICE, WEBHOOKS, deployment, service, webhook, whole
 from tests.support.until import until
 
@@ -33,20 +33,20 @@ LATE = (
 ALL = [resource.kind for resource, _ in LATE]
 
 
-def wanted(core: MadeUp, objects: list[Object], annotations: Mapping[str, str] | None = None) -> None:
-    """A version of these objects, which then is installed as far as that can be."""
+def wanted(core: FakeProvider, objects: list[Object], annotations: Mapping[str, str] | None = None) -> None:
+    """Publishes a version with these objects and reconciles it as far as possible."""
     core.publish("v1.1.0", objects)
-    core.want("v1.1.0", {f"capi-functions.dev/{name}": value for name, value in (annotations or {}).items()})
-    core.look()
+    core.apply("v1.1.0", {f"capi-functions.dev/{name}": value for name, value in (annotations or {}).items()})
+    core.reconcile()
 
 
-def there(core: MadeUp) -> list[str]:
-    """The kinds that stand before a backend, of which the provider has brought its object."""
+def there(core: FakeProvider) -> list[str]:
+    """Returns the kinds with a backend whose objects exist."""
     return [resource.kind for resource, name in LATE if core.providers.client.find(resource, Key("", name))]
 
 
 def every_kind() -> list[Object]:
-    """A provider with one object of each kind that stands before a backend."""
+    """A provider with one object of each kind that has a backend."""
     validating, mutating = webhook("made-up"), webhook("made-up")
     mutating |= {"kind": MUTATING.kind, "metadata": {**mutating["metadata"], "name": "made-up-mutating"}}
     aggregated: Object = {
@@ -68,7 +68,7 @@ def every_kind() -> list[Object]:
 
 
 def pending(workload: Object) -> Object:
-    """The same, with pods that do not start until `start`."""
+    """The same, with pods that do not start before `start`."""
     metadata = workload["spec"]["template"]["metadata"]
     metadata["labels"] = {**metadata["labels"], **PENDING}
     return workload
@@ -78,8 +78,8 @@ def held_back() -> list[Object]:
     return [pending(obj) if obj["kind"] == DEPLOYMENT.kind else obj for obj in every_kind()]
 
 
-def start(core: MadeUp, resource: Resource, key: Key) -> None:
-    """Its pods start, it runs, and this is told."""
+def start(core: FakeProvider, resource: Resource, key: Key) -> None:
+    """Makes the pods start, and sends the event of the workload."""
     client, labels = core.providers.client, {"metadata": {"labels": dict.fromkeys(PENDING)}}
     app = dig(client.get(resource, key), "spec.selector.matchLabels.app")
 
@@ -92,13 +92,13 @@ def start(core: MadeUp, resource: Resource, key: Key) -> None:
     hear(core, resource, key)
 
 
-def hear(core: MadeUp, resource: Resource, key: Key) -> str:
-    """An event about this workload; the answer's message."""
-    return core.providers.tell(core.providers.client.get(resource, key), resource).message
+def hear(core: FakeProvider, resource: Resource, key: Key) -> str:
+    """Sends an event of this workload and returns the answer's message."""
+    return core.providers.send_change(core.providers.client.get(resource, key), resource).message
 
 
 def agents() -> Object:
-    """What runs on every node."""
+    """A DaemonSet."""
     template = deployment("made-up-agents", "v1.1.0")["spec"]
     return {
         "apiVersion": DAEMON_SET.api_version,
@@ -111,24 +111,24 @@ def agents() -> Object:
 # -- what comes late -----------------------------------------------------------------------------------------------
 
 
-def test_before_their_backend_runs_there_are_none(core: MadeUp) -> None:
+def test_webhooks_are_not_applied_before_their_backend_runs(core: FakeProvider) -> None:
     providers = core.providers
     wanted(core, held_back())
     for _ in range(2):  # looking again changes nothing
-        assert core.look().retry_after == 15.0
-        status, reason, message = core.told()
+        assert core.reconcile().retry_after == 15.0
+        status, reason, message = core.condition_of()
         assert (status, reason) == ("False", "WaitingForBackends")
         assert f"Deployment {MANAGER}" in message
         assert hear(core, DEPLOYMENT, MANAGER) == "not installed yet"
         assert there(core) == []
     assert providers.client.find(CRD, Key("", "widgets.made-up.example.com"))
     start(core, DEPLOYMENT, MANAGER)
-    assert core.told()[0] == "True"
+    assert core.condition_of()[0] == "True"
     assert there(core) == ALL
     assert providers.brought() == providers.listed(*core.key)
 
 
-def test_each_has_the_authority_and_the_service_of_its_provider(core: MadeUp) -> None:
+def test_webhooks_have_ca_and_service_of_their_provider(core: FakeProvider) -> None:
     core.publish("v1.1.0", every_kind())
     core.install("v1.1.0")
     client = core.providers.client
@@ -140,80 +140,80 @@ def test_each_has_the_authority_and_the_service_of_its_provider(core: MadeUp) ->
         assert backend["service"]["namespace"] == SPACE, resource.kind
 
 
-def test_daemons_are_backends(core: MadeUp) -> None:
+def test_webhooks_wait_for_daemon_sets(core: FakeProvider) -> None:
     wanted(core, [pending(agents()), *every_kind()])
     until(lambda: not unready_reason(core.providers.client.get(DEPLOYMENT, MANAGER)), "the other one runs")
-    core.look()
-    status, reason, message = core.told()
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "WaitingForBackends")
     assert f"DaemonSet {AGENTS}" in message
     assert str(MANAGER) not in message
     assert there(core) == []
     start(core, DAEMON_SET, AGENTS)
-    assert core.told()[0] == "True"
+    assert core.condition_of()[0] == "True"
     assert there(core) == ALL
 
 
 @pytest.mark.parametrize(("annotations", "seconds"), [({}, 600), ({"wait-timeout": "60"}, 60)])
-def test_after_the_timeout_they_come_all_the_same(core: MadeUp, annotations: dict[str, str], seconds: int) -> None:
+def test_webhooks_are_applied_after_the_timeout(core: FakeProvider, annotations: dict[str, str], seconds: int) -> None:
     wanted(core, held_back(), annotations)
     waited(core, seconds - 30)
-    core.look()
+    core.reconcile()
     assert there(core) == []
-    assert core.told()[1] == "WaitingForBackends"
+    assert core.condition_of()[1] == "WaitingForBackends"
     waited(core, seconds + 1)
-    core.look()
+    core.reconcile()
     assert there(core) == ALL
-    assert core.told()[0] == "True"
-    status, reason, message = core.told("Ready")
+    assert core.condition_of()[0] == "True"
+    status, reason, message = core.condition_of("Ready")
     assert (status, reason) == ("False", "WorkloadsUnavailable")
     assert f"Deployment {MANAGER}" in message
 
 
-def waited(core: MadeUp, seconds: int) -> None:
-    """As if it had been begun so long ago."""
+def waited(core: FakeProvider, seconds: int) -> None:
+    """Moves the beginning of the rollout into the past."""
     then = rfc3339(datetime.now(UTC) - timedelta(seconds=seconds))
     conditions = [{**each, "lastTransitionTime": then} for each in dig(core.object, "status.conditions")]
     status = {"conditions": conditions, "target": {"begun": then}}
     core.providers.client.patch(core.kind.resource, core.at, {"status": status}, subresource="status")
 
 
-def test_where_nothing_is_waited_for_they_come_at_once(core: MadeUp) -> None:
+def test_without_wait_webhooks_are_applied_at_once(core: FakeProvider) -> None:
     wanted(core, held_back(), {"wait": "false"})
     assert there(core) == ALL
-    assert core.told("Ready")[0] == "True"
+    assert core.condition_of("Ready")[0] == "True"
 
 
 # -- what works ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def elsewhere(core: MadeUp) -> Iterator[None]:
-    """What somebody says of the Service's backend goes in the end, since the namespace stays."""
+def elsewhere(core: FakeProvider) -> Iterator[None]:
+    """Deletes the EndpointSlice at the end, since the namespace stays."""
     yield
     core.providers.client.delete(ENDPOINT_SLICE, Key(SPACE, BACKEND))
 
 
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("resource", [WEBHOOKS, MUTATING], ids=lambda resource: resource.kind)
-def test_webhooks_that_nobody_answers(core: MadeUp, resource: Resource) -> None:
-    """Their Service has no selector: what answers them runs elsewhere, and somebody else says where."""
+def test_webhooks_without_endpoint_are_reported(core: FakeProvider, resource: Resource) -> None:
+    """Their Service has no selector: its EndpointSlice is created by hand."""
     backend, configuration = service("made-up"), {**webhook("made-up"), "kind": resource.kind}
     del backend["spec"]["selector"]
     changed = {SERVICE.kind: backend, WEBHOOKS.kind: configuration}
     wanted(core, [changed.get(obj["kind"], obj) for obj in whole("made-up", "v1.1.0")])
     start(core, DEPLOYMENT, MANAGER)
-    status, reason, message = core.told("ComponentsAvailable")
+    status, reason, message = core.condition_of("ComponentsAvailable")
     assert (status, reason) == ("False", "WebhooksNotAnswering")
     assert f"{resource.kind} made-up-validating: Service {SPACE}/{BACKEND} has no endpoint" in message
-    assert core.told("Ready")[:2] == ("False", "WebhooksNotAnswering")
+    assert core.condition_of("Ready")[:2] == ("False", "WebhooksNotAnswering")
 
     for ready in (False, True):
         endpoint(core, ready=ready)
         assert says(core, DEPLOYMENT, MANAGER)[0] == str(ready)
 
 
-def endpoint(core: MadeUp, *, ready: bool) -> None:
+def endpoint(core: FakeProvider, *, ready: bool) -> None:
     metadata = {"name": BACKEND, "namespace": SPACE, "labels": {"kubernetes.io/service-name": BACKEND}}
     found: Object = {
         "apiVersion": ENDPOINT_SLICE.api_version,
@@ -226,8 +226,10 @@ def endpoint(core: MadeUp, *, ready: bool) -> None:
 
 
 @pytest.mark.parametrize(("resource", "key", "updated"), WORKLOADS, ids=["Deployment", "DaemonSet"])
-def test_workloads_that_do_not_run_any_more(core: MadeUp, resource: Resource, key: Key, updated: str) -> None:
-    """They are told also while former pods run still; what was taken away is put back."""
+def test_unavailable_workloads_are_reported_and_deleted_ones_recreated(
+    core: FakeProvider, resource: Resource, key: Key, updated: str
+) -> None:
+    """They are reported even while former pods run."""
     client = core.providers.client
     core.publish("v1.1.0", [agents(), *whole("made-up", "v1.1.0")])
     core.install("v1.1.0")
@@ -235,13 +237,13 @@ def test_workloads_that_do_not_run_any_more(core: MadeUp, resource: Resource, ke
     client.patch(resource, key, of_pods(PENDING))  # by hand: what comes up from now on does not start
     until(lambda: observed(client.get(resource, key)) and dig(client.get(resource, key), f"status.{updated}"))
     assert says(core, resource, key) == ("False", "WorkloadsUnavailable")
-    assert f"{resource.kind} {key}" in core.told("Ready")[2]
+    assert f"{resource.kind} {key}" in core.condition_of("Ready")[2]
     client.patch(resource, key, of_pods(dict.fromkeys(PENDING)))
     until(lambda: says(core, resource, key)[0] == "True", "all is well again")
 
     before = client.get(resource, key)
     client.delete(resource, key)
-    core.providers.tell(before, resource, "delete")
+    core.providers.send_change(before, resource, "delete")
     assert client.get(resource, key)["metadata"]["uid"] != before["metadata"]["uid"]
     until(lambda: says(core, resource, key)[0] == "True", "all is well once more")
 
@@ -254,13 +256,13 @@ def observed(obj: Object) -> bool:
     return bool(dig(obj, "status.observedGeneration") == dig(obj, "metadata.generation"))
 
 
-def says(core: MadeUp, resource: Resource, key: Key) -> tuple[str, str]:
-    """Status and reason of `Ready` after an event about this workload."""
+def says(core: FakeProvider, resource: Resource, key: Key) -> tuple[str, str]:
+    """Returns status and reason of `Ready` after an event of this workload."""
     hear(core, resource, key)
-    return core.told("Ready")[:2]
+    return core.condition_of("Ready")[:2]
 
 
-def test_kinds_that_are_not_served_any_more(core: MadeUp) -> None:
+def test_unserved_kinds_are_reported(core: FakeProvider) -> None:
     providers, name = core.providers, "widgets.made-up.example.com"
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
@@ -268,6 +270,6 @@ def test_kinds_that_are_not_served_any_more(core: MadeUp) -> None:
     until(lambda: providers.client.find(CRD, Key("", name)) is None)
     providers.clients.discovery.invalidate()  # as whoever starts now
     assert says(core, DEPLOYMENT, MANAGER) == ("False", "KindsNotServed")
-    assert name in core.told("ComponentsAvailable")[2]
-    core.look(resync=True)
+    assert name in core.condition_of("ComponentsAvailable")[2]
+    core.reconcile(resync=True)
     until(lambda: says(core, DEPLOYMENT, MANAGER)[0] == "True", "the kind is there again")

@@ -1,4 +1,4 @@
-"""The reasons in conditions of providers: the API server takes every one, and the documentation names only such."""
+"""Reasons in conditions of providers: the API server accepts all, and the documentation names existing ones only."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ROW = re.compile(r"^\| `(?:PreflightCheckPassed|Provider\w+|ComponentsAvailable
 
 
 def given() -> set[str]:
-    """All reasons in the code; also some words that are none, which does no harm."""
+    """Returns all reasons in the code, and some other words, which do no harm."""
     files = [file for pattern in CODE for file in PROJECT.glob(pattern)]
     return {reason for file in files for node in ast.walk(ast.parse(file.read_text())) for reason in _reasons(node)}
 
 
 def _reasons(node: ast.AST) -> Iterator[str]:
-    """Arguments after a condition's type or a status builder, attributes, and what stands before a message."""
+    """Yields arguments after a condition type or a status builder, attributes `reason`, and words before a message."""
     match node:
         case ast.Call(args=[ast.Name(id=before), ast.Constant(value=str(reason)), *_]):
             if before.isupper() or before == "builder":
@@ -40,12 +40,12 @@ def documented() -> set[str]:
     return {reason for row in _ROW.findall(text) for reason in re.findall(r"`(\w+)`", row)}
 
 
-def test_what_is_documented_is_given() -> None:
+def test_documented_reasons_exist_in_the_code() -> None:
     assert len(documented()) > 20
     assert documented() - given() == set()
 
 
-def test_the_api_server_takes_all(management: Client, namespace: str) -> None:
+def test_api_server_accepts_all_reasons(management: Client, namespace: str) -> None:
     reasons = sorted(given())
     conditions = [
         {

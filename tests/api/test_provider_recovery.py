@@ -1,4 +1,4 @@
-"""Installations that went wrong, or over what others have left, end well; and nobody's things are taken."""
+"""Failed installations, and installations over objects of others, recover without taking what is not theirs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from tests.api.test_provider_upgrade import NAME, WIDGET
 from tests.api.test_provider_upgrade import crd as crd_of
-from tests.support.made_up import MANAGER, SPACE, MadeUp
+from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import WEBHOOKS, certificate, config_map, deployment, whole
 from tests.support.provider_world import Providers, is_ready
 from tests.support.until import until
 
 
-def test_back_from_a_half_done_upgrade(core: MadeUp, providers: Providers) -> None:
-    """Its CRD stores in a version already that the one before does not have."""
+def test_rollback_of_a_partial_upgrade(core: FakeProvider, providers: Providers) -> None:
+    """Its CRD already stores a version that the CRD before does not have."""
     core.publish("v1.1.0", [crd_of("v1beta1"), config_map("one", "1")])
     core.publish("v1.2.0", [crd_of("v1beta1", "v1beta2"), config_map("Not A Name", "1")])
     core.install("v1.1.0")
-    core.want("v1.2.0")
-    core.look()
-    assert core.told()[:2] == ("False", "InstallFailed")
+    core.apply("v1.2.0")
+    core.reconcile()
+    assert core.condition_of()[:2] == ("False", "InstallFailed")
     assert "v1beta2" in dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions")
     core.install("v1.1.0")
     assert dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1beta1"]
 
 
-def test_over_a_kind_that_another_installer_has_left(core: MadeUp, providers: Providers) -> None:
+def test_crd_of_another_installer_is_migrated(core: FakeProvider, providers: Providers) -> None:
     left = crd_of("v1beta1", "v1alpha1")
     left["metadata"]["labels"] = {PROVIDER_LABEL: "cluster-api"}
     providers.client.create(CRD, left)
@@ -50,8 +50,8 @@ def unschedulable(version: str) -> list[Object]:
     return objects
 
 
-def moved_back(core: MadeUp, *path: str) -> None:
-    """What happened long ago, as far as the status tells."""
+def moved_back(core: FakeProvider, *path: str) -> None:
+    """Moves the times in the status into the past."""
     provider = core.object
     long_ago = rfc3339(datetime.now(UTC) - timedelta(hours=1))
     status: Object = {"conditions": dig(provider, "status.conditions")}
@@ -63,31 +63,31 @@ def moved_back(core: MadeUp, *path: str) -> None:
     core.providers.client.patch(CORE.resource, core.at, {"status": status}, subresource="status")
 
 
-def test_webhooks_wait_for_what_answers_them(core: MadeUp, providers: Providers) -> None:
-    """For as long as from the beginning of the rollout, not from a failure before it."""
-    core.want("v1.1.0")
-    core.look()
-    assert core.told()[:2] == ("False", "ComponentsFetchError")
+def test_wait_timeout_counts_from_the_beginning_of_the_rollout(core: FakeProvider, providers: Providers) -> None:
+    """Not from an earlier failure."""
+    core.apply("v1.1.0")
+    core.reconcile()
+    assert core.condition_of()[:2] == ("False", "ComponentsFetchError")
     moved_back(core)
     core.publish("v1.1.0", unschedulable("v1.1.0"))
     for _ in range(3):
-        core.look()
-        assert core.told()[:2] == ("False", "WaitingForBackends")
+        core.reconcile()
+        assert core.condition_of()[:2] == ("False", "WaitingForBackends")
         assert list(providers.client.list(WEBHOOKS)) == []
     moved_back(core, "target", "begun")
-    core.look()
+    core.reconcile()
     assert len(list(providers.client.list(WEBHOOKS))) == 1
 
 
-def test_a_secret_of_somebody_else_is_left_alone(core: MadeUp, providers: Providers) -> None:
+def test_secret_of_another_owner_is_not_overwritten(core: FakeProvider, providers: Providers) -> None:
     providers.secret("mine", SPACE, PASSWORD="hunter2")
     before = providers.client.get(SECRET, Key(SPACE, "mine"))
     wish = certificate("made-up")
     wish["spec"]["secretName"] = "mine"
     core.publish("v1.1.0", [wish, config_map("one", "1")])
-    core.want("v1.1.0")
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0")
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "CertificateSecretTaken")
     assert f"Secret {SPACE}/mine" in message
     core.delete()
@@ -95,30 +95,30 @@ def test_a_secret_of_somebody_else_is_left_alone(core: MadeUp, providers: Provid
 
 
 @pytest.mark.parametrize("choice", ["own", "cert-manager"])
-def test_who_issues_certificates_is_for_the_user_to_say(core: MadeUp, providers: Providers, choice: str) -> None:
+def test_annotation_chooses_the_certificate_issuer(core: FakeProvider, providers: Providers, choice: str) -> None:
     core.publish("v1.1.0", [certificate("made-up"), config_map("one", "1")])
-    core.want("v1.1.0", {"capi-functions.dev/certificates": choice})
-    core.look()
+    core.apply("v1.1.0", {"capi-functions.dev/certificates": choice})
+    core.reconcile()
     if choice == "own":
         core.until_ready()
         assert providers.client.find(SECRET, Key(SPACE, "made-up-webhook-cert")) is not None
     else:
-        status, reason, message = core.told()
+        status, reason, message = core.condition_of()
         assert (status, reason) == ("False", "InstallFailed")
         assert "Certificate (cert-manager.io/v1)" in message
 
 
-def test_a_choice_that_is_none_is_named(core: MadeUp) -> None:
+def test_unknown_certificate_issuer_is_reported(core: FakeProvider) -> None:
     core.publish("v1.1.0")
-    core.want("v1.1.0", {"capi-functions.dev/certificates": "mine"})
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", {"capi-functions.dev/certificates": "mine"})
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InvalidAnnotation")
     assert "own, cert-manager" in message
 
 
-def test_a_kind_that_is_kept_is_no_news(core: MadeUp, providers: Providers) -> None:
-    """A resync finds it kept still, and writes nothing."""
+def test_kept_crd_causes_no_writes(core: FakeProvider, providers: Providers) -> None:
+    """A resync finds it still kept."""
     core.publish("v1.1.0", [crd_of("v1beta1"), config_map("one", "1")])
     core.publish("v1.2.0", [config_map("one", "2")])
     core.install("v1.1.0")
@@ -126,31 +126,31 @@ def test_a_kind_that_is_kept_is_no_news(core: MadeUp, providers: Providers) -> N
     providers.client.create(WIDGET, {"apiVersion": WIDGET.api_version, "kind": "Widget", "metadata": metadata})
     core.install("v1.2.0")
     before = core.object["metadata"]["resourceVersion"]
-    core.look(resync=True)
+    core.reconcile(resync=True)
     assert core.object["metadata"]["resourceVersion"] == before
     providers.client.delete(WIDGET, Key(SPACE, "mine"))
-    core.look(resync=True)
+    core.reconcile(resync=True)
     assert providers.client.find(CRD, Key("", NAME)) is None
 
 
-def test_workloads_in_another_namespace_are_found(core: MadeUp, providers: Providers) -> None:
+def test_workloads_in_another_namespace_are_checked(core: FakeProvider, providers: Providers) -> None:
     providers.namespace("elsewhere")
     core.publish("v1.1.0", [deployment("made-up", "v1.1.0")])
     patch = {"target": {"kind": "Deployment"}, "patch": "metadata: {namespace: elsewhere}"}
-    core.want("v1.1.0", patches=[patch])
+    core.apply("v1.1.0", patches=[patch])
 
     def ready() -> bool:  # no owner reference leads from there to the provider: it is looked at again and again
-        core.look(resync=True)
+        core.reconcile(resync=True)
         return is_ready(core.object)
 
     until(ready, "ready")
 
 
-def test_webhook_configurations_that_somebody_took_away_come_back(core: MadeUp, providers: Providers) -> None:
+def test_deleted_webhook_configurations_are_recreated(core: FakeProvider, providers: Providers) -> None:
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
     providers.without_webhooks("cluster-api")
     manager = providers.client.get(DEPLOYMENT, MANAGER)
-    providers.tell(manager, DEPLOYMENT)
+    providers.send_change(manager, DEPLOYMENT)
     assert len(list(providers.client.list(WEBHOOKS))) == 1
     core.until_ready()

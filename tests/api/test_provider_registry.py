@@ -1,4 +1,4 @@
-"""Components as an artifact of an OCI registry: one that fails for a while, and some that ask who it is."""
+"""Components in an OCI registry: failures, interrupted downloads, credentials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.download.access import Access
 from shared.download.registry import Registry
 from shared.kube import Key
 from tests.support.api_proxy import Exchange, Fault, Proxy, answering, half_body, object_store_server
-from tests.support.made_up import MadeUp
+from tests.support.fake_provider import FakeProvider
 from tests.support.provider_releases import METADATA, config_map, text
 from tests.support.registry import PASSWORD, USER, StartRegistry, htpasswd
 
@@ -34,7 +34,7 @@ def config(host: str) -> dict[str, str]:
 
 @pytest.fixture
 def proxy(registry: str) -> Iterator[Proxy]:
-    """Before a registry that has the artifact."""
+    """A proxy in front of a registry that has the artifact."""
     push(registry)
     with Proxy(object_store_server(f"http://{registry}")) as proxy:
         yield proxy
@@ -49,11 +49,13 @@ def proxy(registry: str) -> Iterator[Proxy]:
         pytest.param(half_body, "127.0.0.1", 60.0, id="half a body"),
     ],
 )
-def test_a_registry_that_fails(core: MadeUp, proxy: Proxy, path: str, fault: Fault, words: str, after: float) -> None:
+def test_failing_registry_is_reported_and_retried(
+    core: FakeProvider, proxy: Proxy, path: str, fault: Fault, words: str, after: float
+) -> None:
     proxy.fail(fault, lambda request: path in request.path)
-    core.want("v1.1.0", fetchConfig=config(f"127.0.0.1:{proxy.port}"))
-    assert core.look().retry_after == after
-    status, reason, message = core.told()
+    core.apply("v1.1.0", fetchConfig=config(f"127.0.0.1:{proxy.port}"))
+    assert core.reconcile().retry_after == after
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert words in message
     assert core.value == ""
@@ -62,8 +64,8 @@ def test_a_registry_that_fails(core: MadeUp, proxy: Proxy, path: str, fault: Fau
     assert core.value == "v1.1.0"
 
 
-def test_half_an_artifact_is_not_kept(core: MadeUp, proxy: Proxy) -> None:
-    """What breaks off comes whole the next time, though it was the last thing missing."""
+def test_interrupted_download_is_not_stored(core: FakeProvider, proxy: Proxy) -> None:
+    """The next attempt downloads everything, even if only the last part was missing."""
     blobs: list[str] = []
 
     def second(exchange: Exchange) -> None:
@@ -71,9 +73,9 @@ def test_half_an_artifact_is_not_kept(core: MadeUp, proxy: Proxy) -> None:
         (half_body if len(blobs) == 2 else lambda other: other.answer(other.forward()))(exchange)
 
     proxy.fail(second, lambda request: "/blobs/" in request.path)
-    core.want("v1.1.0", fetchConfig=config(f"127.0.0.1:{proxy.port}"))
-    core.look()
-    assert core.told()[:2] == ("False", "ComponentsFetchError")
+    core.apply("v1.1.0", fetchConfig=config(f"127.0.0.1:{proxy.port}"))
+    core.reconcile()
+    assert core.condition_of()[:2] == ("False", "ComponentsFetchError")
     assert len(blobs) == 2
     core.until_ready()
     assert core.value == "v1.1.0"
@@ -83,13 +85,15 @@ def test_half_an_artifact_is_not_kept(core: MadeUp, proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("password", ["OCI_PASSWORD", "OCI_REFRESH_TOKEN"])
-def test_a_name_and_a_password(core: MadeUp, start_registry: StartRegistry, tmp_path: Path, password: str) -> None:
+def test_password_opens_the_registry(
+    core: FakeProvider, start_registry: StartRegistry, tmp_path: Path, password: str
+) -> None:
     host = start_registry(auth=htpasswd(tmp_path))
     push(host, Access(username=USER, password=PASSWORD))
     core.providers.secret("access", core.namespace, **{"OCI_USERNAME": USER, password: "wrong"})
-    core.want("v1.1.0", fetchConfig=config(host), configSecret={"name": "access"})
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", fetchConfig=config(host), configSecret={"name": "access"})
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "the credentials are not accepted" in message
     core.providers.secret("access", core.namespace, **{"OCI_USERNAME": USER, password: PASSWORD})
@@ -98,7 +102,7 @@ def test_a_name_and_a_password(core: MadeUp, start_registry: StartRegistry, tmp_
     assert PASSWORD not in str(provider)
 
 
-def test_a_token(core: MadeUp, proxy: Proxy) -> None:
+def test_token_opens_the_registry(core: FakeProvider, proxy: Proxy) -> None:
     def guarded(exchange: Exchange) -> None:
         if exchange.request.headers.get("Authorization") != f"Bearer {TOKEN}":
             answering(401, WWW_Authenticate='Bearer realm="http://127.0.0.1:9/none"')(exchange)
@@ -107,24 +111,24 @@ def test_a_token(core: MadeUp, proxy: Proxy) -> None:
 
     proxy.fail(guarded)
     core.providers.secret("access", core.namespace, OCI_ACCESS_TOKEN="another")
-    core.want("v1.1.0", fetchConfig=config(f"127.0.0.1:{proxy.port}"), configSecret={"name": "access"})
-    core.look()
-    assert "the credentials are not accepted" in core.told()[2]
+    core.apply("v1.1.0", fetchConfig=config(f"127.0.0.1:{proxy.port}"), configSecret={"name": "access"})
+    core.reconcile()
+    assert "the credentials are not accepted" in core.condition_of()[2]
     core.providers.secret("access", core.namespace, OCI_ACCESS_TOKEN=TOKEN)
     provider = core.until_ready()
     assert core.value == "v1.1.0"
     assert TOKEN not in str(provider)
 
 
-def test_variables_that_are_no_text(core: MadeUp) -> None:
-    """They are as if they were not there, whatever else the Secret holds; so whoever needs one is told its name."""
+def test_binary_variables_are_treated_as_missing(core: FakeProvider) -> None:
+    """The message names a variable that the components need."""
     core.publish("v1.1.0", [config_map("cluster-api", "${SAID}, ${PICTURE}")])
     core.providers.secret("variables", core.namespace, SAID="hello")
     key = Key(core.namespace, "variables")
     core.providers.client.patch(SECRET, key, {"data": {"PICTURE": "/9j/4AD/"}})
-    core.want("v1.1.0", configSecret={"name": "variables"})
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", configSecret={"name": "variables"})
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "[PICTURE]" in message
     core.providers.client.patch(SECRET, key, {"data": {"PICTURE": "YSBjYXQ=", "UNUSED": "/9j/4AD/"}})

@@ -1,4 +1,4 @@
-"""The life of a provider, with each function under its own ServiceAccount and the rights that are generated for it."""
+"""The life of a provider with each function under its own ServiceAccount and its generated rights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.event import Event, change_event
 from shared.kube import ApiError, Key
 from shared.runtime import Answer
 from tests.support.accounts import as_account
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import METADATA, config_map, crd, text, whole, widget
 from tests.support.provider_world import PHASES
 from tests.support.receiver import Receiver
@@ -25,8 +25,8 @@ GROUP = "operator.cluster.x-k8s.io"
 
 
 @pytest.fixture
-def accounts(core: MadeUp, provider_plane: Path) -> dict[str, Clients]:
-    """From here on the functions have no other rights."""
+def accounts(core: FakeProvider, provider_plane: Path) -> dict[str, Clients]:
+    """Limits the functions to their generated rights."""
     kubeconfig = local_control_plane.kubeconfig(provider_plane)
     client = core.providers.client
     found = {}
@@ -43,17 +43,21 @@ def accounts(core: MadeUp, provider_plane: Path) -> dict[str, Clients]:
     return found
 
 
-def test_a_provider_is_installed_upgraded_and_deleted(core: MadeUp, accounts: dict[str, Clients]) -> None:
+def test_generated_rights_suffice_to_install_upgrade_and_delete(
+    core: FakeProvider, accounts: dict[str, Clients]
+) -> None:
     core.publish("v1.1.0", [crd("without-any"), *whole("made-up", "v1.1.0")])
     core.publish("v1.2.0", whole("made-up", "v1.2.0"))
     core.install("v1.1.0")
     core.install("v1.2.0")
     assert core.installed == "v1.2.0"
     core.delete()
-    until(lambda: core.gone, "the provider is gone", between=core.look, details=lambda: core.providers.answers[-3:])
+    until(
+        lambda: core.gone, "the provider is gone", between=core.reconcile, details=lambda: core.providers.answers[-3:]
+    )
 
 
-def test_a_provider_goes_by_force_with_the_objects_of_its_kinds(core: MadeUp, accounts: dict[str, Clients]) -> None:
+def test_generated_rights_suffice_for_forced_deletion(core: FakeProvider, accounts: dict[str, Clients]) -> None:
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
     core.providers.without_webhooks(core.label)
@@ -63,11 +67,15 @@ def test_a_provider_goes_by_force_with_the_objects_of_its_kinds(core: MadeUp, ac
     patch = {"metadata": {"annotations": {"capi-functions.dev/force-delete": "true"}}}
     core.providers.client.patch(core.kind.resource, core.at, patch)
     core.delete()
-    until(lambda: core.gone, "the provider is gone", between=core.look, details=lambda: core.providers.answers[-3:])
+    until(
+        lambda: core.gone, "the provider is gone", between=core.reconcile, details=lambda: core.providers.answers[-3:]
+    )
 
 
-def test_inputs_wake_a_provider(core: MadeUp, accounts: dict[str, Clients], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Secret is named in the event, and is not read; the labels of a ConfigMap are."""
+def test_generated_rights_suffice_to_wake_a_provider(
+    core: FakeProvider, accounts: dict[str, Clients], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Secret is named in the event and not read; a ConfigMap is read for its labels."""
     core.providers.secret("variables", SPACE, VALUE="one")
     data = {"metadata": METADATA, "components": text([config_map(core.label, "one")])}
     core.providers.config_map("v1.1.0", SPACE, {"wakes": "it"}, **data)
@@ -81,7 +89,7 @@ def test_inputs_wake_a_provider(core: MadeUp, accounts: dict[str, Clients], monk
         assert [event.key for _, event, _ in receiver.received] == [core.at, core.at]
 
 
-def test_who_deletes_providers_changes_nothing_else(core: MadeUp, accounts: dict[str, Clients]) -> None:
+def test_provider_delete_may_not_change_other_objects(core: FakeProvider, accounts: dict[str, Clients]) -> None:
     core.providers.config_map("precious", SPACE, value="one")
     with pytest.raises(ApiError) as refused:
         accounts["provider_delete"].management.patch(CONFIG_MAP, Key(SPACE, "precious"), {"data": {"value": "two"}})

@@ -1,4 +1,4 @@
-"""Where providers come from: other places, registries, ConfigMaps by selector, and what was kept of a download."""
+"""Sources of providers: other URLs, registries, ConfigMaps by selector, and stored downloads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from shared.components.repositories.oci import ARTIFACT_TYPE, layers_of
 from shared.download.access import Access
 from shared.download.registry import Registry
 from shared.kube import Key, Object, dig
-from tests.support.made_up import MANAGER, SPACE, MadeUp
+from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import METADATA, config_map, deployment, publish, text
 from tests.support.provider_world import Providers
 
 
-def inputs_hash(core: MadeUp) -> str:
+def inputs_hash(core: FakeProvider) -> str:
     return str(dig(core.object, ("metadata", "annotations", HASH_ANNOTATION)))
 
 
-def test_another_source_at_the_same_version(core: MadeUp, providers: Providers, registry: str) -> None:
-    """Also where the former download was kept."""
+def test_changed_source_of_the_same_version_is_installed(
+    core: FakeProvider, providers: Providers, registry: str
+) -> None:
+    """With a stored download of the former source, too."""
     annotations = {"capi-functions.dev/keep-download": "config-map"}
     for repository, content in (("org/one", "1"), ("org/two", "2")):
         publish(core.folder, "v1.1.0", [config_map("cluster-api", content)], repository=repository)
@@ -44,8 +46,8 @@ def push(registry: str, tag: str, content: str) -> None:
         opened.push(tag, layers, artifact_type=ARTIFACT_TYPE)
 
 
-def test_artifacts_of_a_registry(core: MadeUp, registry: str) -> None:
-    """Two versions of two providers in one artifact; the one is in the catalog, and comes from elsewhere here."""
+def test_one_artifact_serves_several_providers(core: FakeProvider, registry: str) -> None:
+    """One of them is in the catalog, with another source."""
     core.publish("v1.1.0")
     core.install("v1.1.0")
     layers = [
@@ -89,7 +91,9 @@ def put(providers: Providers, *config_maps: Object) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "upgraded"), [("v999.9.2", None), ("v999.9.3", "True"), ("v999.9.1", "True")])
-def test_selectors_upgrade_and_downgrade(core: MadeUp, providers: Providers, wanted: str, upgraded: str | None) -> None:
+def test_selector_decides_upgrade_and_downgrade(
+    core: FakeProvider, providers: Providers, wanted: str, upgraded: str | None
+) -> None:
     labels = {"provider-components": "core"}
     put(providers, *(selected(version, version, labels) for version in ("v999.9.1", "v999.9.2", "v999.9.3")))
     source = {"selector": {"matchLabels": labels}}
@@ -100,7 +104,7 @@ def test_selectors_upgrade_and_downgrade(core: MadeUp, providers: Providers, wan
     assert (get_condition(dig(provider, "status.conditions"), "ProviderUpgraded") or {}).get("status") == upgraded
 
 
-def test_what_selectors_find_counts(core: MadeUp, providers: Providers) -> None:
+def test_changed_config_map_of_a_selector_is_installed(core: FakeProvider, providers: Providers) -> None:
     labels = {"is": "mine"}
     put(providers, selected("v1.1.0", "first", labels), selected("v1.2.0", "other", {"is": "not"}))
     source = {"selector": {"matchLabels": labels}}
@@ -119,8 +123,8 @@ def test_what_selectors_find_counts(core: MadeUp, providers: Providers) -> None:
     core.until_ready()
     assert core.value == "edited"
     put(providers, selected("v1.1.0", "again", labels, name="another"))
-    core.look()
-    status, reason, message = core.told()
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "another" in message
     assert "v1.1.0" in message
@@ -128,7 +132,9 @@ def test_what_selectors_find_counts(core: MadeUp, providers: Providers) -> None:
     core.until_ready()
 
 
-def test_without_a_way_out(core: MadeUp, providers: Providers) -> None:
+def test_site_without_internet_access_installs_and_upgrades_from_config_maps(
+    core: FakeProvider, providers: Providers
+) -> None:
     """Compressed ConfigMaps for all; version and selector change together, of the core provider first."""
     providers.releases.clear()
     custom = core.other(BOOTSTRAP, "kubeadm-custom")
@@ -148,7 +154,7 @@ def test_without_a_way_out(core: MadeUp, providers: Providers) -> None:
         assert [states[type_] for type_ in ("Ready", "ProviderInstalled", "ProviderUpgraded")] == ["True"] * 3
 
 
-def test_what_was_kept_serves_another(core: MadeUp, providers: Providers) -> None:
+def test_kept_download_serves_a_recreated_provider(core: FakeProvider, providers: Providers) -> None:
     core.publish("v1.1.0")
     core.install("v1.1.0")
     large = text([config_map("docker", "v1.1.0")]) + "# " + "many words " * 120_000

@@ -1,4 +1,4 @@
-"""`capi-functions provider adopt` and `export` on a real API server with real providers."""
+"""`provider adopt` and `export` on a real API server with the real providers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNPAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
 # -- adopt ---------------------------------------------------------------------------------------------------------
 
 
-def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None:
+def test_adopt_continues_providers_of_clusterctl(providers: Providers, command: Command) -> None:
     providers.releases.append(reduced(CURRENT))
     installed(providers, CURRENT, by_clusterctl)
     recorded(providers.client, CURRENT)
@@ -53,7 +53,7 @@ def test_adopted_from_clusterctl(providers: Providers, command: Command) -> None
     assert "clusterctl" not in {entry["manager"] for entry in after["metadata"]["managedFields"]}
 
 
-def test_a_take_over_that_only_marks(providers: Providers, command: Command) -> None:
+def test_adoption_of_unchanged_objects_only_marks_them(providers: Providers, command: Command) -> None:
     providers.releases.append(reduced(CURRENT))
     installed(providers, CURRENT, lambda client, resource, obj: write(client, "POST", resource, obj, "clusterctl"))
     done(command("adopt", "--all", "--paused", "--no-wait"))
@@ -68,7 +68,7 @@ def test_a_take_over_that_only_marks(providers: Providers, command: Command) -> 
     providers.until_ready(*CORE_KEY)
 
 
-def test_not_beside_an_operator_at_work(providers: Providers, command: Command) -> None:
+def test_adopt_refuses_to_run_beside_an_operator(providers: Providers, command: Command) -> None:
     installed(providers, CURRENT, by_operator)
     providers.namespace("operator-test")
     labels = {"clusterctl.cluster.x-k8s.io/core": "capi-operator"}
@@ -106,7 +106,7 @@ def test_not_beside_an_operator_at_work(providers: Providers, command: Command) 
         (("core", "cluster-api"), "no other program has installed CoreProvider cluster-api; found: none"),
     ],
 )
-def test_what_cannot_be_adopted(
+def test_adopt_rejects_invalid_arguments(
     providers: Providers, command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     assert list_providers(providers.client) == []
@@ -118,7 +118,9 @@ def test_what_cannot_be_adopted(
 # -- export --------------------------------------------------------------------------------------------------------
 
 
-def test_a_site_lives_on_exported_config_maps(providers: Providers, command: Command, tmp_path: Path) -> None:
+def test_exported_config_maps_install_providers_without_a_source(
+    providers: Providers, command: Command, tmp_path: Path
+) -> None:
     core(providers)
     said = done(command("export", "--all", "--to", str(tmp_path / "out")))
     assert f"CoreProvider cluster-api {CURRENT}" in said
@@ -139,10 +141,10 @@ def test_a_site_lives_on_exported_config_maps(providers: Providers, command: Com
     providers.client.delete(CONFIG_MAP, key_of(config_map))
 
 
-def test_a_site_without_a_way_out(
+def test_documented_export_works_as_written(
     providers: Providers, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As docs/providers.md has it."""
+    """As in docs/providers.md."""
     named = ("--core=cluster-api", "--bootstrap=kubeadm", "--control-plane=kubeadm", "--infrastructure=docker")
     with monkeypatch.context() as outside:
         outside.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
@@ -166,10 +168,10 @@ def test_a_site_without_a_way_out(
             providers.client.delete(CONFIG_MAP, key_of(obj))
 
 
-def test_what_the_functions_have_not_looked_at_is_exported(
+def test_export_includes_providers_that_are_not_reconciled(
     providers: Providers, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A provider that is paused from the beginning; then also from a folder, which functions do not read."""
+    """A provider that was created paused, from its source and from a folder."""
     providers.releases.append(reduced(CURRENT))
     url = providers.url("core-components.yaml")
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, fetchConfig={"url": url})
@@ -182,7 +184,7 @@ def test_what_the_functions_have_not_looked_at_is_exported(
     assert one.read_text() == other.read_text()
 
 
-def test_a_registry_without_tls(
+def test_registry_without_tls_is_named(
     command: Command, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
@@ -191,7 +193,7 @@ def test_a_registry_without_tls(
     assert f"the registry has no TLS: use --to oci+http://{registry}/mirror/capi" in " ".join(result.stderr.split())
 
 
-def test_a_site_lives_on_its_registry(
+def test_exported_artifact_installs_providers_without_another_source(
     providers: Providers, command: Command, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
@@ -217,7 +219,9 @@ def test_a_site_lives_on_its_registry(
     assert [one["notes"] for one in outlooks(result)] == [["it is the newest"]]
 
 
-def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_writes_the_files_of_an_artifact(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", PREVIOUS, CURRENT)))
     arguments = (f"--infrastructure=docker:{PREVIOUS}", "--control-plane=kubeadm", "--for=oci", "--to")
     done(command("export", *arguments, str(tmp_path / "out")))
@@ -243,7 +247,7 @@ def test_files_of_an_artifact(command: Command, tmp_path: Path, monkeypatch: pyt
         (("--to", "x", "--all"), "the cluster has no providers"),
     ],
 )
-def test_what_cannot_be_exported(
+def test_export_rejects_invalid_arguments(
     providers: Providers, command: Command, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     assert list_providers(providers.client) == []

@@ -1,10 +1,10 @@
-"""An upgrade that drops a version of a CRD: users' objects survive, stored in a version that stays."""
+"""Upgrades that remove a version of a CRD: users' objects are migrated to a version that stays."""
 
 from __future__ import annotations
 
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_world import Providers
 
 GROUP, NAME = "made-up.example.com", "widgets.made-up.example.com"
@@ -12,7 +12,7 @@ WIDGET = Resource(GROUP, "v1beta1", "Widget", "widgets")
 
 
 def crd(*versions: str) -> Object:
-    """The last version is stored."""
+    """Returns a CRD that stores the last of these versions."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     listed = [
         {"name": version, "served": True, "storage": version == versions[-1], "schema": schema} for version in versions
@@ -26,7 +26,7 @@ def crd(*versions: str) -> Object:
     }
 
 
-def test_a_dropped_version(core: MadeUp, providers: Providers) -> None:
+def test_objects_of_a_removed_version_are_migrated(core: FakeProvider, providers: Providers) -> None:
     core.publish("v1.1.0", [crd("v1beta1", "v1alpha1")])
     core.publish("v1.2.0", [crd("v1beta1")])
     core.install("v1.1.0")
@@ -42,13 +42,13 @@ def test_a_dropped_version(core: MadeUp, providers: Providers) -> None:
     assert providers.client.get(WIDGET, Key(SPACE, "mine"))["size"] == 7
 
 
-def test_no_version_in_common(core: MadeUp, providers: Providers) -> None:
+def test_upgrade_without_common_version_is_rejected(core: FakeProvider, providers: Providers) -> None:
     core.publish("v1.1.0", [crd("v1alpha1")])
     core.publish("v1.2.0", [crd("v2")])
     core.install("v1.1.0")
-    core.want("v1.2.0")
-    core.look()
-    status, reason, message = core.told("ProviderUpgraded")
+    core.apply("v1.2.0")
+    core.reconcile()
+    status, reason, message = core.condition_of("ProviderUpgraded")
     assert (status, reason) == ("False", "ComponentsUpgradeError")
     assert NAME in message
     assert "from v1.1.0 to v1.2.0" in message
@@ -61,7 +61,7 @@ def test_no_version_in_common(core: MadeUp, providers: Providers) -> None:
     assert "ProviderUpgraded" not in {entry["type"] for entry in dig(provider, "status.conditions")}
 
 
-def test_what_the_new_version_dropped_goes_and_kinds_with_objects_stay(core: MadeUp, providers: Providers) -> None:
+def test_dropped_objects_are_deleted_and_crds_with_objects_kept(core: FakeProvider, providers: Providers) -> None:
     extra: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}, "data": {"a": "b"}}
     core.publish("v1.1.0", [crd("v1beta1"), extra])
     core.publish("v1.2.0", [{**extra, "metadata": {"name": "other"}}])

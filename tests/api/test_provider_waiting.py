@@ -1,4 +1,4 @@
-"""Whether commands that have providers installed wait, which takes functions at work; and what they tell programs."""
+"""Whether `init` and `adopt` wait, which needs running functions; and the JSON output of commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WAITED = "timed out after 0.1 s waiting for all providers to be ready"
 
 @pytest.fixture
 def functions(providers: Providers) -> Iterator[list[Object]]:
-    """The Deployments of `infra/knative` that are for providers."""
+    """Creates the Deployments of `infra/knative` for providers."""
     documents = [one for file in KNATIVE.glob("function-provider-*") for one in yaml.safe_load_all(file.read_text())]
     providers.namespace("capi-functions")
     deployments = [providers.client.create(DEPLOYMENT, one) for one in documents if one["kind"] == DEPLOYMENT.kind]
@@ -41,14 +41,14 @@ def functions(providers: Providers) -> Iterator[list[Object]]:
 
 @pytest.fixture
 def of_environment(provider_plane: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """The cluster is that of $KUBECONFIG: no options say which."""
+    """Options for a cluster that only $KUBECONFIG names."""
     monkeypatch.setenv("KUBECONFIG", str(local_control_plane.kubeconfig(provider_plane)))
     return ()
 
 
 @pytest.fixture
 def local_run(provider_plane: Path, tmp_path: Path) -> Path:
-    """The folder of a run that lives, of this process."""
+    """Returns the folder of a local run that this process keeps alive."""
     me = Process.of(os.getpid())
     assert me is not None
     kubeconfig = tmp_path / "management.kubeconfig"
@@ -59,7 +59,7 @@ def local_run(provider_plane: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_local_run_is_waited_for(providers: Providers, command: Command, local_run: Path) -> None:
+def test_init_waits_for_a_local_run(providers: Providers, command: Command, local_run: Path) -> None:
     kubeconfig = local_run / "management.kubeconfig"
     for where in (["--dir", str(local_run)], ["--kubeconfig", str(kubeconfig), "--dir", str(local_run / "other")]):
         result = command(*INIT, where=where)
@@ -67,7 +67,7 @@ def test_a_local_run_is_waited_for(providers: Providers, command: Command, local
         assert WAITED in " ".join(result.stderr.split())
 
 
-def test_functions_of_a_cluster_are_waited_for(
+def test_init_waits_for_functions_in_the_cluster(
     providers: Providers, command: Command, functions: list[Object], of_environment: tuple[str, ...]
 ) -> None:
     result = command(*INIT, where=of_environment)
@@ -78,7 +78,7 @@ def test_functions_of_a_cluster_are_waited_for(
     assert "requested, without waiting: functions are scaled to 0" in done(command(*INIT, where=of_environment))
 
 
-def test_nobody_is_waited_for_where_there_are_no_functions(
+def test_init_does_not_wait_without_functions_in_the_cluster(
     providers: Providers, command: Command, of_environment: tuple[str, ...]
 ) -> None:
     for where in (of_environment, None):
@@ -92,7 +92,7 @@ def test_nobody_is_waited_for_where_there_are_no_functions(
 
 
 @pytest.mark.parametrize("option", [["-o", "json"], ["--json"]])
-def test_what_init_has_written(providers: Providers, command: Command, option: list[str]) -> None:
+def test_init_reports_created_objects_as_json(providers: Providers, command: Command, option: list[str]) -> None:
     made = {"kind": "IPAMProvider", "namespace": "json-test", "name": "in-cluster", "version": "v1.0.3"}
     core = {"kind": "CoreProvider", "namespace": "capi-system", "name": "cluster-api", "version": ""}
     init = ("init", "--ipam=in-cluster:json-test:v1.0.3", *option)
@@ -122,7 +122,7 @@ def test_what_init_has_written(providers: Providers, command: Command, option: l
     assert "exists: left unchanged" in again.stderr
 
 
-def test_what_adopt_has_written(providers: Providers, command: Command) -> None:
+def test_adopt_reports_created_objects_as_json(providers: Providers, command: Command) -> None:
     installed(providers, CURRENT, by_clusterctl)
     recorded(providers.client, CURRENT)
     written = {"kind": "CoreProvider", "namespace": "capi-system", "name": "cluster-api", "version": CURRENT}
@@ -136,10 +136,10 @@ def test_what_adopt_has_written(providers: Providers, command: Command) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "code"), [("plan", 4), ("list", 0)])
-def test_plans_and_lists_are_json_by_either_option(
+def test_both_json_options_work_for_plan_and_list(
     providers: Providers, command: Command, arguments: str, code: int
 ) -> None:
-    """The provider cannot be fetched, so that a plan says by its exit code that it would not get through."""
+    """The provider cannot be fetched, so the exit code of the plan is 4."""
     done(command("init", "--core=cluster-api", "--no-wait"))
     long, short = (command(arguments, *option) for option in (["-o", "json"], ["--json"]))
     assert done(long, code) == done(short, code)

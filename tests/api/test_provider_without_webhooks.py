@@ -1,4 +1,4 @@
-"""Providers where nothing runs their pods: what they bring must not have the API server ask anybody."""
+"""Providers without webhooks, for clusters that do not run their pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.kube.crds import CRD
 from shared.providers.annotations import WEBHOOKS as ANNOTATION
 from tests.api.test_provider_upgrade import NAME, WIDGET
 from tests.api.test_provider_upgrade import crd as crd_of
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import WEBHOOKS, config_map
 from tests.support.provider_world import Providers
 
@@ -19,7 +19,7 @@ SERVICE = {"name": "made-up-webhook", "namespace": "system", "path": "/ask"}
 
 
 def asking() -> list[Object]:
-    """A kind of two versions, whose every write and every conversion takes a program."""
+    """A CRD with two versions, with webhooks for every write and every conversion."""
     crd = crd_of("v1beta1", "v1beta2")
     client = {"conversionReviewVersions": ["v1"], "clientConfig": {"service": SERVICE}}
     crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": client}
@@ -46,7 +46,7 @@ def widget(name: str) -> Object:
     return {"apiVersion": WIDGET.api_version, "kind": WIDGET.kind, "metadata": {"name": name, "namespace": SPACE}}
 
 
-def test_objects_of_a_provider_without_webhooks_can_be_written_and_read(core: MadeUp, providers: Providers) -> None:
+def test_objects_can_be_written_and_read_without_webhooks(core: FakeProvider, providers: Providers) -> None:
     client = providers.client
     core.publish("v1.1.0", asking())
     core.install("v1.1.0", NOT_WAITED_FOR)
@@ -63,10 +63,10 @@ def test_objects_of_a_provider_without_webhooks_can_be_written_and_read(core: Ma
     client.delete(WIDGET, Key(SPACE, "taken"))
 
 
-def test_annotation_that_says_nothing_known_is_told(core: MadeUp) -> None:
+def test_unknown_value_of_the_annotation_is_reported(core: FakeProvider) -> None:
     core.publish("v1.1.0")
-    core.want("v1.1.0", {ANNOTATION: "off"})
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", {ANNOTATION: "off"})
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InvalidAnnotation")
     assert f"annotation {ANNOTATION} is 'off'; it may be install, none" in message

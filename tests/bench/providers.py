@@ -25,7 +25,7 @@ from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRU
 from shared.api.resources import CLUSTER, SECRET
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, dig
-from tests.support import provider_releases as made_up
+from tests.support import provider_releases as fake_provider
 from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
 from tests.support.site import Asked, Site, Told
 
@@ -204,16 +204,16 @@ def world(rows: list[str]) -> Iterator[World]:
 
 def _publish(folder: Path) -> None:
     """Publishes a minimal core provider, and an add-on provider with ten objects for each namespace."""
-    made_up.publish(folder, MADE_UP, [made_up.config_map("core", MADE_UP)])
+    fake_provider.publish(folder, MADE_UP, [fake_provider.config_map("core", MADE_UP)])
     for number in range(ADDONS):
         name = f"addon-{number:02}"
         objects = [
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-manager"}},
-            made_up.cluster_role(f"{name}-manager", MADE_UP),
-            made_up.binding(name, f"{name}-manager"),
-            made_up.service(name),
-            made_up.deployment(name, MADE_UP),
-            *(made_up.config_map(f"{name}-{letter}", MADE_UP) for letter in "abcde"),
+            fake_provider.cluster_role(f"{name}-manager", MADE_UP),
+            fake_provider.binding(name, f"{name}-manager"),
+            fake_provider.service(name),
+            fake_provider.deployment(name, MADE_UP),
+            *(fake_provider.config_map(f"{name}-{letter}", MADE_UP) for letter in "abcde"),
         ]
         place = folder / DOWNLOADS / MADE_UP
         (place / f"{name}.yaml").write_text(yaml.safe_dump_all(objects))

@@ -98,7 +98,7 @@ class Journey:
             return None if dig(found, "metadata.deletionTimestamp") else found
 
         def step() -> bool:
-            self.providers.look(*self.key)
+            self.providers.reconcile_with_workloads(*self.key)
             found = there()
             return found is None or is_ready(found)
 
@@ -139,7 +139,7 @@ class Journey:
             self.remove(forced=True)
 
         def gone() -> bool:
-            providers.look(*self.key)
+            providers.reconcile_with_workloads(*self.key)
             return providers.client.find(self.resource, self.at) is None
 
         until(gone, f"the end of {self.name}", details=lambda: providers.answers[-3:])

@@ -1,4 +1,4 @@
-"""Cluster API's real providers in a local run, where nothing runs their pods."""
+"""Cluster API's real providers in a local run, where no pods run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.until import until
 CLUSTERS = "crd/clusters.cluster.x-k8s.io"
 
 
-def test_clusters_can_be_written_after_providers_were_installed_and_after_another_start(
+def test_clusters_can_be_written_after_installation_and_restart(
     tmp_path: Path, kubectl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
@@ -35,7 +35,7 @@ def test_clusters_can_be_written_after_providers_were_installed_and_after_anothe
         return done.stdout + done.stderr
 
     def definition() -> tuple[str, Object]:
-        """Of Cluster: the provider that has brought it, and what it says."""
+        """Returns the provider of the CRD of Cluster, and the CRD."""
         found = json.loads(asked("get", CLUSTERS, "-o", "json"))
         return dig(found, ("metadata", "labels", PROVIDER_LABEL), ""), found["spec"]
 

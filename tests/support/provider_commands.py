@@ -1,4 +1,4 @@
-"""`capi-functions provider ...` against the cluster of `providers`, with the functions at work beside it or not."""
+"""Runs `capi-functions provider ...` against the cluster of `providers`, with or without running functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def command(provider_plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Runs `provider <arguments>`; `where` says how the cluster is found, unless by `--kubeconfig`."""
+    """Runs `provider <arguments>`; `where` are the options that name the cluster, by default `--kubeconfig`."""
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "none"))
 
     def run(*arguments: str, where: Sequence[str] | None = None) -> Result:
@@ -44,7 +44,7 @@ def done(result: Result, code: int = 0) -> str:
 def core(
     providers: Providers, version: str = CURRENT, *, release: Callable[[str], Path] = reduced, **spec: Any
 ) -> Object:
-    """The core provider, installed."""
+    """Installs the core provider and returns it."""
     if release(version) not in providers.releases:
         providers.releases.append(release(version))
     config = {"fetchConfig": {"url": providers.url("core-components.yaml")}}
@@ -54,7 +54,7 @@ def core(
 
 @contextmanager
 def working(providers: Providers, *names: tuple[Any, str, str]) -> Iterator[None]:
-    """The functions at work on these providers, one after the other, once they are there."""
+    """Runs the functions for these providers, one after the other, once they exist."""
     failed: list[BaseException] = []
 
     def work() -> None:

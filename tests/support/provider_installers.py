@@ -1,4 +1,4 @@
-"""Providers as other programs install them: by their requests, under their names."""
+"""Installs providers as other programs do: with their requests and field managers."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def write(client: Client, method: str, resource: Resource, obj: Object, manager:
 
 
 def by_clusterctl(client: Client, resource: Resource, obj: Object) -> None:
-    """An upgrade of its: created once, merged over later."""
-    write(client, "POST", resource, of_before(obj), "clusterctl")
+    """Creates and updates like an upgrade by clusterctl."""
+    write(client, "POST", resource, with_fields_of_an_earlier_version(obj), "clusterctl")
     write(client, "PATCH", resource, obj, "clusterctl")
 
 
 def by_operator(client: Client, resource: Resource, obj: Object) -> None:
-    """Created and merged by its process, applied from its cache."""
-    write(client, "POST", resource, of_before(obj), "manager")
+    """Creates, merges and applies like Cluster API Operator."""
+    write(client, "POST", resource, with_fields_of_an_earlier_version(obj), "manager")
     write(client, "PATCH", resource, obj, "manager")
     client.apply(resource, obj, manager="capi-operator")
 
 
-def of_before(obj: Object) -> Object:
-    """With what an earlier version had, in places where merging leaves it."""
+def with_fields_of_an_earlier_version(obj: Object) -> Object:
+    """Adds fields of an earlier version in places where merging keeps them."""
     metadata = obj["metadata"]
     obj = {**obj, "metadata": {**metadata, "labels": {**metadata["labels"], "of-before": ""}}}
     if obj["kind"] == "Deployment":
@@ -57,7 +57,7 @@ def of_before(obj: Object) -> Object:
 def installed(
     providers: Providers, version: str, install: Install, provider: Provider = CORE, namespace: str = "capi-system"
 ) -> list[tuple[Resource, Key]]:
-    """A reduced provider as another program would have it; a cluster without cert-manager takes all but its objects."""
+    """Installs a reduced provider as another program would, without objects of cert-manager's kinds."""
     text = (reduced(version) / DOWNLOADS / version / provider.file).read_text()
     providers.namespace(namespace)
     found = []
@@ -71,8 +71,8 @@ def installed(
     return found
 
 
-def told_by_operator(providers: Providers, key: tuple[ProviderKind, str, str], version: str, **spec: Any) -> Object:
-    """Its provider object, which says that all is done."""
+def reported_by_operator(providers: Providers, key: tuple[ProviderKind, str, str], version: str, **spec: Any) -> Object:
+    """Creates a provider object with the status of a completed installation by Cluster API Operator."""
     kind, name, namespace = key
     providers.apply(*key, {HASH_ANNOTATION: "0" * 64}, version=version, **spec)
     at = Key(namespace, name)
@@ -91,7 +91,7 @@ def told_by_operator(providers: Providers, key: tuple[ProviderKind, str, str], v
 
 
 def kept_by_operator(providers: Providers, provider: Object, version: str, file: str) -> list[tuple[Resource, Key]]:
-    """Beside its provider object: the ConfigMap with what it downloaded, and the Secret with what it made of that."""
+    """Creates the operator's ConfigMap with the download and its Secret with the cached components."""
     key, word = key_of(provider), kind_of(provider).type_name
     name, release = f"{word}-{key.name}-{version}", reduced(version) / DOWNLOADS / version
     labels = {
@@ -113,7 +113,7 @@ def kept_by_operator(providers: Providers, provider: Object, version: str, file:
 
 
 def recorded(client: Client, version: str) -> None:
-    """clusterctl's record of it."""
+    """Creates clusterctl's record of the core provider."""
     labels = {"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/provider": "cluster-api"}
     record: Object = {
         "apiVersion": CLUSTERCTL_PROVIDER.api_version,
@@ -128,7 +128,7 @@ def recorded(client: Client, version: str) -> None:
 
 @contextmanager
 def cert_manager(client: Client) -> Iterator[None]:
-    """As far as clusterctl needs it: its kinds, and nobody behind them."""
+    """Creates cert-manager's CRDs, as far as clusterctl needs them, without a controller."""
     kinds = {"Certificate": "certificates", "Issuer": "issuers"}
     made: list[Object] = []
     for kind, plural in kinds.items():

@@ -1,4 +1,4 @@
-"""Releases of a made-up provider: a few objects of every sort that matters, published where a `Site` serves them."""
+"""Releases of a fake provider: a few objects of every relevant kind, published where a `Site` serves them."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def text(objects: Iterable[Object] | str) -> str:
 
 
 def widget(name: str) -> Resource:
-    """The kind that provider `name` brings."""
+    """The kind of provider `name`."""
     return Resource(f"{name}.example.com", "v1", "Widget", "widgets")
 
 
 def whole(name: str, version: str, *, role: str = "") -> list[Object]:
-    """What a provider `name` consists of. `role` is what its binding points to: it cannot be changed in place."""
+    """The objects of a provider `name`. `role` is the immutable roleRef of its binding."""
     return [
         crd(name),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-manager"}},
@@ -155,7 +155,7 @@ def certificate(name: str) -> Object:
 
 
 def webhook(name: str) -> Object:
-    """It may fail: what answers it does not run here."""
+    """A webhook configuration that ignores failures, since its backend does not run."""
     group = widget(name).group
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}
     client = {"service": {"name": f"{name}-webhook", "namespace": "system", "path": "/validate"}}

@@ -1,4 +1,4 @@
-"""Providers in a cluster of their own, the releases that they come from, and the functions called as a broker would."""
+"""Providers in a cluster of their own, their releases, and functions called as a broker calls them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PHASES = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install"
 
 @dataclass
 class Providers:
-    """`site` serves folders laid out like the downloads of a GitHub host: what `releases` names, under the paths."""
+    """A management cluster for providers; `site` serves the folders in `releases`, laid out like a GitHub host."""
 
     client: Client
     clients: Clients
@@ -54,7 +54,7 @@ class Providers:
 
     @property
     def requests(self) -> int:
-        """How many the functions have sent so far."""
+        """The number of requests that the functions have sent so far."""
         return self.clients.management.requests
 
     # -- what users do -----------------------------------------------------------------------------------------
@@ -84,31 +84,31 @@ class Providers:
         self.given.add((resource, key_of(self.client.apply(resource, body, manager="user"))))
 
     def url(self, file: str, version: str = "latest", repository: str = "kubernetes-sigs/cluster-api") -> str:
-        """As `spec.fetchConfig.url` has it."""
+        """Returns a value for `spec.fetchConfig.url`."""
         return f"{self.site.url}/{repository}/releases/{version}/{file}"
 
     def empty_storage(self) -> None:
-        """All that was downloaded is lost."""
+        """Deletes all downloads from storage."""
         store = ObjectStore.from_env()
         for name in store.list():
             store.delete(name)
 
     # -- what event sources do ---------------------------------------------------------------------------------
 
-    def settle(self, kind: ProviderKind, name: str, namespace: str, *, resync: bool = False) -> Answer:
-        """An event about the provider to whom it concerns, and all that follows; returns the last word."""
+    def reconcile(self, kind: ProviderKind, name: str, namespace: str, *, resync: bool = False) -> Answer:
+        """Sends an event of the provider and all events that follow; returns the last answer."""
         found = self.client.find(kind.resource, Key(namespace, name))
         if found is None:
             return Answer(204, "gone")
         return self.send(change_event(found, "update", source="/test", reference=True, resync=resync))
 
-    def tell(self, obj: Object, resource: Resource, change: Change = "update") -> Answer:
-        """An event about an object that a provider has brought."""
+    def send_change(self, obj: Object, resource: Resource, change: Change = "update") -> Answer:
+        """Sends an event of an object that a provider has installed."""
         whole = {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
         return self.send(change_event(whole, change, source="/test"))
 
     def send_to(self, phases: Iterable[str], kind: ProviderKind, name: str, namespace: str) -> Answer:
-        """As `settle`, but only these phases hear of it."""
+        """Like `reconcile`, with only these phases subscribed."""
         return self.send(change_event(self.get(kind, name, namespace), "update", source="/test"), phases)
 
     def send(self, event: Event, phases: Iterable[str] = PHASES) -> Answer:
@@ -120,17 +120,17 @@ class Providers:
     def _call(self, name: str, event: Event) -> Answer:
         return catalog.handler(name)(self.clients, event)
 
-    def look(self, kind: ProviderKind, name: str, namespace: str) -> None:
-        """Events about the provider and its Deployments, and all that follows."""
-        self.settle(kind, name, namespace)
+    def reconcile_with_workloads(self, kind: ProviderKind, name: str, namespace: str) -> None:
+        """Sends events of the provider and of its Deployments, and all events that follow."""
+        self.reconcile(kind, name, namespace)
         for deployment in list(self.client.list(DEPLOYMENT, namespace, selector=PROVIDER_LABEL)):
-            self.tell(deployment, DEPLOYMENT)
+            self.send_change(deployment, DEPLOYMENT)
 
     def until_ready(self, kind: ProviderKind, name: str, namespace: str) -> Object:
-        """Events about the provider and its Deployments, until it is ready as it stands now."""
+        """Sends events of the provider and of its Deployments until its present generation is ready."""
 
         def looked() -> Object | None:
-            self.look(kind, name, namespace)
+            self.reconcile_with_workloads(kind, name, namespace)
             provider = self.get(kind, name, namespace)
             return provider if is_ready(provider) else None
 
@@ -148,7 +148,7 @@ class Providers:
         return objects.condition(self.client.get(_resource(provider), key_of(provider)), type_, self.answers[-4:])
 
     def versions(self) -> dict[str, str]:
-        """The resourceVersion of everything that any provider has brought, and of the providers."""
+        """Returns the resourceVersion of every provider and of every object that providers have installed."""
         found = {}
         for resource in {*self.clients.discovery.served().values()}:
             try:
@@ -160,7 +160,7 @@ class Providers:
         return found
 
     def brought(self, label: str = "") -> dict[str, str]:
-        """The uid of everything that any provider has brought, or the one with this label."""
+        """Returns the uids of all objects that providers have installed, or the provider with this label."""
         selector = f"{PROVIDER_LABEL}={label}" if label else PROVIDER_LABEL
         found = {}
         for resource in {*self.clients.discovery.served().values()}:
@@ -174,19 +174,19 @@ class Providers:
         return found
 
     def listed(self, kind: ProviderKind, name: str, namespace: str) -> dict[str, str]:
-        """The same as the provider's own inventory has it."""
+        """Returns the same from the provider's inventory."""
         entries = inventory.load(dig(self.get(kind, name, namespace), "status.resources"))
         return {f"{entry.kind} {Key(entry.namespace, entry.name)}": entry.uid for entry in entries}
 
     def without_webhooks(self, label: str) -> None:
-        """What answers them does not run here, and their kinds could not be used."""
+        """Deletes the webhook configurations, whose backends do not run."""
         for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
             resource = Resource("admissionregistration.k8s.io", "v1", "Webhook", kind, namespaced=False)
             for obj in list(self.client.list(resource, selector=f"{PROVIDER_LABEL}={label}")):
                 self.client.delete(resource, key_of(obj))
 
     def remove_all(self) -> None:
-        """Every provider, by force, with all that it brought; what users gave; others' marks on namespaces."""
+        """Deletes every provider by force, what users created, and the labels of providers on namespaces."""
         for kind in reversed(KINDS):
             for provider in list(self.client.list(kind.resource)):
                 key = key_of(provider)
@@ -195,7 +195,7 @@ class Providers:
                 self.client.delete(kind.resource, key)
                 deadline = time.monotonic() + 60  # kinds with objects take their time to go
                 while self.client.find(kind.resource, key) and time.monotonic() < deadline:
-                    self.settle(kind, key.name, key.namespace)
+                    self.reconcile(kind, key.name, key.namespace)
                 if self.client.find(kind.resource, key):
                     self.client.patch(kind.resource, key, {"metadata": {"finalizers": None}})
         for resource, key in self.given:
@@ -205,7 +205,7 @@ class Providers:
 
 
 def is_ready(provider: Object) -> bool:
-    """As it stands now."""
+    """Returns whether the present generation is ready."""
     observed = dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
     return observed and is_true(dig(provider, "status.conditions"), "Ready")
 
@@ -215,7 +215,7 @@ def _resource(provider: Object) -> Resource:
 
 
 def plane_of_providers(folder: Path) -> AbstractContextManager[Path]:
-    """A control plane that serves providers and nothing of Cluster API, whose kinds they bring themselves."""
+    """A control plane with the provider kinds and without Cluster API's kinds, which the providers install."""
     return running_plane(folder, groups=(GROUP, CLUSTERCTL_PROVIDER.group), controllers=True)
 
 

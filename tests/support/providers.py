@@ -122,7 +122,7 @@ def reduced(version: str) -> Path:
 
 
 def clusterctl() -> Path:
-    """The program, of version `CURRENT`."""
+    """Returns the program, of version `CURRENT`."""
     return locate(["clusterctl"], progress=print)["clusterctl"]
 
 
@@ -155,19 +155,19 @@ def repository(folder: Path, *versions: str, release: Callable[[str], Path] = co
 def generate(
     configuration: Path, provider: Provider, version: str, namespace: str, variables: Mapping[str, str] | None = None
 ) -> str:
-    """What clusterctl generates of a provider in a repository; see there for `configuration`."""
+    """Returns what clusterctl generates for a provider of a repository; `configuration` is from `repository`."""
     kind = f"--{_WORD.sub('-', provider.type.removesuffix('Provider')).lower()}"
     arguments = [kind, f"{provider.name}:{version}", "--target-namespace", namespace, "--config", str(configuration)]
     return _printed(["generate", "provider", *arguments], variables or {}, configuration.parent)
 
 
 def substituted(text: str, variables: Mapping[str, str], home: Path) -> str:
-    """What clusterctl makes of a text in YAML. Raises `CalledProcessError` where it refuses to."""
+    """Returns the text with variables replaced by clusterctl. Raises `CalledProcessError` if clusterctl rejects it."""
     return _printed(["generate", "yaml"], variables, home, text)
 
 
 def run_clusterctl(configuration: Path, kubeconfig: Path, *arguments: str) -> str:
-    """What it prints on stdout; with the repository of `configuration`."""
+    """Returns the standard output of a command with the repository of `configuration`."""
     files = ["--config", str(configuration), "--kubeconfig", str(kubeconfig)]
     try:
         return _printed([*arguments, *files], {}, configuration.parent)
@@ -176,7 +176,7 @@ def run_clusterctl(configuration: Path, kubeconfig: Path, *arguments: str) -> st
 
 
 def _printed(arguments: Sequence[str], variables: Mapping[str, str], home: Path, text: str = "") -> str:
-    """By a clusterctl that looks for no newer version of itself, nor for settings of who runs it."""
+    """Runs clusterctl without a check for newer versions and without settings of the user."""
     folders = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
     return subprocess.run(
         [str(clusterctl()), *arguments],
@@ -197,7 +197,7 @@ def _module(version: str) -> Module:
 
 
 def _digest() -> str:
-    """Other code renders into another folder."""
+    """Returns a digest of this code: other code renders into another folder."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
 
 
@@ -215,14 +215,14 @@ def _render(module: Module, release: Path) -> None:
 
 
 def _published(components: str, version: str) -> str:
-    """With the images of a release. docker is for development, and is never promoted from the staging registry."""
+    """Sets the images of a release. docker is never promoted from the staging registry."""
     components = _STAGING.sub(r"registry.k8s.io/cluster-api/\1", components)
     components = re.sub(r"(image: \S+/[a-z-]+):main$", rf"\1:{version}", components, flags=re.M)
     return components.replace("imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")
 
 
 def _reduced(components: str, kinds: Collection[str]) -> str:
-    """Other documents stay as they are written: their variables are no YAML of one meaning."""
+    """Reduces the CRDs; other documents stay as text, since their variables make their YAML ambiguous."""
     documents = []
     for document in components.split("\n---\n"):
         if "\nkind: CustomResourceDefinition\n" in document:

@@ -15,7 +15,7 @@ from shared.download import SourceError
 from shared.download.ingest import Limits, ingest
 from shared.releases import sources
 from shared.releases.sources.urls import from_env, from_url
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 Add = Callable[[ModuleType, str, str], None]
 

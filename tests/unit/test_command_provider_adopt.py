@@ -1,4 +1,4 @@
-"""What tells which providers another program has installed."""
+"""`provider adopt`: recognizes the providers that another program has installed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FOUND: list[tuple[list[Object], list[Object], list[ProviderRequest], list[str]]]
 
 
 @pytest.mark.parametrize(("records", "deployments", "wanted", "unclear"), FOUND)
-def test_what_is_installed(
+def test_providers_are_recognized_by_records_and_deployments(
     records: list[Object], deployments: list[Object], wanted: list[ProviderRequest], unclear: list[str]
 ) -> None:
     result = recognize(records, deployments)
@@ -62,24 +62,24 @@ def test_what_is_installed(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type_name)
-def test_labels_lead_back(kind: Any) -> None:
+def test_label_gives_kind_and_name(kind: Any) -> None:
     name = "cluster-api" if kind.is_core else "some-name"
     assert provider_of_label(kind.label(name)) == (kind, name)
 
 
 @pytest.mark.parametrize("label", ["", "docker", "infrastructure-", "infrastructure", "runtimeextension-x"])
-def test_labels_of_no_provider(label: str) -> None:
+def test_other_labels_give_no_provider(label: str) -> None:
     assert provider_of_label(label) is None
 
 
-def test_one_of_them() -> None:
+def test_one_provider_is_selected() -> None:
     runtime = ProviderRequest(RUNTIME_EXTENSION, "docker", "y", "v1.0.0")
     assert select([DOCKER, runtime], RUNTIME_EXTENSION, "docker") == [runtime]
     with pytest.raises(Failure, match="BootstrapProvider docker; found: infrastructure docker, runtime-extension"):
         select([DOCKER, runtime], BOOTSTRAP, "docker")
 
 
-def test_manifests() -> None:
+def test_adopted_providers_have_version_namespace_and_pause() -> None:
     [one] = paused([ProviderRequest(CORE, "cluster-api", "x", "v1.2.3", watched="team")])
     made = one.dump(ProviderSettings(Key("", "variables")))
     assert made["metadata"]["annotations"] == {"cluster.x-k8s.io/paused": "true"}

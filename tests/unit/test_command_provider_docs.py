@@ -1,4 +1,4 @@
-"""docs/providers.md speaks of commands, options and annotations that there are, and of all of them."""
+"""docs/providers.md names existing commands, options and annotations, and all of them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ COMMANDS = get_command(app).commands["provider"].commands  # type: ignore[attr-d
 GIVEN = re.findall(r"^    capi-functions provider (\w+)((?:[^#\n]|\\\n)*)", DOCS, re.MULTILINE)
 
 
-def test_the_search_finds_something() -> None:
+def test_examples_are_found() -> None:
     assert {"init", "plan", "export", "adopt"} <= {command for command, _ in GIVEN}
 
 
 @pytest.mark.parametrize(("command", "arguments"), GIVEN)
-def test_examples(command: str, arguments: str) -> None:
+def test_examples_use_existing_options(command: str, arguments: str) -> None:
     options = {option for parameter in COMMANDS[command].params for option in parameter.opts}
     assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", arguments)) <= options
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command(command: str) -> None:
+def test_every_command_is_documented(command: str) -> None:
     assert re.search(rf"`{command}\b|provider {command}\b", DOCS)
 
 
 @pytest.mark.parametrize("name", [PREFIX + "wait", PREFIX + "wait-timeout", FORCE[-1], KEEP_DOWNLOAD[-1], CERTIFICATES])
-def test_annotations(name: str) -> None:
+def test_every_annotation_is_documented(name: str) -> None:
     assert f"| `{name}" in DOCS
 
 
 @pytest.mark.parametrize("anchor", re.findall(r"\]\(#([^)]+)\)", DOCS))
-def test_links(anchor: str) -> None:
+def test_links_lead_to_headings(anchor: str) -> None:
     headings = re.findall(r"^#+ (.+)$", DOCS, re.MULTILINE)
     assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}

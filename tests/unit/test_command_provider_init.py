@@ -1,4 +1,4 @@
-"""`provider init`: what is asked for in a few words, and the manifests that come of it without any cluster."""
+"""`provider init`: parses requests and prints manifests without a cluster; `provider catalog` and `list`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from shared.api.provider import (
 )
 from shared.applier.policy import PREFIX
 from shared.kube import Key, Object
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ from tests.support.providers_made import provider
         (ADDON, "helm:caaph-system:v0.4.0-alpha.1", "caaph-system", "v0.4.0-alpha.1"),
     ],
 )
-def test_name_namespace_and_version(kind: ProviderKind, text: str, namespace: str, version: str) -> None:
+def test_request_has_name_namespace_and_version(kind: ProviderKind, text: str, namespace: str, version: str) -> None:
     assert parse(kind, text) == ProviderRequest(kind, text.split(":")[0], namespace, version)
 
 
@@ -76,7 +76,7 @@ def test_name_namespace_and_version(kind: ProviderKind, text: str, namespace: st
         "a\n",
     ],
 )
-def test_what_names_no_provider(text: str) -> None:
+def test_malformed_request_is_rejected(text: str) -> None:
     with pytest.raises(Failure, match="--infrastructure "):
         parse(INFRASTRUCTURE, text)
 
@@ -91,13 +91,13 @@ def test_what_names_no_provider(text: str) -> None:
         ("docker:Capd", "names have lower-case letters"),
     ],
 )
-def test_what_is_wrong_with_it(text: str, words: str) -> None:
+def test_rejection_names_the_mistake(text: str, words: str) -> None:
     with pytest.raises(Failure) as told:
         parse(INFRASTRUCTURE, text)
     assert words in str(told.value)
 
 
-def test_the_core_provider_has_one_name() -> None:
+def test_core_provider_of_another_name_is_rejected() -> None:
     with pytest.raises(Failure, match="must be named cluster-api"):
         parse(CORE, "capi")
 
@@ -105,12 +105,12 @@ def test_the_core_provider_has_one_name() -> None:
 @pytest.mark.parametrize(
     ("text", "key"), [("", None), ("variables", Key("", "variables")), ("variables:vault", Key("vault", "variables"))]
 )
-def test_a_secret(text: str, key: Key | None) -> None:
+def test_secret_has_name_and_namespace(text: str, key: Key | None) -> None:
     assert secret_named(text) == key
 
 
 @pytest.mark.parametrize("text", [":", "a:", ":a", "a:b:c", "A"])
-def test_what_names_no_secret(text: str) -> None:
+def test_malformed_secret_is_rejected(text: str) -> None:
     with pytest.raises(Failure, match="want name"):
         secret_named(text)
 
@@ -137,7 +137,9 @@ KUBEADM = [(BOOTSTRAP, "kubeadm"), (CONTROL_PLANE, "kubeadm")]
         ([(kind, "cluster-api" if kind.is_core else "x") for kind in KINDS], []),
     ],
 )
-def test_what_comes_by_itself(asked: list[tuple[ProviderKind, str]], implied: list[tuple[ProviderKind, str]]) -> None:
+def test_required_providers_are_added(
+    asked: list[tuple[ProviderKind, str]], implied: list[tuple[ProviderKind, str]]
+) -> None:
     found = complete(wanted(*asked))
     assert [(one.kind, one.name) for one in found if one.implied] == implied
     assert sorted((one.kind.type_name, one.name) for one in found if not one.implied) == sorted(
@@ -146,19 +148,19 @@ def test_what_comes_by_itself(asked: list[tuple[ProviderKind, str]], implied: li
     assert [KINDS.index(one.kind) for one in found] == sorted(KINDS.index(one.kind) for one in found)
 
 
-def test_what_comes_by_itself_is_of_the_core_providers_version() -> None:
+def test_added_providers_have_the_version_of_the_core_provider() -> None:
     asked = [parse(CORE, "cluster-api:v1.13.4"), parse(INFRASTRUCTURE, "docker:v1.12.0")]
     assert [one.version for one in complete(asked)] == ["v1.13.4", "v1.13.4", "v1.13.4", "v1.12.0"]
     assert [one.version for one in complete(asked[1:])] == ["", "", "", "v1.12.0"]
 
 
-def test_nothing_twice() -> None:
+def test_duplicate_request_is_rejected() -> None:
     with pytest.raises(Failure, match="InfrastructureProvider docker is requested twice"):
         complete([parse(INFRASTRUCTURE, "docker"), parse(INFRASTRUCTURE, "docker:elsewhere")])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type_name)
-def test_the_words_for_a_kind(kind: ProviderKind) -> None:
+def test_kind_is_found_by_each_of_its_names(kind: ProviderKind) -> None:
     for text in (kind.kind, kind.kind.lower(), kind.resource.plural, kind.short_name, kind.type_name, kind.prefix):
         assert kind_named(text) is kind
     with pytest.raises(Failure, match="is not a kind of provider"):
@@ -178,7 +180,7 @@ def run(*arguments: str) -> tuple[int, list[Object], str]:
     return result.exit_code, list(bounded_yaml.load_all(result.stdout)), " ".join(result.stderr.split())
 
 
-def test_manifests_of_all_kinds() -> None:
+def test_dry_run_prints_manifests_of_all_kinds() -> None:
     words = ("--core", "-b", "-c", "-i", "--ipam", "--runtime-extension", "--addon")
     names = ("cluster-api", "kubeadm", "kubeadm", "docker:capd:v1.14.0", "in-cluster", "nutanix", "helm")
     arguments = [text for pair in zip(words, names, strict=True) for text in pair]
@@ -200,7 +202,7 @@ def test_manifests_of_all_kinds() -> None:
     assert docker["spec"] == {"version": "v1.14.0", "configSecret": {"name": "variables", "namespace": "capd"}}
 
 
-def test_a_secret_elsewhere_and_one_namespace_for_all() -> None:
+def test_dry_run_with_secret_in_another_namespace_and_one_namespace_for_all() -> None:
     code, objects, _ = run("--core", "cluster-api:one", "-b", "rke2:one", "--config-secret", "variables:vault")
     assert code == 0
     assert [obj["kind"] for obj in objects] == ["Namespace", "CoreProvider", "BootstrapProvider"]
@@ -228,20 +230,20 @@ def test_a_secret_elsewhere_and_one_namespace_for_all() -> None:
         (("-i", "docker", "--annotate", f"{PREFIX}wait-timout=9"), f"did you mean {PREFIX}wait-timeout?"),
     ],
 )
-def test_what_cannot_be_asked_for(arguments: tuple[str, ...], message: str) -> None:
+def test_invalid_options_are_rejected(arguments: tuple[str, ...], message: str) -> None:
     code, objects, said = run(*arguments)
     assert (code, objects) == (1, [])
     assert said.startswith("error: ")
     assert message in said
 
 
-def test_a_provider_that_nobody_knows() -> None:
+def test_provider_without_source_is_noted() -> None:
     code, objects, said = run("-i", "mine")
     assert (code, len(objects)) == (0, 8)
     assert "note: InfrastructureProvider mine is not in the catalog: set spec.fetchConfig" in said
 
 
-def test_a_provider_that_only_the_configuration_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provider_of_the_configuration_is_not_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "https://x.test/a/b/releases/latest/c.yaml"
     (tmp_path / "own").write_text(f"providers: [{{name: dokcer, type: InfrastructureProvider, url: '{url}'}}]")
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "own"))
@@ -249,20 +251,20 @@ def test_a_provider_that_only_the_configuration_knows(tmp_path: Path, monkeypatc
     assert (code, said) == (0, "")
 
 
-def test_annotations() -> None:
+def test_annotations_are_added() -> None:
     code, objects, _ = run("--core", "cluster-api", "--annotate", f"{PREFIX}wait=false", "--annotate", "a.test/b=c=d")
     assert code == 0
     assert objects[1]["metadata"]["annotations"] == {f"{PREFIX}wait": "false", "a.test/b": "c=d"}
 
 
-def test_the_form_is_told_on_a_narrow_terminal() -> None:
+def test_help_shows_the_form_on_a_narrow_terminal() -> None:
     for command in ("init", "export"):
         result = CliRunner().invoke(app, ["provider", command, "--help"], env={"COLUMNS": "80"})
         assert "NAME, NAME:VERSION, NAME:NAMESPACE or NAME:NAMESPACE:VERSION" in " ".join(result.stdout.split())
         assert "…" not in result.stdout
 
 
-def test_the_catalog() -> None:
+def test_catalog_lists_kinds_names_and_urls() -> None:
     result = CliRunner().invoke(app, ["provider", "catalog", "core", "-o", "json"])
     [core] = json.loads(result.stdout)
     assert (core["kind"], core["name"]) == ("CoreProvider", "cluster-api")
@@ -301,12 +303,12 @@ def condition(type_: str, status: str, reason: str = "Because", *, generation: i
         ),
     ],
 )
-def test_how_a_provider_stands(made: Object, ready: str, reason: str) -> None:
+def test_status_has_versions_and_reason(made: Object, ready: str, reason: str) -> None:
     stands = status_of(made)
     assert (stands.ready, stands.reason) == (ready, reason)
 
 
-def test_a_table_of_providers() -> None:
+def test_table_escapes_messages_and_has_no_empty_cells() -> None:
     ready = provider(installed="v1.2.3", version="v1.2.3", conditions=[condition(READY, "True", "Ready")])
     heading, first, second = format_table(
         [status_of(ready), status_of(provider(conditions=[condition(READY, "False")]))]

@@ -1,4 +1,4 @@
-"""What a plan of a provider points out: rights that come, versions of CRDs that go."""
+"""`provider plan`: new rights, removed parts of CRDs, marked objects, exit codes, text output."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ RIGHTS: list[tuple[list[Object], list[Object], list[str]]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "lines"), RIGHTS)
-def test_rights_that_come(before: list[Object], after: list[Object], lines: list[str]) -> None:
+def test_new_rights_are_listed(before: list[Object], after: list[Object], lines: list[str]) -> None:
     assert new_rights(before, after) == lines
 
 
-def test_rights_without_end() -> None:
-    """A role can be written so that it gives any number."""
+def test_comparison_of_rights_is_limited() -> None:
+    """A role can grant any number of rights."""
     many = ",".join(f"r{number}" for number in range(1000))
     lines = new_rights([], [role(rule(many, many, many))])
     assert lines[-1] == "rights after the first 20000 were not compared"
@@ -103,7 +103,7 @@ def crd(*versions: Object) -> Object:
         ([{"name": "v1", "served": False}], [{"name": "v1", "served": True}], []),
     ],
 )
-def test_versions_that_go(old: list[Any], new: list[Any], told: list[str]) -> None:
+def test_removed_and_unserved_versions_are_listed(old: list[Any], new: list[Any], told: list[str]) -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     changes = [Change(entry, "update", compare(crd(*old), crd(*new)))]
     assert list(removals(changes)) == told
@@ -133,7 +133,7 @@ TEXT = {"type": "string"}
         ),
     ],
 )
-def test_fields_of_a_schema(old: Object, new: Object, gone: list[str], told: list[str]) -> None:
+def test_removed_schema_fields_are_listed(old: Object, new: Object, gone: list[str], told: list[str]) -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     change = Change(entry, "update", compare(crd(old), crd(new)))
     assert list(removals([change])) == gone
@@ -141,7 +141,7 @@ def test_fields_of_a_schema(old: Object, new: Object, gone: list[str], told: lis
     assert without_descriptions(change).reason == ("" if told else "changed descriptions: 1")
 
 
-def test_the_version_of_the_generator_is_no_news() -> None:
+def test_generator_version_is_left_out() -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     field = FieldDiff("metadata.annotations.controller-gen.kubebuilder.io/version", "v0.20.0", "v0.21.0")
     assert without_descriptions(Change(entry, "update", (field,))).fields == ()
@@ -164,11 +164,11 @@ ENTRY = InventoryEntry("", "v1", "Service", "x", "y")
         (outlook(obstacle="no"), 4),
     ],
 )
-def test_exit_codes(made: ProviderPlan, code: int) -> None:
+def test_exit_code_depends_on_changes_and_obstacles(made: ProviderPlan, code: int) -> None:
     assert made.exit_code == code
 
 
-def test_for_people() -> None:
+def test_text_output_shows_source_notes_and_changes() -> None:
     made = outlook(
         source="https://[x]/y",
         contract="v1beta2",
@@ -212,13 +212,13 @@ INSTANCE = "metadata.labels.clusterstack.x-k8s.io/instance"
     ],
     ids=str,
 )
-def test_what_only_marks_an_object(fields: tuple[FieldDiff, ...], only: bool) -> None:
+def test_changes_of_marks_only_are_recognized(fields: tuple[FieldDiff, ...], only: bool) -> None:
     assert is_only_marked(Change(ENTRY, "update", fields)) is only
     assert not is_only_marked(Change(ENTRY, "create", fields))
     assert is_only_marked(Change(ENTRY, "update", fields, (FieldConflict("other", "spec"),))) is only
 
 
-def test_marks_are_told_in_one_line() -> None:
+def test_marked_objects_are_summed_up_in_one_line() -> None:
     mark = FieldDiff(INSTANCE, new="owned")
     both = Change(ENTRY, "update", (mark, FieldDiff("spec.replicas", 1, 2)))
     made = outlook(changes=(Change(ENTRY, "update", (mark,)), Change(ENTRY, "update", (mark,)), both))

@@ -18,7 +18,7 @@ from shared.components.repositories.gitlab import GitLabRepository
 from shared.components.repositories.oci import Reference, parse
 from shared.components.repositories.releases import ReleaseRepository
 from shared.kube import Object
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 LABEL = "provider.cluster.x-k8s.io/version"
 

@@ -8,7 +8,7 @@ from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRU
 from shared.components.contracts import contract_of, upgrade_refusal
 from shared.components.metadata import Metadata, Series
 from shared.kube import Object
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 OLD, NOW, NEXT = "v1beta1", "v1beta2", "v1beta3"
 

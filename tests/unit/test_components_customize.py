@@ -11,7 +11,7 @@ from shared.components.customize import customize
 from shared.components.durations import whole_seconds
 from shared.components.errors import CustomizationError
 from shared.kube import Object
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 PROXY: Object = {"name": "kube-rbac-proxy", "image": "registry.example/proxy:v0.13.1", "args": ["--secure"]}
 MANAGER: Object = {

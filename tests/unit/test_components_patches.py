@@ -11,7 +11,7 @@ import pytest
 from shared.components.errors import PatchError
 from shared.components.patches import apply_patches
 from shared.kube import Object
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 ACCOUNT: Object = {"kind": "ServiceAccount", "name": "one", "namespace": "n"}
 MORE: Object = {"kind": "ServiceAccount", "name": "two", "namespace": "n"}

@@ -12,7 +12,7 @@ from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
 from shared.components.errors import ComponentsError
 from shared.components.render import generate_components, render
 from shared.kube import Object, dig
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 COMPONENTS = """
 apiVersion: v1

@@ -1,4 +1,4 @@
-"""What a provider is made from: the values of its Secret, and which changes of its inputs make another hash."""
+"""The inputs of a provider: decoded Secrets, and which changes of inputs change the hashes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from shared.api.provider import INFRASTRUCTURE
 from shared.kube import Object
 from shared.providers.inputs import Inputs, decode_secret, inputs_hash, source_hash
+from tests.support.provider_objects import provider
 from tests.support.provider_releases import config_map
-from tests.support.providers_made import provider
 
 VALUES = {"a": "1", "b": "2", "c": "3"}
 
@@ -27,7 +27,7 @@ VALUES = {"a": "1", "b": "2", "c": "3"}
         pytest.param({"a": ""}, {"a": ""}, id="empty"),
     ],
 )
-def test_decoded(data: dict[str, str] | None, values: dict[str, str]) -> None:
+def test_secret_is_decoded_without_invalid_values(data: dict[str, str] | None, values: dict[str, str]) -> None:
     assert decode_secret({"data": data}) == values
 
 
@@ -39,7 +39,7 @@ def hashed(obj: Object | None = None, *, extra: str = "", **inputs: Any) -> str:
     return inputs_hash(obj or made(), Inputs(**{"variables": VALUES, **inputs}), extra)
 
 
-def test_the_order_of_keys_is_nothing() -> None:
+def test_hash_ignores_the_order_of_keys() -> None:
     assert hashed(variables=dict(reversed(VALUES.items()))) == hashed()
     one = made(manager={"verbosity": 2, "syncPeriod": "1m"}, deployment={"replicas": 2})
     other = made(deployment={"replicas": 2}, manager={"syncPeriod": "1m", "verbosity": 2})
@@ -61,7 +61,7 @@ OTHERS = {
 }
 
 
-def test_every_input_counts() -> None:
+def test_hash_changes_with_every_input() -> None:
     assert len({hashed(), *OTHERS.values()}) == len(OTHERS) + 1
 
 
@@ -75,5 +75,5 @@ def test_every_input_counts() -> None:
         pytest.param(made(), Inputs(config_maps=[config_map("v1.1.0", "1")]), False, id="ConfigMaps"),
     ],
 )
-def test_what_is_fetched_anew(obj: Object, inputs: Inputs, same: bool) -> None:
+def test_source_hash_changes_with_version_and_source_only(obj: Object, inputs: Inputs, same: bool) -> None:
     assert (source_hash(obj, inputs) == source_hash(made(), Inputs())) is same

@@ -1,4 +1,4 @@
-"""The checks before a provider is installed, as tables. PF numbers are those of the acceptance list."""
+"""The checks of `provider_preflight`, in tables. PF numbers are those of Cluster API Operator's acceptance cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.providers.inputs import Inputs
 from shared.providers.phases import CHECKED, event_type
 from shared.providers.status import PROVIDER_INSTALLED, PROVIDER_UPGRADED
 from shared.runtime import Decision
-from tests.support.providers_made import READY, provider
+from tests.support.provider_objects import READY, provider
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 URL = {"url": "https://example.com/releases/latest/core-components.yaml"}
@@ -29,7 +29,7 @@ def infra(name: str = "aws", namespace: str = "ns1", **more: object) -> Object:
 
 
 def since(day: int, **more: Any) -> Object:
-    """Metadata of an object that was made on that day."""
+    """Returns metadata of an object created on that day."""
     return {"creationTimestamp": f"2026-12-{day:02}T00:00:00Z", **more}
 
 
@@ -54,7 +54,7 @@ PASSES = {
 
 
 @pytest.mark.parametrize("observed", PASSES.values(), ids=PASSES)
-def test_passes(observed: Observed) -> None:
+def test_valid_provider_passes_the_checks(observed: Observed) -> None:
     decision = decide(observed, NOW)
     assert builder(decision) == ("True", "PreflightChecksPassed", "All preflight checks passed")
     assert decision.reply is not None
@@ -120,7 +120,9 @@ FAILS = {
 
 
 @pytest.mark.parametrize(("observed", "reason", "words"), FAILS.values(), ids=FAILS)
-def test_fails(observed: Observed, reason: str, words: tuple[str, ...]) -> None:
+def test_invalid_provider_fails_with_reason_and_message(
+    observed: Observed, reason: str, words: tuple[str, ...]
+) -> None:
     decision = decide(observed, NOW)
     status, told, message = builder(decision)
     assert (status, told) == ("False", reason)
@@ -153,8 +155,8 @@ RIVALS = {
 
 
 @pytest.mark.parametrize(("first", "second"), RIVALS.values(), ids=RIVALS)
-def test_of_two_of_one_name_one_goes_on(first: Object, second: Object) -> None:
-    """The other looks again by itself: nobody tells it that the first is gone."""
+def test_of_two_providers_with_one_name_only_one_is_installed(first: Object, second: Object) -> None:
+    """The other checks again after a while: no event arrives when the first is deleted."""
     if "deletionTimestamp" not in first["metadata"]:
         assert builder(decide(Observed(first, peers=[second], cores=[WORKING]), NOW))[0] == "True"
     refused = decide(Observed(second, peers=[first], cores=[WORKING]), NOW)
@@ -174,7 +176,7 @@ def test_of_two_of_one_name_one_goes_on(first: Object, second: Object) -> None:
         ("v1.10.0", "v1.10.0", True),
     ],
 )
-def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
+def test_pf18_only_patch_versions_may_go_down(installed: str, wanted: str, passes: bool) -> None:
     decision = decide(Observed(provider(version=wanted, installed=installed)), NOW)
     status, reason, message = builder(decision)
     if passes:
@@ -185,12 +187,12 @@ def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
         assert wanted in message
 
 
-def test_an_unchanged_one_is_left_alone() -> None:
+def test_reconciled_provider_is_left_unchanged() -> None:
     decision = decide(Observed(provider(version="v1.0.0"), reconciled=True), NOW)
     assert (decision.status, decision.effects, decision.reply) == (None, (), None)
 
 
-def test_what_waits_is_told_once() -> None:
+def test_event_of_a_waiting_provider_is_recorded_once() -> None:
     first = decide(Observed(infra(), cores=[IDLE]), NOW)
     assert [event.type for event in first.kubernetes_events] == ["Normal"]
     again = infra(conditions=dig(first.status, "conditions"))
@@ -207,18 +209,18 @@ def test_what_waits_is_told_once() -> None:
         provider(metadata={"annotations": {"cluster.x-k8s.io/paused": ""}}),
     ],
 )
-def test_what_is_no_concern(found: Object | None) -> None:
+def test_missing_deleted_and_paused_providers_are_ignored(found: Object | None) -> None:
     decision = decide(Observed(found), NOW)
     assert (decision.status, decision.effects, decision.reply) == (None, (), None)
 
 
-def test_a_resync_goes_through_all_phases() -> None:
+def test_resync_is_passed_to_the_next_phase() -> None:
     decision = decide(Observed(provider(BOOTSTRAP, "kubeadm"), cores=[WORKING]), NOW, resync=True)
     assert decision.reply is not None
     assert decision.reply.resync
 
 
-def test_kinds_with_the_same_name_are_told_apart() -> None:
+def test_events_of_equal_names_have_subjects_by_kind() -> None:
     from functions.provider_preflight.triggers import TRIGGERS
     from shared.event import change_event
 
@@ -230,7 +232,7 @@ def test_kinds_with_the_same_name_are_told_apart() -> None:
 
 @pytest.mark.parametrize(("status", "generation", "kept"), [("False", 1, False), ("False", 2, True), ("True", 1, True)])
 @pytest.mark.parametrize("version", ["v1.0.0", "one"])
-def test_what_failed_for_another_spec_is_not_said_of_this_one(
+def test_failed_conditions_of_another_generation_are_removed(
     version: str, status: str, generation: int, kept: bool
 ) -> None:
     said = {"status": status, "reason": "ComponentsFetchError", "message": "v9.9.9 is not there"}

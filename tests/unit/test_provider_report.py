@@ -1,4 +1,4 @@
-"""What follows from a workload's change: a condition, or that an installation which is under way goes on."""
+"""`provider_report`, in tables: the condition `ComponentsAvailable`, and resumed installations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.api.conditions import get_condition
 from shared.kube import Object, dig
 from shared.providers import phases
 from shared.providers.status import in_progress
-from tests.support.providers_made import provider
+from tests.support.provider_objects import provider
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -29,25 +29,25 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
         ("True", "ProviderInstalled", False),
     ],
 )
-def test_under_way(status: str, reason: str, expected: bool) -> None:
+def test_installation_is_in_progress_by_its_reason(status: str, reason: str, expected: bool) -> None:
     assert (
         in_progress(provider(conditions=[{"type": "ProviderInstalled", "status": status, "reason": reason}]))
         is expected
     )
 
 
-def test_not_begun_is_not_under_way() -> None:
+def test_installation_without_condition_is_not_in_progress() -> None:
     assert not in_progress(provider())
 
 
-def test_an_installation_goes_on_once_a_workload_runs() -> None:
+def test_ready_workload_resumes_the_installation() -> None:
     decision = decide(Observed(provider(), resumable=True), NOW)
     assert decision.reply is not None
     assert decision.reply.type == phases.event_type(phases.FETCHED)
     assert decision.status is None
 
 
-def test_nothing_is_said_before_something_is_installed() -> None:
+def test_nothing_is_reported_before_the_first_installation() -> None:
     decision = decide(Observed(provider()), NOW)
     assert (decision.reply, decision.status, decision.requeue_after) == (None, None, None)
 
@@ -63,7 +63,7 @@ def test_nothing_is_said_before_something_is_installed() -> None:
         ({"wait": False}, "True", "NotAwaited", False),
     ],
 )
-def test_what_does_not_work_is_told(found: Object, status: str, reason: str, again: bool) -> None:
+def test_first_problem_becomes_the_condition(found: Object, status: str, reason: str, again: bool) -> None:
     decision = decide(Observed(provider(installed="v1.0.0"), installed=True, **found), NOW)
     condition = get_condition(dig(decision.status, "conditions"), "ComponentsAvailable") or {}
     assert (condition["status"], condition["reason"]) == (status, reason)
@@ -84,6 +84,6 @@ def test_what_does_not_work_is_told(found: Object, status: str, reason: str, aga
         ("DaemonSet", {"currentNumberScheduled": 1, "numberMisscheduled": 1}, False),
     ],
 )
-def test_changes_that_reach_it(kind: str, status: Object, matters: bool) -> None:
+def test_workload_changes_that_start_the_function(kind: str, status: Object, matters: bool) -> None:
     [watch] = [watch for watch in TRIGGERS.watches if watch.resource.kind == kind]
     assert (watch.relevant({"status": {}}) != watch.relevant({"status": status})) is matters

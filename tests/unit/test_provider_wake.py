@@ -1,4 +1,7 @@
-"""Which providers hear of a change. MP numbers are those of the acceptance list."""
+"""`provider_wake`, in tables: the providers that a change affects.
+
+MP numbers are those of Cluster API Operator's acceptance cases.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import pytest
 from functions.provider_wake.decide import affected_providers, may_reference
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.kube import Key, Object
-from tests.support.providers_made import READY, provider
+from tests.support.provider_objects import READY, provider
 
 CHECKED = {"type": "PreflightCheckPassed", "status": "True", "reason": "x"}
 LABELS = {"c": "edge", "version": "v1.0.0"}
@@ -25,7 +28,7 @@ def names(found: list[Object]) -> list[str]:
     return [each["metadata"]["name"] for each in found]
 
 
-def test_mp1_secret() -> None:
+def test_mp1_secret_affects_providers_that_reference_it() -> None:
     providers = [
         infra("by-name", configSecret={"name": "s"}),
         infra("b1", "b", configSecret={"name": "s", "namespace": "a"}),
@@ -37,7 +40,7 @@ def test_mp1_secret() -> None:
     assert names(affected_providers(obj("Secret", "s", "a"), providers)) == ["by-name", "b1", "b2"]
 
 
-def test_mp2_to_mp4_config_maps() -> None:
+def test_mp2_to_mp4_config_map_affects_providers_that_name_or_select_it() -> None:
     def by(**selector: object) -> Object:
         return {"selector": selector}
 
@@ -56,7 +59,7 @@ def test_mp2_to_mp4_config_maps() -> None:
     assert affected_providers(obj("ConfigMap", "other", "a", {"d": "e"}), providers) == []
 
 
-def test_mp5_core_that_works_now() -> None:
+def test_mp5_operational_core_provider_affects_waiting_providers() -> None:
     providers = [
         provider(),
         infra("failed", conditions=[{**CHECKED, "status": "False"}]),
@@ -79,6 +82,6 @@ def test_mp5_core_that_works_now() -> None:
         ({"fetchConfig": {"url": "https://example.com"}}, False),
     ],
 )
-def test_config_maps_that_nobody_may_name_are_not_read(spec: Object, named: bool) -> None:
+def test_config_maps_that_no_provider_may_reference_are_not_read(spec: Object, named: bool) -> None:
     assert may_reference(infra("i", "a", **spec), Key("a", "c")) is named
     assert not may_reference(infra("i", "other", fetchConfig={"selector": {}}), Key("a", "c"))

@@ -18,7 +18,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
 from shared.triggers import Triggers
-from tests.support.providers_made import READY, provider
+from tests.support.provider_objects import READY, provider
 
 DEMO, ADDON, CORE = Key("ns", "demo"), Key("ns", "cluster-addon-demo"), Key("capi-system", "cluster-api")
 

@@ -1,4 +1,4 @@
-"""Providers that clusterctl or Cluster API Operator installed: taken over, then upgraded, and nothing of them stays."""
+"""Providers that clusterctl or Cluster API Operator installed are adopted, upgraded and deleted completely."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import DEPLOYMENT
 from shared.applier import inventory
 from shared.kube import Key, Object, Resource, dig
-from tests.support.made_up import MadeUp
+from tests.support.fake_provider import FakeProvider
 from tests.support.provider_installers import (
     Install,
     by_clusterctl,
@@ -23,7 +23,7 @@ from tests.support.provider_installers import (
     cert_manager,
     installed,
     kept_by_operator,
-    told_by_operator,
+    reported_by_operator,
 )
 from tests.support.provider_world import Providers
 from tests.support.providers import CURRENT, PREVIOUS, PROVIDERS, clusterctl, components, reduced, repository
@@ -34,7 +34,7 @@ MANAGER_KEY = Key("capi-system", "capi-controller-manager")
 
 
 def fields_of_before(providers: Providers, objects: list[tuple[Resource, Key]]) -> list[str]:
-    """What of an earlier version, and of its installer, is on the objects that are there."""
+    """Returns fields of an earlier version, and of its installer, on the live objects."""
     found = []
     for resource, key in objects:
         obj = providers.client.find(resource, key)
@@ -50,7 +50,7 @@ def fields_of_before(providers: Providers, objects: list[tuple[Resource, Key]]) 
 
 
 @pytest.mark.parametrize("install", [by_clusterctl, by_operator])
-def test_taken_over_and_upgraded(providers: Providers, install: Install) -> None:
+def test_core_provider_is_adopted_and_upgraded(providers: Providers, install: Install) -> None:
     objects = installed(providers, PREVIOUS, install)
     providers.client.patch(DEPLOYMENT, MANAGER_KEY, {"metadata": {"annotations": {"by": "hand"}}}, manager="kubectl")
     before = providers.client.get(DEPLOYMENT, MANAGER_KEY)
@@ -59,14 +59,14 @@ def test_taken_over_and_upgraded(providers: Providers, install: Install) -> None
 
     if install is by_operator:
         source = {"url": providers.url("core-components.yaml")}
-        told_by_operator(providers, CORE_KEY, PREVIOUS, fetchConfig=source)
+        reported_by_operator(providers, CORE_KEY, PREVIOUS, fetchConfig=source)
     core = at(providers, PREVIOUS)
     assert fields_of_before(providers, objects) == []
     deployment = providers.client.get(DEPLOYMENT, MANAGER_KEY)
     assert deployment["metadata"]["uid"] == before["metadata"]["uid"]
     assert dig(deployment, "metadata.annotations.by") == "hand"
     versions, requests = providers.versions(), providers.requests
-    providers.settle(*CORE_KEY, resync=True)
+    providers.reconcile(*CORE_KEY, resync=True)
     print("look at everything after a take-over:", providers.requests - requests, "requests")
     assert providers.versions() == versions
 
@@ -93,23 +93,25 @@ def at(
 
 
 @pytest.fixture
-def core(core: MadeUp) -> MadeUp:
-    """What others need."""
+def core(core: FakeProvider) -> FakeProvider:
+    """Installs the core provider."""
     core.publish("v1.1.0")
     core.install("v1.1.0")
     return core
 
 
 @pytest.mark.parametrize("install", [by_clusterctl, by_operator])
-def test_others_than_core(providers: Providers, core: MadeUp, install: Install) -> None:
-    """From the operator without asking anybody: what that had downloaded is enough, and goes with its provider."""
+def test_providers_of_the_operator_are_adopted_from_its_downloads(
+    providers: Providers, core: FakeProvider, install: Install
+) -> None:
+    """Without a request to the source; the downloads are deleted with their provider."""
     kind, of = (BOOTSTRAP, PROVIDERS[1]) if install is by_clusterctl else (INFRASTRUCTURE, PROVIDERS[3])
     key, namespace = (kind, of.name, "taken-over-system"), "taken-over-system"
     objects = installed(providers, PREVIOUS, install, of, namespace)
     [before] = providers.client.list(DEPLOYMENT, namespace)
     kept: list[tuple[Resource, Key]] = []
     if install is by_operator:
-        told = told_by_operator(providers, key, PREVIOUS)
+        told = reported_by_operator(providers, key, PREVIOUS)
         kept = kept_by_operator(providers, told, PREVIOUS, of.file)
         before_us = [providers.client.get(*place) for place in kept]
         providers.releases.clear()
@@ -128,12 +130,12 @@ def test_others_than_core(providers: Providers, core: MadeUp, install: Install) 
     assert providers.listed(*key).items() <= providers.brought(of.label).items()
 
     providers.client.delete(kind.resource, Key(namespace, of.name))
-    providers.settle(*key)
+    providers.reconcile(*key)
     until(lambda: providers.brought(of.label) == {}, "everything of it is gone")  # pods go with their Deployment
     until(lambda: not any(providers.client.find(*place) for place in kept), f"{kept} are gone")
 
 
-def test_after_the_real_clusterctl(providers: Providers, provider_plane: Path, tmp_path: Path) -> None:
+def test_provider_of_the_real_clusterctl_is_adopted(providers: Providers, provider_plane: Path, tmp_path: Path) -> None:
     configuration = repository(tmp_path / "local", PREVIOUS, CURRENT)
     kubeconfig = local_control_plane.kubeconfig(provider_plane)
     with cert_manager(providers.client):

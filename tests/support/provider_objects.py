@@ -1,4 +1,4 @@
-"""Provider objects for tables: short to write, whole enough for decisions."""
+"""Provider objects for tables of unit tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def provider(
     status: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """Its uid follows from kind, namespace and name. `installed` is status.installedVersion."""
+    """Returns a provider whose uid follows from kind, namespace and name. `installed` is status.installedVersion."""
     about = {"name": name, "namespace": namespace, "uid": f"{kind.type_name}/{namespace}/{name}", "generation": 1}
     known: Object = {"installedVersion": installed} if installed else {}
     return {

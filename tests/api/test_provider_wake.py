@@ -1,4 +1,4 @@
-"""Who is told when a Secret or a ConfigMap changes that providers refer to, and what comes of it."""
+"""The events that `provider_wake` emits when a Secret or ConfigMap changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import Event, change_event
 from shared.kube import Key, Object, Resource
 from shared.runtime import Answer
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import METADATA, config_map, text
 from tests.support.receiver import Receiver
 
@@ -21,7 +21,7 @@ SELECTED = {"wakes": "some"}
 
 @pytest.fixture(autouse=True)
 def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """Where the function sends to. It remembers providers of this test, and only these."""
+    """The sink of the function, whose cached list of providers is emptied before and after."""
     monkeypatch.setattr(function, "_recent", (0.0, ()))
     monkeypatch.setattr(function, "_FRESH", 3600.0)
     monkeypatch.setattr(function, "_SKEW", -3600.0)  # every event is taken for one from before
@@ -31,14 +31,14 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def others(core: MadeUp) -> list[MadeUp]:
-    """One beside the core provider, and two in a namespace of their own."""
+def others(core: FakeProvider) -> list[FakeProvider]:
+    """Creates one provider beside the core provider, and two in a namespace of their own."""
     places = ((BOOTSTRAP, SPACE), (CONTROL_PLANE, "other-system"), (INFRASTRUCTURE, "other-system"))
     return [core.other(kind, "made-up", namespace) for kind, namespace in places]
 
 
-def heard(core: MadeUp, sink: Receiver, event: Event) -> list[Event]:
-    """What the function sends of this event."""
+def heard(core: FakeProvider, sink: Receiver, event: Event) -> list[Event]:
+    """Returns the events that the function emits for this event."""
     sink.received.clear()
     assert core.providers.send(event, ["provider_wake"]).status == 204
     return [each for _, each, _ in sink.received]
@@ -50,12 +50,12 @@ def names(events: list[Event]) -> set[tuple[str, Key]]:
     return {(event.kind, event.key) for event in events}
 
 
-def of(*providers: MadeUp) -> set[tuple[str, Key]]:
+def of(*providers: FakeProvider) -> set[tuple[str, Key]]:
     return {(provider.kind.kind, provider.at) for provider in providers}
 
 
-def changed(core: MadeUp, resource: Resource, name: str, namespace: str = SPACE, *, whole: bool = False) -> Event:
-    """As the forwarder and the adapter tell of it; `whole` with the object in it."""
+def changed(core: FakeProvider, resource: Resource, name: str, namespace: str = SPACE, *, whole: bool = False) -> Event:
+    """Returns an event as the forwarder and the adapter send it; `whole` with the object in it."""
     found: Object = {
         **core.providers.client.get(resource, Key(namespace, name)),
         "apiVersion": resource.api_version,
@@ -64,16 +64,18 @@ def changed(core: MadeUp, resource: Resource, name: str, namespace: str = SPACE,
     return change_event(found, "update", source="/test", reference=not whole)
 
 
-def test_a_secret_wakes_those_that_name_it(core: MadeUp, others: list[MadeUp], sink: Receiver) -> None:
+def test_changed_secret_wakes_providers_that_reference_it(
+    core: FakeProvider, others: list[FakeProvider], sink: Receiver
+) -> None:
     beside, elsewhere, its_own = others
     core.providers.secret("variables", SPACE, VALUE="one")
     core.providers.secret("unused", SPACE, VALUE="one")
     core.publish("v1.1.0", [config_map(core.label, "${VALUE:=none}")])
     core.install("v1.1.0", configSecret={"name": "variables"})
     assert core.value == "one"
-    beside.want("v1.1.0")
-    elsewhere.want("v1.1.0", configSecret={"name": "variables", "namespace": SPACE})
-    its_own.want("v1.1.0", configSecret={"name": "variables"})
+    beside.apply("v1.1.0")
+    elsewhere.apply("v1.1.0", configSecret={"name": "variables", "namespace": SPACE})
+    its_own.apply("v1.1.0", configSecret={"name": "variables"})
 
     core.providers.secret("variables", SPACE, VALUE="two")
     told = heard(core, sink, changed(core, SECRET, "variables"))
@@ -86,8 +88,8 @@ def test_a_secret_wakes_those_that_name_it(core: MadeUp, others: list[MadeUp], s
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["reference", "object"])
-def test_a_config_map_wakes_those_that_name_or_select_it(
-    core: MadeUp, others: list[MadeUp], sink: Receiver, whole: bool
+def test_changed_config_map_wakes_providers_that_name_or_select_it(
+    core: FakeProvider, others: list[FakeProvider], sink: Receiver, whole: bool
 ) -> None:
     providers, (beside, elsewhere, its_own) = core.providers, others
     components = text([config_map(core.label, "one")])
@@ -97,9 +99,9 @@ def test_a_config_map_wakes_those_that_name_or_select_it(
     providers.config_map("v1.1.0", "other-system", SELECTED)
     by_label = {"selector": {"matchLabels": SELECTED}}
     core.install("v1.1.0", fetchConfig=by_label)
-    beside.want("v1.1.0", additionalManifests={"name": "more"})
-    elsewhere.want("v1.1.0", additionalManifests={"name": "more", "namespace": SPACE})
-    its_own.want("v1.1.0", fetchConfig=by_label, additionalManifests={"name": "more", "namespace": SPACE})
+    beside.apply("v1.1.0", additionalManifests={"name": "more"})
+    elsewhere.apply("v1.1.0", additionalManifests={"name": "more", "namespace": SPACE})
+    its_own.apply("v1.1.0", fetchConfig=by_label, additionalManifests={"name": "more", "namespace": SPACE})
 
     def told(name: str, namespace: str = SPACE) -> list[Event]:
         return heard(core, sink, changed(core, CONFIG_MAP, name, namespace, whole=whole))
@@ -115,10 +117,10 @@ def test_a_config_map_wakes_those_that_name_or_select_it(
     assert core.value == "two"
 
 
-def test_what_concerns_nobody_costs_next_to_nothing(core: MadeUp, sink: Receiver) -> None:
-    """Secrets and ConfigMaps change in swarms: for the first the providers are listed, for the others nothing is."""
+def test_many_unrelated_changes_cost_one_list(core: FakeProvider, sink: Receiver) -> None:
+    """Many Secrets and ConfigMaps change at once: only the first change lists the providers."""
     providers = core.providers
-    core.want("v1.1.0")
+    core.apply("v1.1.0")
     providers.config_map("unused", SPACE, SELECTED)
     providers.secret("unused", SPACE)
     events = [changed(core, CONFIG_MAP, "unused"), changed(core, SECRET, "unused")]
@@ -129,19 +131,19 @@ def test_what_concerns_nobody_costs_next_to_nothing(core: MadeUp, sink: Receiver
     assert providers.requests == before
 
 
-def test_a_config_map_that_is_gone_again(core: MadeUp, sink: Receiver) -> None:
-    """Selected it may have been, or not; who named it looks for it again."""
+def test_deleted_config_map_wakes_providers_that_name_it(core: FakeProvider, sink: Receiver) -> None:
+    """Whether it was selected cannot be known."""
     providers = core.providers
     providers.config_map("more", SPACE, manifests="")
-    core.want("v1.1.0", additionalManifests={"name": "more"})
+    core.apply("v1.1.0", additionalManifests={"name": "more"})
     event = changed(core, CONFIG_MAP, "more")
     providers.client.delete(CONFIG_MAP, event.key)
     assert names(heard(core, sink, event)) == of(core)
 
 
-def test_a_sink_that_takes_nothing(core: MadeUp, sink: Receiver) -> None:
+def test_rejecting_sink_makes_the_event_retry(core: FakeProvider, sink: Receiver) -> None:
     core.providers.secret("variables", SPACE)
-    core.want("v1.1.0", configSecret={"name": "variables"})
+    core.apply("v1.1.0", configSecret={"name": "variables"})
     event = changed(core, SECRET, "variables")
     sink.answer = lambda _function, _event: Answer(503)
     answer = core.providers.send(event, ["provider_wake"])
@@ -149,12 +151,14 @@ def test_a_sink_that_takes_nothing(core: MadeUp, sink: Receiver) -> None:
     assert "1 of 1 events" in answer.message
 
 
-def test_a_provider_that_came_after_the_list(core: MadeUp, sink: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change that came after it, too, is looked at again with the next list."""
+def test_change_after_the_cached_list_is_checked_again(
+    core: FakeProvider, sink: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider may have been created in between."""
     monkeypatch.setattr(function, "_SKEW", 0.0)
     core.providers.secret("unused", SPACE)
     assert heard(core, sink, changed(core, SECRET, "unused")) == []
-    core.want("v1.1.0", configSecret={"name": "variables"})
+    core.apply("v1.1.0", configSecret={"name": "variables"})
     core.providers.secret("variables", SPACE)
     event = changed(core, SECRET, "variables")
     answer = core.providers.send(event, ["provider_wake"])

@@ -1,4 +1,4 @@
-"""Two server processes that handle one provider: at once, or one of them stuck half-way in what was wanted before."""
+"""Two server processes handle one provider: concurrently, or one of them delayed in an outdated rollout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.event import Event
 from shared.providers import phases
 from shared.runtime import Answer
 from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
-from tests.support.made_up import MadeUp
+from tests.support.fake_provider import FakeProvider
 from tests.support.provider_releases import whole
 from tests.support.provider_world import Providers
 
@@ -47,22 +47,22 @@ def replicas(proxy: Proxy, tmp_path: Path) -> Iterator[list[HttpDelivery]]:
         yield ways
 
 
-def settings(core: MadeUp) -> str:
+def settings(core: FakeProvider) -> str:
     return core.value_of(f"{NAME}-settings")
 
 
-def begun(core: MadeUp) -> Event:
-    """The event that starts the installation of what is wanted now, which was checked and fetched."""
+def begun(core: FakeProvider) -> Event:
+    """Returns the event that starts the installation of the present spec, which was checked and fetched."""
     core.providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
     return phases.next_step(phases.FETCHED, core.object, resync=False)
 
 
-def test_the_same_event_in_two_replicas(
-    core: MadeUp, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy
+def test_two_replicas_handle_the_same_event(
+    core: FakeProvider, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy
 ) -> None:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version, whole(NAME, version))
-        core.want(version)
+        core.apply(version)
         event = begun(core)
         with ThreadPoolExecutor(DELIVERIES) as pool:
             answers = list(
@@ -79,7 +79,7 @@ def test_the_same_event_in_two_replicas(
 
 @contextmanager
 def straggling(replica: HttpDelivery, proxy: Proxy, event: Event, version: str) -> Iterator[None]:
-    """A replica is stuck half-way in installing this version until the end of the block, and then goes on."""
+    """Delays a replica in the installation of this version until the end of the block."""
     awake, stuck = Flag(), Flag()
 
     def hold(exchange: Exchange) -> None:
@@ -103,13 +103,13 @@ def straggling(replica: HttpDelivery, proxy: Proxy, event: Event, version: str) 
     assert answer.status != 500
 
 
-def test_a_straggler_does_not_win(
-    core: MadeUp, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy
+def test_delayed_replica_does_not_overwrite_a_newer_version(
+    core: FakeProvider, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy
 ) -> None:
     for version in ("v1.1.0", "v1.2.0", "v1.3.0"):
         core.publish(version, whole(NAME, version))
     core.install("v1.1.0")
-    core.want("v1.2.0")
+    core.apply("v1.2.0")
     with straggling(replicas[1], proxy, begun(core), "v1.2.0"):
         core.install("v1.3.0")
     core.until_ready()
@@ -118,14 +118,14 @@ def test_a_straggler_does_not_win(
 
 
 @pytest.mark.parametrize("installed", [False, True], ids=["install", "upgrade"])
-def test_a_deletion_wins(
-    core: MadeUp, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy, installed: bool
+def test_delayed_replica_leaves_nothing_of_a_deleted_provider(
+    core: FakeProvider, providers: Providers, replicas: list[HttpDelivery], proxy: Proxy, installed: bool
 ) -> None:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version, whole(NAME, version))
     if installed:
         core.install("v1.1.0")
-    core.want("v1.2.0")
+    core.apply("v1.2.0")
     with straggling(replicas[1], proxy, begun(core), "v1.2.0"):
         core.delete()
         assert core.gone

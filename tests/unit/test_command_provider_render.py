@@ -1,4 +1,4 @@
-"""`provider render`: files in, manifests out, and what is said when a file does not fit."""
+"""`provider render`: renders files to manifests, and reports files that do not fit."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, **files: str | None) -> Outcome:
-    """With the files above, others in their place, None for none."""
+    """Runs the command with the files above; `files` replaces some, or leaves out those that are None."""
     arguments = ["provider", "render"]
     for name, text in {**FILES, **files}.items():
         if text is not None:
@@ -77,7 +77,7 @@ def run(folder: Path, **files: str | None) -> Outcome:
     return Outcome(result.exit_code, list(bounded_yaml.load_all(result.stdout)), " ".join(result.stderr.split()))
 
 
-def test_all_that_a_provider_consists_of(tmp_path: Path) -> None:
+def test_render_prints_all_objects_of_a_provider(tmp_path: Path) -> None:
     code, objects, said = run(tmp_path)
     assert (code, said) == (0, "")
     config, deployment, pod = objects
@@ -87,19 +87,19 @@ def test_all_that_a_provider_consists_of(tmp_path: Path) -> None:
     assert {obj["metadata"]["namespace"] for obj in objects} == {"to"}
 
 
-def test_text_of_a_secret_beats_its_data(tmp_path: Path) -> None:
+def test_string_data_of_a_secret_overrides_data(tmp_path: Path) -> None:
     _, (config, *_), _ = run(tmp_path, secret=SECRET + "data: {REGION: bm9ydGg=}\nstringData: {REGION: south, ZONE: 7}")
     assert config["data"] == {"region": "south", "zone": "7"}
 
 
-def test_a_provider_among_other_objects_without_namespace(tmp_path: Path) -> None:
+def test_provider_is_found_among_other_objects_and_gets_namespace_default(tmp_path: Path) -> None:
     both = f"{SECRET}---{PROVIDER.replace(', namespace: to', '')}"
     code, objects, _ = run(tmp_path, provider=both)
     assert code == 0
     assert {obj["metadata"]["namespace"] for obj in objects} == {"default"}
 
 
-def test_without_version_the_metadata_says_nothing(tmp_path: Path) -> None:
+def test_without_version_the_metadata_is_not_checked(tmp_path: Path) -> None:
     code, _, said = run(tmp_path, provider=PROVIDER.replace("version: v1.2.3", ""))
     assert code == 0
     assert "note: spec.version is not set" in said
@@ -128,7 +128,7 @@ def test_without_version_the_metadata_says_nothing(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_does_not_fit(tmp_path: Path, files: dict[str, str | None], message: str) -> None:
+def test_mismatched_files_are_rejected(tmp_path: Path, files: dict[str, str | None], message: str) -> None:
     code, objects, said = run(tmp_path, **files)
     assert (code, objects) == (1, [])
     for part in message.split(" .* "):
@@ -166,7 +166,7 @@ def test_what_does_not_fit(tmp_path: Path, files: dict[str, str | None], message
     ],
     ids=str,
 )
-def test_what_comes_to_nothing(tmp_path: Path, files: dict[str, str | None], note: str) -> None:
+def test_settings_without_effect_are_noted(tmp_path: Path, files: dict[str, str | None], note: str) -> None:
     components = {"components": COMPONENTS.replace("${REGION}", "north")}
     code, objects, said = run(tmp_path, **components, **files)
     assert code == 0, said
@@ -174,8 +174,8 @@ def test_what_comes_to_nothing(tmp_path: Path, files: dict[str, str | None], not
     assert f"note: {note}" in said or note in said
 
 
-def test_what_is_for_something(tmp_path: Path) -> None:
-    """Free-form fields, and a patch for what an earlier one has made."""
+def test_settings_with_effect_are_not_noted(tmp_path: Path) -> None:
+    """Free-form fields, and a patch for an object that an earlier patch has changed."""
     spec = """
   additionalDeployments: {manager: {manager: {featureGates: {A: true}}}}
   manager: {additionalArgs: {"--x": "y"}, controller: {groupKindConcurrency: {Cluster: 3}}}
@@ -189,7 +189,9 @@ def test_what_is_for_something(tmp_path: Path) -> None:
     assert (code, said) == (0, "")
 
 
-def test_variables_of_other_places_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_environment_and_configuration_are_noted_as_unused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "clusterctl").write_text("ZONE: z")
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "clusterctl"))
     monkeypatch.setenv("REGION", "north")
@@ -200,7 +202,7 @@ def test_variables_of_other_places_are_not_read(tmp_path: Path, monkeypatch: pyt
     assert run(tmp_path, secret=SECRET + "data: {REGION: bm9ydGg=, ZONE: eg==}").said == ""
 
 
-def test_a_provider_of_standard_input_as_json(tmp_path: Path) -> None:
+def test_provider_from_standard_input_is_printed_as_json_list(tmp_path: Path) -> None:
     for name in ("components", "metadata"):
         (tmp_path / name).write_text(FILES[name].replace("${REGION}", "north"))
     arguments = [f"--{name}={tmp_path / name}" for name in ("components", "metadata")]
@@ -210,7 +212,7 @@ def test_a_provider_of_standard_input_as_json(tmp_path: Path) -> None:
     assert (made["kind"], [one["kind"] for one in made["items"]]) == ("List", ["ConfigMap", "Deployment"])
 
 
-def test_without_more_manifests(tmp_path: Path) -> None:
+def test_empty_additional_manifests_are_noted(tmp_path: Path) -> None:
     code, objects, said = run(tmp_path, additional=None)
     assert (code, len(objects)) == (0, 2)
     assert "note: rendered without ConfigMap to/more; give its file with --additional" in said
@@ -223,16 +225,16 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", ["", " a\nb: c\n", "ä\u2028\t\x7f", "!x", "- a", "{", "#", *TEXTS])
-def test_texts_come_back_from_manifests_as_texts(text: str) -> None:
+def test_strings_stay_strings_in_manifests(text: str) -> None:
     objects: list[Object] = [{"kind": text, text: [text, {"a": text}]}, {}]
     assert list(bounded_yaml.load_all(manifests.dump(objects))) == objects
 
 
 @pytest.mark.parametrize("value", [0, -7, 2**63, 1.5, 1e300, True, False, None, [], {}], ids=str)
-def test_values_come_back_from_manifests(value: object) -> None:
+def test_values_keep_their_types_in_manifests(value: object) -> None:
     assert list(bounded_yaml.load_all(manifests.dump([{"b": value, "a": [value]}]))) == [{"b": value, "a": [value]}]
 
 
-def test_manifests_have_no_anchors() -> None:
+def test_manifests_have_no_yaml_anchors() -> None:
     shared = {"a": "b"}
     assert manifests.dump([{"one": shared, "other": shared}]) == "one:\n  a: b\nother:\n  a: b\n"

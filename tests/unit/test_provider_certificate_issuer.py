@@ -1,4 +1,4 @@
-"""Whose certificates an installation uses that has begun: what it began with, whatever this process knows of kinds."""
+"""The issuer of certificates: a resumed installation keeps the issuer that it began with."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ CERTIFICATE = InventoryEntry("cert-manager.io", "v1", "Certificate", "space", "s
 
 @pytest.fixture
 def nobody() -> Clients:
-    """Nothing answers there."""
+    """Returns clients of an address where no server listens."""
     return Clients(Client(Credentials("http://127.0.0.1:9"), attempts=1))
 
 
 @pytest.mark.parametrize(("known", "found"), [((DEPLOYMENT, CERTIFICATE), True), ((DEPLOYMENT,), False)])
-def test_what_has_begun_goes_on_as_it_began(nobody: Clients, known: tuple[InventoryEntry, ...], found: bool) -> None:
+def test_resumed_installation_keeps_its_certificate_issuer(
+    nobody: Clients, known: tuple[InventoryEntry, ...], found: bool
+) -> None:
     assert has_cert_manager(nobody, Observed(BEGUN, digest="digest", inventory=known)) is found
 
 
@@ -31,6 +33,6 @@ def test_what_has_begun_goes_on_as_it_began(nobody: Clients, known: tuple[Invent
     [Observed(BEGUN, digest="another", inventory=(DEPLOYMENT,)), Observed(BEGUN, digest="digest")],
     ids=["an upgrade", "nothing on record"],
 )
-def test_what_begins_asks_the_server(nobody: Clients, observed: Observed) -> None:
+def test_new_installation_discovers_cert_manager(nobody: Clients, observed: Observed) -> None:
     with pytest.raises(Unavailable):
         has_cert_manager(nobody, observed)

@@ -1,4 +1,4 @@
-"""Serving certificates of providers: cert-manager's where it is, else ours, renewed in time."""
+"""Serving certificates of providers: issued by cert-manager if it is installed, else here, and renewed in time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.api.resources import SECRET
 from shared.certificates import Authority
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import WEBHOOKS, whole
 from tests.support.provider_world import Providers
 
@@ -25,7 +25,7 @@ NAMES = ("made-up-webhook.made-up-system.svc",)
 
 
 @pytest.fixture
-def core(core: MadeUp) -> MadeUp:
+def core(core: FakeProvider) -> FakeProvider:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version, whole("made-up", version))
     return core
@@ -33,7 +33,7 @@ def core(core: MadeUp) -> MadeUp:
 
 @pytest.fixture
 def cert_manager(providers: Providers) -> Iterator[list[Object]]:
-    """Its kinds, once `install` is called; nobody acts on them."""
+    """Returns `install`, which creates cert-manager's CRDs; no controller acts on them."""
     stubs = [_stub(resource) for resource in (CERTIFICATE, ISSUER)]
     yield stubs
     providers.remove_all()
@@ -66,7 +66,9 @@ def data(secret: Object, name: str) -> bytes:
     return base64.b64decode(secret["data"][name])
 
 
-def test_cert_manager_is_left_to_it(core: MadeUp, providers: Providers, cert_manager: list[Object]) -> None:
+def test_cert_manager_issues_certificates_where_installed(
+    core: FakeProvider, providers: Providers, cert_manager: list[Object]
+) -> None:
     crds.install(providers.client, cert_manager)
     provider = core.install("v1.1.0")
     certificate = providers.client.get(CERTIFICATE, Key(SPACE, "made-up-serving"))
@@ -82,15 +84,15 @@ def test_cert_manager_is_left_to_it(core: MadeUp, providers: Providers, cert_man
     hooks[0]["clientConfig"]["caBundle"] = base64.b64encode(Authority.generate("x").cert_pem).decode()
     providers.client.patch(WEBHOOKS, Key("", "made-up-validating"), {"webhooks": hooks}, manager="cainjector")
     injected = bundle(providers)
-    core.look(resync=True)
+    core.reconcile(resync=True)
     core.install("v1.2.0")
     assert bundle(providers) == injected
     core.delete()
     assert providers.brought() == {}
 
 
-def test_cert_manager_that_comes_later_takes_over(
-    core: MadeUp, providers: Providers, cert_manager: list[Object]
+def test_cert_manager_installed_later_takes_over(
+    core: FakeProvider, providers: Providers, cert_manager: list[Object]
 ) -> None:
     core.install("v1.1.0")
     assert providers.client.find(SECRET, OURS)
@@ -103,7 +105,7 @@ def test_cert_manager_that_comes_later_takes_over(
     assert not dig(provider, "status.target.renewAt")
 
 
-def test_a_certificate_that_comes_to_its_end_is_renewed(core: MadeUp, providers: Providers) -> None:
+def test_expiring_certificate_is_renewed(core: FakeProvider, providers: Providers) -> None:
     core.install("v1.1.0")
     assert bundle(providers) == data(providers.client.get(SECRET, OURS), "ca.crt")
     authority = Authority.generate("old CA", timedelta(days=30))
@@ -119,19 +121,19 @@ def test_a_certificate_that_comes_to_its_end_is_renewed(core: MadeUp, providers:
     assert data(secret, "tls.crt") != pair.cert_pem
     assert data(secret, "ca.crt").endswith(authority.cert_pem)
     assert data(secret, "ca.crt").count(b"BEGIN CERTIFICATE") == 2
-    core.look()
+    core.reconcile()
     assert bundle(providers) == data(secret, "ca.crt")
     provider = core.until_ready()
     assert dig(provider, "status.target.renewAt") > "2026"
     before = providers.versions()
-    core.look(resync=True)
+    core.reconcile(resync=True)
     assert providers.versions() == before
     assert data(secret, "tls.key").decode() not in str(provider)
 
 
 @pytest.mark.parametrize("serving", [True, False])
-def test_a_secret_that_was_there_before(core: MadeUp, providers: Providers, serving: bool) -> None:
-    """Left by somebody else: one that serves is kept, another takes the place of one that does not."""
+def test_existing_secret_is_kept_if_valid(core: FakeProvider, providers: Providers, serving: bool) -> None:
+    """An invalid certificate is replaced."""
     authority = Authority.generate("their CA")
     pair = authority.issue(NAMES[0], dns=NAMES if serving else ("other",), server=True)
     theirs = {"ca.crt": authority.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
@@ -142,9 +144,9 @@ def test_a_secret_that_was_there_before(core: MadeUp, providers: Providers, serv
     assert bundle(providers) == data(secret, "ca.crt")
 
 
-def test_a_secret_that_somebody_took_away_is_made_again(core: MadeUp, providers: Providers) -> None:
+def test_deleted_secret_is_recreated(core: FakeProvider, providers: Providers) -> None:
     core.install("v1.1.0")
     providers.client.delete(SECRET, OURS)
-    core.look(resync=True)
+    core.reconcile(resync=True)
     core.until_ready()
     assert bundle(providers) == data(providers.client.get(SECRET, OURS), "ca.crt")

@@ -1,4 +1,4 @@
-"""Sources that fail, lie or grow, and storage that forgets: told in a condition, and got over."""
+"""Sources that fail, return wrong or growing content, and storage that loses objects."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from shared.download.registry import Layer, Registry
 from shared.kube import Object
 from shared.providers import phases
 from tests.support.api_proxy import Exchange, Proxy, Response, object_store_server
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import METADATA, config_map, text, whole
 from tests.support.provider_world import Providers
 from tests.support.site import Asked, Told
 
 
 def failing(providers: Providers, told: Callable[[bytes], Told]) -> None:
-    """The site answers so for components, from now on."""
+    """Makes the site answer so for components."""
     healthy = providers.site.answer
 
     def answer(asked: Asked) -> Told:
@@ -47,15 +47,15 @@ def failing(providers: Providers, told: Callable[[bytes], Told]) -> None:
         pytest.param(lambda _: Told(body=(b"# " + b"x" * 2**20 for _ in range(11))), "more than", 600.0, id="endless"),
     ],
 )
-def test_sources_that_fail(
-    core: MadeUp, providers: Providers, told: Callable[[bytes], Told], word: str, after: float
+def test_failing_source_is_reported_and_retried(
+    core: FakeProvider, providers: Providers, told: Callable[[bytes], Told], word: str, after: float
 ) -> None:
     core.publish("v1.1.0")
     healthy = providers.site.answer
     failing(providers, told)
-    core.want("v1.1.0")
-    assert core.look().retry_after == after
-    status, reason, message = core.told()
+    core.apply("v1.1.0")
+    assert core.reconcile().retry_after == after
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert word in message
     providers.site.answer = healthy
@@ -63,7 +63,7 @@ def test_sources_that_fail(
 
 
 @pytest.mark.parametrize("what", ["manifest", "file"])
-def test_an_artifact_that_is_not_what_its_digest_says(core: MadeUp, registry: str, what: str) -> None:
+def test_artifact_with_wrong_digest_is_rejected(core: FakeProvider, registry: str, what: str) -> None:
     with Proxy(object_store_server(f"http://{registry}")) as proxy:
         layers = [Layer("metadata.yaml", METADATA.encode(), "text/plain"), _layer([config_map("one", "v1.1.0")])]
         with Registry(registry, "org/provider", Access(), plain=True) as opened:
@@ -79,9 +79,9 @@ def test_an_artifact_that_is_not_what_its_digest_says(core: MadeUp, registry: st
 
         path = "/manifests/" if what == "manifest" else "/blobs/"
         proxy.fail(other_manifest if what == "manifest" else other, lambda request: path in request.path)
-        core.want("v1.1.0", fetchConfig={"oci": f"http://127.0.0.1:{proxy.port}/org/provider"})
-        assert core.look().retry_after
-        status, reason, message = core.told()
+        core.apply("v1.1.0", fetchConfig={"oci": f"http://127.0.0.1:{proxy.port}/org/provider"})
+        assert core.reconcile().retry_after
+        status, reason, message = core.condition_of()
         assert (status, reason) == ("False", "ComponentsFetchError")
         assert "digest" in message
         proxy.heal()
@@ -92,7 +92,7 @@ def _layer(objects: list[Object]) -> Layer:
     return Layer("core-components.yaml", text(objects).encode(), "text/plain")
 
 
-def test_a_config_map_that_would_grow(core: MadeUp, providers: Providers) -> None:
+def test_too_large_config_map_is_rejected(core: FakeProvider, providers: Providers) -> None:
     bomb = base64.b64encode(gzip.compress(b"#" * 2**26)).decode()
     selector = {"matchLabels": {"is": "mine"}}
     components: Object = {
@@ -108,9 +108,9 @@ def test_a_config_map_that_would_grow(core: MadeUp, providers: Providers) -> Non
         "binaryData": {"components": bomb},
     }
     providers.client.apply(CONFIG_MAP, components, manager="user")
-    core.want("v1.1.0", fetchConfig={"selector": selector})
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", fetchConfig={"selector": selector})
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "ConfigMap made-up-system/v1.1.0" in message
     components["binaryData"]["components"] = base64.b64encode(
@@ -120,16 +120,16 @@ def test_a_config_map_that_would_grow(core: MadeUp, providers: Providers) -> Non
     core.until_ready()
 
 
-def test_storage_that_is_emptied_between_phases(core: MadeUp, providers: Providers) -> None:
+def test_lost_storage_is_downloaded_again(core: FakeProvider, providers: Providers) -> None:
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
-    core.want("v1.1.0")
+    core.apply("v1.1.0")
     providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
     providers.empty_storage()
     providers.send(phases.next_step(phases.FETCHED, core.object, resync=False))
     core.until_ready()
     providers.empty_storage()
     asked = len(providers.site.asked)
-    core.look()
+    core.reconcile()
     assert len(providers.site.asked) == asked, "nothing is to be installed"
-    core.look(resync=True)
+    core.reconcile(resync=True)
     core.until_ready()

@@ -1,4 +1,4 @@
-"""Whether anybody does what a provider object asks for."""
+"""Whether functions run that install providers, and what `init` and `adopt` report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNATIVE = Path(__file__).parents[2] / "infra/knative"
 
 
 def deployments(**replicas: int | None) -> list[Object]:
-    """As `infra/knative` installs them; those named with another number, or none at all."""
+    """Returns the Deployments of `infra/knative`; `replicas` changes the number for some, or leaves them out."""
     found = [
         document
         for file in sorted(KNATIVE.glob("function-*.yaml"))
@@ -52,14 +52,14 @@ def deployments(**replicas: int | None) -> list[Object]:
         ([*deployments(provider_fetch=0), *deployments()], []),
     ],
 )
-def test_whether_functions_are_there(present: list[Object], words: list[str]) -> None:
+def test_missing_and_stopped_functions_are_named(present: list[Object], words: list[str]) -> None:
     told = missing_functions(present)
     assert bool(told) is bool(words)
     for part in words:
         assert part in told
 
 
-def test_providers_of_a_run_do_not_wait_for_pods() -> None:
+def test_providers_in_a_local_run_get_annotations_for_no_pods() -> None:
     assert annotate_for_no_pods(ProviderSettings(), local=False) == (ProviderSettings(), [])
     given, [note] = annotate_for_no_pods(ProviderSettings(annotations={"a": "b"}), local=True)
     assert given.annotations == {"a": "b", WAIT: "false", WEBHOOKS: "none"}
@@ -75,7 +75,7 @@ def test_providers_of_a_run_do_not_wait_for_pods() -> None:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_a_document_or_lines(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
+def test_report_is_json_document_or_lines(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
     report = Report(as_json=as_json)
     report.add_notes(["unknown"])
     report.add_written(WrittenObject("Namespace", Key("", "a"), "created"), "Namespace a created")
@@ -104,6 +104,6 @@ def test_a_document_or_lines(capsys: pytest.CaptureFixture[str], *, as_json: boo
         }
 
 
-def test_manifests_as_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_manifests_are_json_list_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     Report(as_json=True).manifests([{"kind": "Namespace"}])
     assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Namespace"}]}

@@ -1,4 +1,4 @@
-"""Namespaces that end under a provider, and providers that are in each other's place."""
+"""Namespaces that are deleted and recreated, and providers that exclude each other."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import CONFIG_MAP
 from shared.kube import Key, Object, dig
 from shared.providers import phases
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import config_map, whole
 from tests.support.provider_world import NAMESPACE, Providers
 from tests.support.until import until
 
 
-def test_a_namespace_that_ends_and_is_made_again(core: MadeUp, providers: Providers) -> None:
+def test_provider_is_installed_in_a_recreated_namespace(core: FakeProvider, providers: Providers) -> None:
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
     providers.client.delete(NAMESPACE, Key("", SPACE))
     until(lambda: dig(core.object, "metadata.deletionTimestamp"))
-    core.look()
+    core.reconcile()
     until(lambda: providers.client.find(NAMESPACE, Key("", SPACE)) is None)
     assert providers.brought() == {}
     providers.namespaces.discard(SPACE)
     core.install("v1.1.0")
 
 
-def test_a_namespace_that_is_terminating(core: MadeUp, providers: Providers) -> None:
-    """Somebody's finalizer keeps the provider, and so its namespace; before there is anything to be deleted."""
+def test_terminating_namespace_gets_no_objects(core: FakeProvider, providers: Providers) -> None:
+    """Another finalizer keeps the provider, and so the namespace, before any object exists."""
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     held: Object = {**config_map("held", "x"), "metadata": {"name": "held", "finalizers": ["example.com/held"]}}
     providers.namespace(SPACE)
     held["metadata"]["namespace"] = SPACE
     providers.client.create(CONFIG_MAP, held)
-    core.want("v1.1.0")
+    core.apply("v1.1.0")
     providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
     event = phases.next_step(phases.FETCHED, core.object, resync=False)
     providers.client.delete(NAMESPACE, Key("", SPACE))
@@ -44,8 +44,8 @@ def test_a_namespace_that_is_terminating(core: MadeUp, providers: Providers) -> 
     core.install("v1.1.0")
 
 
-def test_what_was_made_anew_goes_with_its_provider(core: MadeUp, providers: Providers) -> None:
-    """A process died after it had made objects anew, and before it could tell their uids."""
+def test_recreated_objects_are_deleted_with_their_provider(core: FakeProvider, providers: Providers) -> None:
+    """The process ended before it recorded the new uids."""
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     provider = core.install("v1.1.0")
     entries = dig(provider, "status.resources")
@@ -55,30 +55,30 @@ def test_what_was_made_anew_goes_with_its_provider(core: MadeUp, providers: Prov
     assert providers.brought() == {}
 
 
-def test_two_core_providers(core: MadeUp) -> None:
+def test_second_core_provider_waits_for_the_deletion_of_the_first(core: FakeProvider) -> None:
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
     second = core.other(CORE, "cluster-api", "other-system")
-    second.want("v1.1.0")
-    second.look()
-    _, reason, message = second.told("PreflightCheckPassed")
+    second.apply("v1.1.0")
+    second.reconcile()
+    _, reason, message = second.condition_of("PreflightCheckPassed")
     assert reason == "MoreThanOneExists"
     assert "made-up-system/cluster-api" in message
     for resync in (False, True):  # the first is left as it is
-        core.look(resync=resync)
+        core.reconcile(resync=resync)
         assert core.installed == "v1.1.0"
     assert not dig(second.object, "status.resources")
     core.delete()
     second.until_ready()
 
 
-def test_one_name_in_two_kinds_and_one_namespace(core: MadeUp, providers: Providers) -> None:
+def test_two_kinds_may_have_one_name_in_one_namespace(core: FakeProvider, providers: Providers) -> None:
     core.publish("v1.1.0")
     core.install("v1.1.0")
     bootstrap, infrastructure = (core.other(kind, "same") for kind in (BOOTSTRAP, INFRASTRUCTURE))
     for each in (bootstrap, infrastructure):
         each.publish("v1.1.0", whole(each.kind.type_name, "v1.1.0"))
-        each.want("v1.1.0")
+        each.apply("v1.1.0")
     for each in (bootstrap, infrastructure):
         each.until_ready()
         assert _named(providers, each.kind) > 10

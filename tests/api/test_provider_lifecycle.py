@@ -1,4 +1,4 @@
-"""The life of real providers on a real API server: installed, left alone, upgraded, reconfigured, deleted."""
+"""The life of the real providers on a real API server: installed, unchanged, upgraded, reconfigured, deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CORE_KEY = (CORE, "cluster-api", "capi-system")
 
 
 def bring(providers: Providers, version: str) -> None:
-    """All four at this version, one after the other."""
+    """Installs all four at this version, one after the other."""
     providers.releases.append(components(version))
     for kind, name, namespace, file in FOUR:
         providers.apply(kind, name, namespace, version=version, fetchConfig={"url": providers.url(file)})
@@ -33,7 +33,7 @@ def of_provider(providers: Providers, resource: Resource, label: str) -> list[st
     return sorted(obj["metadata"]["name"] for obj in found)
 
 
-def test_the_four(providers: Providers) -> None:
+def test_four_real_providers_are_installed_and_upgraded(providers: Providers) -> None:
     before = providers.requests
     bring(providers, PREVIOUS)
     print("install of the four:", providers.requests - before, "requests")
@@ -47,14 +47,14 @@ def test_the_four(providers: Providers) -> None:
     # Nothing new: two reads at most, and no write.
     for kind, name, namespace, _ in FOUR:
         versions, before = providers.versions(), providers.requests
-        providers.settle(kind, name, namespace)
+        providers.reconcile(kind, name, namespace)
         assert providers.requests - before <= 2
         assert providers.versions() == versions
 
     # A look at everything writes nothing either.
     versions, before = providers.versions(), providers.requests
     for kind, name, namespace, _ in FOUR:
-        providers.settle(kind, name, namespace, resync=True)
+        providers.reconcile(kind, name, namespace, resync=True)
     print("resync of the four:", providers.requests - before, "requests")
     assert providers.versions() == versions
 
@@ -74,7 +74,7 @@ def test_the_four(providers: Providers) -> None:
     before = providers.requests
     for kind, name, namespace, _ in reversed(FOUR):
         providers.client.delete(kind.resource, Key(namespace, name))
-        providers.settle(kind, name, namespace)
+        providers.reconcile(kind, name, namespace)
         assert providers.client.find(kind.resource, Key(namespace, name)) is None
         label = kind.label(name)
         for resource in (CRD, CLUSTER_ROLES, DEPLOYMENT, SECRET, CLUSTERCTL_PROVIDER):
@@ -83,7 +83,7 @@ def test_the_four(providers: Providers) -> None:
 
 
 def one(providers: Providers, version: str = CURRENT, **spec: object) -> Object:
-    """The core provider alone."""
+    """Installs the core provider."""
     if reduced(version) not in providers.releases:
         providers.releases.append(reduced(version))
     url = providers.url("core-components.yaml")
@@ -95,7 +95,7 @@ def manager(providers: Providers) -> Object:
     return providers.client.get(DEPLOYMENT, Key("capi-system", "capi-controller-manager"))
 
 
-def test_flags_of_the_manager_change_and_go(providers: Providers) -> None:
+def test_manager_flags_are_changed_and_removed(providers: Providers) -> None:
     one(providers, manager={"verbosity": 5}, deployment={"replicas": 2, "nodeSelector": {"kubernetes.io/os": "linux"}})
     deployment = manager(providers)
     assert "--v=5" in dig(deployment, "spec.template.spec.containers")[0]["args"]
@@ -108,7 +108,7 @@ def test_flags_of_the_manager_change_and_go(providers: Providers) -> None:
     assert dig(deployment, "spec.template.spec.nodeSelector") is None
 
 
-def test_not_waited_for_where_nobody_runs_workloads(providers: Providers) -> None:
+def test_without_wait_provider_is_ready_without_pods(providers: Providers) -> None:
     providers.releases.append(reduced(CURRENT))
     config = {"url": providers.url("core-components.yaml")}
     nowhere = {"nodeSelector": {"no": "node"}}
@@ -119,7 +119,7 @@ def test_not_waited_for_where_nobody_runs_workloads(providers: Providers) -> Non
     assert dig(manager(providers), "status.availableReplicas", 0) == 0
 
 
-def test_a_rotated_secret_rolls_out(providers: Providers) -> None:
+def test_changed_secret_is_rolled_out(providers: Providers) -> None:
     providers.secret("variables", "capi-system", CAPI_DIAGNOSTICS_ADDRESS=":1111")
     one(providers, configSecret={"name": "variables"})
     assert "--diagnostics-address=:1111" in dig(manager(providers), "spec.template.spec.containers")[0]["args"]
@@ -130,23 +130,23 @@ def test_a_rotated_secret_rolls_out(providers: Providers) -> None:
     assert dig(providers.get(*CORE_KEY), "metadata.annotations") != before  # HC9
 
 
-def test_what_somebody_took_away_comes_back(providers: Providers) -> None:
+def test_deleted_workload_is_recreated(providers: Providers) -> None:
     one(providers)
     deployment = manager(providers)
     providers.client.delete(DEPLOYMENT, Key("capi-system", "capi-controller-manager"))
-    providers.tell(deployment, DEPLOYMENT, "delete")
+    providers.send_change(deployment, DEPLOYMENT, "delete")
     assert manager(providers)["metadata"]["uid"] != deployment["metadata"]["uid"]
 
 
-def test_by_hand_changed_is_mended_at_the_next_look_at_everything(providers: Providers) -> None:
+def test_resync_reverts_manual_changes(providers: Providers) -> None:
     one(providers)
     key = Key("capi-system", "capi-controller-manager")
     providers.client.patch(DEPLOYMENT, key, {"spec": {"replicas": 7}})
-    providers.settle(*CORE_KEY, resync=True)
+    providers.reconcile(*CORE_KEY, resync=True)
     assert dig(manager(providers), "spec.replicas") == 1
 
 
-def test_certificates_are_ours_without_cert_manager(providers: Providers) -> None:
+def test_certificates_are_issued_without_cert_manager(providers: Providers) -> None:
     core = one(providers)
     secret = providers.client.get(SECRET, Key("capi-system", "capi-webhook-service-cert"))
     crd = providers.client.get(CRD, Key("", "clusters.cluster.x-k8s.io"))
@@ -168,10 +168,10 @@ def with_an_object_of_its_kinds(providers: Providers) -> None:
     providers.client.create(classes, body)
 
 
-def test_not_deleted_while_its_objects_are_alive(providers: Providers) -> None:
+def test_deletion_waits_for_custom_resources(providers: Providers) -> None:
     with_an_object_of_its_kinds(providers)
     providers.client.delete(CORE.resource, Key("capi-system", "cluster-api"))
-    providers.settle(*CORE_KEY)
+    providers.reconcile(*CORE_KEY)
     condition = providers.condition(providers.get(*CORE_KEY), "Deleting")
     assert condition["reason"] == "CustomResourcesExist"
     assert "1 MachineDrainRule" in condition["message"]
@@ -179,7 +179,7 @@ def test_not_deleted_while_its_objects_are_alive(providers: Providers) -> None:
     assert "force-delete" in condition["message"]
 
 
-def test_deleted_with_its_objects_by_force(providers: Providers) -> None:
+def test_forced_deletion_removes_custom_resources(providers: Providers) -> None:
     with_an_object_of_its_kinds(providers)
     key = Key("capi-system", "cluster-api")
     annotations = {"metadata": {"annotations": {"capi-functions.dev/force-delete": "true"}}}
@@ -187,7 +187,7 @@ def test_deleted_with_its_objects_by_force(providers: Providers) -> None:
     providers.client.delete(CORE.resource, key)
 
     def gone() -> bool:  # the API server takes its time for CRDs with objects, sometimes more than one look
-        providers.settle(*CORE_KEY)
+        providers.reconcile(*CORE_KEY)
         return providers.client.find(CORE.resource, key) is None
 
     until(gone, "the provider is gone")
@@ -195,20 +195,20 @@ def test_deleted_with_its_objects_by_force(providers: Providers) -> None:
 
 
 def refused(providers: Providers, kind: ProviderKind, name: str, namespace: str, type_: str) -> tuple[str, str]:
-    providers.settle(kind, name, namespace)
+    providers.reconcile(kind, name, namespace)
     condition = providers.condition(providers.get(kind, name, namespace), type_)
     assert condition["status"] == "False", condition
     return condition["reason"], condition["message"]
 
 
-def test_core_first(providers: Providers) -> None:
+def test_other_providers_wait_for_the_core_provider(providers: Providers) -> None:
     kind, name, namespace, file = FOUR[3]
     providers.apply(kind, name, namespace, version=CURRENT, fetchConfig={"url": providers.url(file)})
     reason, _ = refused(providers, kind, name, namespace, "PreflightCheckPassed")
     assert reason == "WaitingForCoreProviderReady"
 
 
-def test_a_version_that_is_not_there(providers: Providers) -> None:
+def test_missing_version_is_reported(providers: Providers) -> None:
     one(providers, version=CURRENT)
     before = manager(providers)["metadata"]["resourceVersion"]
     url = providers.url("core-components.yaml")
@@ -220,7 +220,7 @@ def test_a_version_that_is_not_there(providers: Providers) -> None:
     assert dig(providers.get(*CORE_KEY), "status.installedVersion") == CURRENT
 
 
-def test_no_way_down(providers: Providers) -> None:
+def test_downgrade_is_rejected(providers: Providers) -> None:
     one(providers, version=CURRENT)
     providers.apply(*CORE_KEY, version=PREVIOUS, fetchConfig={"url": providers.url("core-components.yaml")})
     reason, message = refused(providers, *CORE_KEY, "PreflightCheckPassed")
@@ -229,7 +229,7 @@ def test_no_way_down(providers: Providers) -> None:
     assert PREVIOUS in message
 
 
-def test_missing_variables_are_named(providers: Providers) -> None:
+def test_missing_variables_are_reported(providers: Providers) -> None:
     providers.secret("variables", "capi-system", OTHER="x")
     providers.config_map("more", "capi-system", manifests="# ${MY_TOKEN} ${MY_OTHER:=x}")
     providers.releases.append(reduced(CURRENT))

@@ -1,4 +1,4 @@
-"""Providers that do not exist elsewhere: a test publishes their releases, asks for them, and reads what is said."""
+"""Fake providers: a test publishes their releases, installs them, and reads their status."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MANAGER = Key(SPACE, "made-up-controller-manager")
 
 
 @dataclass(frozen=True)
-class MadeUp:
-    """One provider; `folder` is one of those that `providers.releases` has."""
+class FakeProvider:
+    """One provider; `folder` is one of `providers.releases`."""
 
     providers: Providers
     folder: Path
@@ -31,39 +31,39 @@ class MadeUp:
     name: str = CORE_NAME
     namespace: str = SPACE
 
-    def other(self, kind: ProviderKind, name: str, namespace: str = SPACE) -> MadeUp:
-        """Of the same folder."""
+    def other(self, kind: ProviderKind, name: str, namespace: str = SPACE) -> FakeProvider:
+        """Returns another provider with the same folder of releases."""
         return replace(self, kind=kind, name=name, namespace=namespace)
 
     # -- what publishers and users do ------------------------------------------------------------------------------
 
     def publish(self, version: str, objects: Iterable[Object] | str = (), contract: str = "v1beta2") -> None:
-        """Without objects it consists of a ConfigMap `<label>`, whose `value` is the version."""
+        """Publishes a version; without objects it is one ConfigMap `<label>`, whose `value` is the version."""
         publish(self.folder, version, objects or [config_map(self.label, version)], self.kind, self._repository)
         told = METADATA.replace("v1beta2", contract)
         (self.folder / self._repository / "releases/download" / version / "metadata.yaml").write_text(told)
 
-    def want(self, version: str | None, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
-        """Fields that are None are left out."""
+    def apply(self, version: str | None, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+        """Applies the provider object; fields that are None are left out."""
         spec = {"fetchConfig": {"url": self.url}, "version": version, **spec}
         given = {name: value for name, value in spec.items() if value is not None}
         self.providers.apply(*self.key, annotations, **given)
 
     def install(self, version: str | None, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
-        """The provider once it is ready."""
-        self.want(version, annotations, **spec)
+        """Applies the provider object and returns it once it is ready."""
+        self.apply(version, annotations, **spec)
         return self.until_ready()
 
     def until_ready(self) -> Object:
         return self.providers.until_ready(*self.key)
 
-    def look(self, *, resync: bool = False) -> Answer:
-        """An event, and all that follows; returns the last word."""
-        return self.providers.settle(*self.key, resync=resync)
+    def reconcile(self, *, resync: bool = False) -> Answer:
+        """Sends an event of the provider and all events that follow; returns the last answer."""
+        return self.providers.reconcile(*self.key, resync=resync)
 
     def delete(self) -> None:
         self.providers.client.delete(self.kind.resource, self.at)
-        self.look()
+        self.reconcile()
 
     # -- what comes of it ------------------------------------------------------------------------------------------
 
@@ -81,16 +81,16 @@ class MadeUp:
 
     @property
     def value(self) -> str:
-        """Of the ConfigMap that it consists of; empty where that is not there."""
+        """The `value` of its ConfigMap; empty if the ConfigMap does not exist."""
         return self.value_of(self.label)
 
     def value_of(self, config_map: str) -> str:
-        """Of one beside it; empty where that is not there."""
+        """The `value` of another ConfigMap in its namespace; empty if that does not exist."""
         found = self.providers.client.find(CONFIG_MAP, Key(self.namespace, config_map))
         return str(dig(found, "data.value", ""))
 
-    def told(self, type_: str = "ProviderInstalled") -> tuple[str, str, str]:
-        """Status, reason and message of a condition."""
+    def condition_of(self, type_: str = "ProviderInstalled") -> tuple[str, str, str]:
+        """Returns status, reason and message of a condition."""
         found = self.providers.condition(self.object, type_)
         return found["status"], found["reason"], found["message"]
 
@@ -122,7 +122,7 @@ class MadeUp:
 
 
 @pytest.fixture
-def core(providers: Providers, tmp_path: Path) -> MadeUp:
-    """A core provider that has no releases yet."""
+def core(providers: Providers, tmp_path: Path) -> FakeProvider:
+    """A core provider without releases."""
     providers.releases.append(tmp_path)
-    return MadeUp(providers, tmp_path)
+    return FakeProvider(providers, tmp_path)

@@ -1,4 +1,4 @@
-"""Components that are large, double, wrong, or before their kinds; and annotations that say nothing known."""
+"""Components that are large, doubled, invalid, or need kinds that come later; annotations with unknown values."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from shared.api.provider import CORE
 from shared.api.resources import CONFIG_MAP
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
-from tests.support.made_up import SPACE, MadeUp
+from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import WEBHOOKS, config_map, crd, text, whole, widget
 from tests.support.provider_world import Providers
 
 
-def test_a_kind_that_comes_later(core: MadeUp, providers: Providers) -> None:
+def test_kind_that_is_installed_later_is_waited_for(core: FakeProvider, providers: Providers) -> None:
     custom = {"apiVersion": widget("later").api_version, "kind": "Widget", "metadata": {"name": "one"}}
     core.publish("v1.1.0", [custom])
-    core.want("v1.1.0")
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0")
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InstallFailed")
     assert "Widget (later.example.com/v1)" in message
     assert "management cluster" in message
@@ -32,7 +32,7 @@ def test_a_kind_that_comes_later(core: MadeUp, providers: Providers) -> None:
         providers.client.delete(CRD, Key("", "widgets.later.example.com"))
 
 
-def test_two_megabytes_of_kinds(core: MadeUp, providers: Providers) -> None:
+def test_two_megabytes_of_crds_are_installed(core: FakeProvider, providers: Providers) -> None:
     objects = [_large(crd(f"large-{number}"), 70_000, "word ") for number in range(30)]
     core.publish("v1.1.0", objects)
     assert len(text(objects)) > 2_000_000
@@ -47,14 +47,14 @@ def test_two_megabytes_of_kinds(core: MadeUp, providers: Providers) -> None:
     core.install("v1.1.0", annotations, deployment={"replicas": 2})
 
 
-def test_what_is_too_large_to_be_kept_is_told(core: MadeUp, providers: Providers) -> None:
+def test_download_too_large_for_a_config_map_is_reported(core: FakeProvider, providers: Providers) -> None:
     noise = random.Random(1)
     words = "".join(chr(noise.randint(97, 122)) for _ in range(2_500_000))
     core.publish("v1.1.0", f"# {words}\n" + text([config_map("one", "v1.1.0")]))
     annotations = {"capi-functions.dev/keep-download": "config-map"}
-    core.want("v1.1.0", annotations)
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0", annotations)
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "ComponentsFetchError")
     assert "capi-functions.dev/keep-download" in message
     providers.client.patch(CORE.resource, core.at, {"metadata": {"annotations": dict.fromkeys(annotations)}})
@@ -66,59 +66,59 @@ def _large(obj: Object, size: int, word: str) -> Object:
     return obj
 
 
-def test_an_upgrade_of_webhooks_alone(core: MadeUp, providers: Providers) -> None:
-    """What answers them runs already."""
+def test_upgrade_of_webhooks_only_is_applied_at_once(core: FakeProvider, providers: Providers) -> None:
+    """Their backends run already."""
     objects = whole("made-up", "v1.1.0")
     core.publish("v1.1.0", objects)
     objects[-1]["webhooks"][0]["timeoutSeconds"] = 2
     core.publish("v1.2.0", objects)
     core.install("v1.1.0")
-    core.want("v1.2.0")
+    core.apply("v1.2.0")
     before = providers.requests
-    assert core.look().status == 204
+    assert core.reconcile().status == 204
     assert providers.requests - before < 80
     webhook = providers.client.get(WEBHOOKS, Key("", "made-up-validating"))
     assert dig(webhook, "webhooks")[0]["timeoutSeconds"] == 2
-    assert core.told()[0] == "True"
+    assert core.condition_of()[0] == "True"
 
 
-def test_objects_that_come_twice(core: MadeUp, providers: Providers) -> None:
-    """As in clusterctl the last counts, and it is there once."""
+def test_last_of_doubled_objects_is_applied(core: FakeProvider, providers: Providers) -> None:
+    """As in clusterctl."""
     core.publish("v1.1.0", [config_map("one", "first"), config_map("one", "last")])
     provider = core.install("v1.1.0")
     assert dig(providers.client.get(CONFIG_MAP, Key(SPACE, "one")), "data.value") == "last"
     assert [entry["name"] for entry in dig(provider, "status.resources") if entry["kind"] == "ConfigMap"] == ["one"]
 
 
-def test_two_namespaces_are_refused(core: MadeUp) -> None:
+def test_components_with_two_namespaces_are_rejected(core: FakeProvider) -> None:
     spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("a", "b")]
     core.publish("v1.1.0", [*spaces, config_map("one", "first")])
-    core.want("v1.1.0")
-    core.look()
-    assert "no more than one resource with Kind Namespace" in core.told()[2]
+    core.apply("v1.1.0")
+    core.reconcile()
+    assert "no more than one resource with Kind Namespace" in core.condition_of()[2]
 
 
-def test_a_refusal_of_any_length_is_told(core: MadeUp) -> None:
+def test_long_rejection_is_reported(core: FakeProvider) -> None:
     broken = crd("broken")
     broken["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
         "type": "object",
         "properties": {f"{'field' * 20}{number}": {"type": "wrong"} for number in range(2000)},
     }
     core.publish("v1.1.0", [broken])
-    core.want("v1.1.0")
-    core.look()
-    status, reason, message = core.told()
+    core.apply("v1.1.0")
+    core.reconcile()
+    status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InstallFailed")
     assert "widgets.broken.example.com" in message
     assert len(message) < 10_000
 
 
-def test_annotations_that_say_nothing_known(core: MadeUp) -> None:
+def test_annotations_with_unknown_values_are_reported(core: FakeProvider) -> None:
     core.publish("v1.1.0")
     for name, value in {"conflicts": "perhaps", "wait-timeout": "soon", "keep-download": "yes"}.items():
-        core.want("v1.1.0", {f"capi-functions.dev/{name}": value, "x": "y"})
-        core.look()
-        status, reason, message = core.told()
+        core.apply("v1.1.0", {f"capi-functions.dev/{name}": value, "x": "y"})
+        core.reconcile()
+        status, reason, message = core.condition_of()
         assert (status, reason) == ("False", "InvalidAnnotation"), name
         assert f"capi-functions.dev/{name}" in message
         assert value in message

@@ -1,4 +1,4 @@
-"""Phases of providers in the wrong order, twice, never, and from two places at once: the end is the same."""
+"""Late, lost, doubled and reordered events of the phases lead to the same result."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from shared.api.resources import DEPLOYMENT
 from shared.event import Event, change_event
 from shared.kube import dig
 from shared.providers import phases
-from tests.support.made_up import MANAGER, SPACE, MadeUp
+from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import config_map, publish, whole
 from tests.support.provider_world import PHASES, Providers, is_ready
 from tests.support.until import until
 
 
-def late(core: MadeUp, step: str) -> Event:
+def late(core: FakeProvider, step: str) -> Event:
     return phases.next_step(step, core.object, resync=False)
 
 
 @pytest.mark.parametrize("step", [phases.CHECKED, phases.FETCHED, phases.INSTALLED])
-def test_late_events_get_nothing_past_the_checks(core: MadeUp, providers: Providers, step: str) -> None:
+def test_late_events_do_not_bypass_the_checks(core: FakeProvider, providers: Providers, step: str) -> None:
     core.publish("v1.1.0")
     core.publish("v1.2.0")
     core.install("v1.2.0")
-    core.want("v1.1.0")
+    core.apply("v1.1.0")
     for _ in range(2):  # before the checks, and after them
         providers.send(late(core, step))
         assert core.value == "v1.2.0"
-        core.look()
-    assert core.told("PreflightCheckPassed")[0] == "False"
+        core.reconcile()
+    assert core.condition_of("PreflightCheckPassed")[0] == "False"
 
 
-def test_a_workload_that_went_is_no_way_past_the_checks(core: MadeUp, providers: Providers) -> None:
+def test_deleted_workload_does_not_bypass_the_checks(core: FakeProvider, providers: Providers) -> None:
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version, whole("made-up", version))
     core.install("v1.2.0")
-    core.want("v1.1.0")
-    core.look()
+    core.apply("v1.1.0")
+    core.reconcile()
     deployment = providers.client.get(DEPLOYMENT, MANAGER)
     providers.client.delete(DEPLOYMENT, MANAGER)
-    providers.tell(deployment, DEPLOYMENT, "delete")
+    providers.send_change(deployment, DEPLOYMENT, "delete")
     assert core.installed == "v1.2.0"
     assert core.value_of("made-up-settings") == "v1.2.0"
 
 
 @pytest.mark.parametrize("through", [["provider_install"], PHASES], ids=["lost", "followed"])
-def test_late_events_bring_nothing_from_a_former_source(
-    core: MadeUp, providers: Providers, through: Sequence[str]
+def test_late_events_install_nothing_from_a_former_source(
+    core: FakeProvider, providers: Providers, through: Sequence[str]
 ) -> None:
-    """What another source has at the same version is checked, but not fetched yet."""
+    """The version of the new source is checked but not fetched yet."""
     for repository, content in (("org/one", "1"), ("org/two", "2")):
         publish(core.folder, "v1.1.0", [config_map("cluster-api", content)], repository=repository)
-        core.want("v1.1.0", fetchConfig={"url": providers.url(CORE.file, repository=repository)})
+        core.apply("v1.1.0", fetchConfig={"url": providers.url(CORE.file, repository=repository)})
         if content == "2":
             providers.send_to(["provider_preflight"], *core.key)
             providers.send(late(core, phases.FETCHED), through)
@@ -65,8 +65,8 @@ def test_late_events_bring_nothing_from_a_former_source(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_events_lost_doubled_and_shuffled(core: MadeUp, providers: Providers, seed: int) -> None:
-    """Also those of the version before last; only what is asked again and again gets through at last."""
+def test_lost_doubled_and_shuffled_events_converge(core: FakeProvider, providers: Providers, seed: int) -> None:
+    """Events of an older version are among them."""
     chance, pool = random.Random(seed), list[Event]()
 
     def deliver_one() -> None:
@@ -93,7 +93,7 @@ def test_events_lost_doubled_and_shuffled(core: MadeUp, providers: Providers, se
     versions = ["v1.1.0", "v1.1.1", "v1.2.0"]
     for version in versions:
         core.publish(version, whole("made-up", version))
-        core.want(version)
+        core.apply(version)
         until(step, f"{version} ready")
     while pool:
         deliver_one()

@@ -1,4 +1,4 @@
-"""The sweep looks at providers of all kinds; without it nobody would renew certificates, or mend what was changed."""
+"""The sweep emits events for providers of all kinds: it renews certificates and reverts manual changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.api.resources import DEPLOYMENT, SECRET
 from shared.certificates import Authority
 from shared.event import PING, Event
 from shared.kube import Key, dig
-from tests.support.made_up import MANAGER, SPACE, MadeUp
+from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import whole
 from tests.support.receiver import Receiver
 
@@ -23,18 +23,18 @@ OURS = Key(SPACE, "made-up-webhook-cert")
 
 @pytest.fixture
 def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """Where the sweep sends to."""
+    """The sink of the sweep."""
     with Receiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         yield receiver
 
 
-def of(core: MadeUp, kind: ProviderKind) -> MadeUp:
+def of(core: FakeProvider, kind: ProviderKind) -> FakeProvider:
     return core.other(kind, "made-up", "other-system") if kind is not CORE else core
 
 
-def swept(core: MadeUp, sink: Receiver, **data: object) -> list[Event]:
-    """What a sweep sends."""
+def swept(core: FakeProvider, sink: Receiver, **data: object) -> list[Event]:
+    """Returns the events of a sweep."""
     sink.received.clear()
     answer = catalog.handler("sweep")(core.providers.clients, Event(type=PING, source="/test", id="1", data=data))
     assert answer.status == 204, answer.message
@@ -44,16 +44,16 @@ def swept(core: MadeUp, sink: Receiver, **data: object) -> list[Event]:
 
 
 def kinds(events: list[Event], *, resync: bool = False) -> list[str]:
-    """Of those that are sent, in order; all must be marked so."""
+    """Returns the kinds of the events, in order; asserts that all are marked so."""
     assert {event.resync for event in events} <= {resync}
     return sorted(event.kind for event in events)
 
 
-def test_those_of_every_kind_that_are_not_settled(core: MadeUp, sink: Receiver) -> None:
+def test_sweep_emits_unreconciled_providers_of_every_kind(core: FakeProvider, sink: Receiver) -> None:
     everyone = [of(core, kind) for kind in KINDS]
     for provider in everyone:
         provider.publish("v1.1.0")
-        provider.want("v1.1.0")
+        provider.apply("v1.1.0")
     unsettled = sorted(kind.kind for kind in KINDS)
     for provider in everyone:
         assert kinds(swept(core, sink)) == unsettled
@@ -68,13 +68,13 @@ def test_those_of_every_kind_that_are_not_settled(core: MadeUp, sink: Receiver) 
         assert kinds(swept(core, sink, kind=kind.kind)) == [kind.kind]
 
 
-def test_one_that_asks_for_something_else_now_or_goes(core: MadeUp, sink: Receiver) -> None:
+def test_sweep_emits_changed_and_deleting_providers(core: FakeProvider, sink: Receiver) -> None:
     core.publish("v1.1.0")
     core.publish("v1.2.0")
     core.install("v1.1.0")
     assert swept(core, sink) == []
-    core.want("v1.2.0")
-    assert core.told("Ready")[0] == "True"  # of before
+    core.apply("v1.2.0")
+    assert core.condition_of("Ready")[0] == "True"  # of before
     [event] = swept(core, sink)
     core.providers.send(event)
     core.until_ready()
@@ -86,7 +86,7 @@ def test_one_that_asks_for_something_else_now_or_goes(core: MadeUp, sink: Receiv
     assert core.gone
 
 
-def test_what_somebody_changed_is_mended_by_a_sweep_of_everything(core: MadeUp, sink: Receiver) -> None:
+def test_full_sweep_reverts_manual_changes(core: FakeProvider, sink: Receiver) -> None:
     client = core.providers.client
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
@@ -97,7 +97,7 @@ def test_what_somebody_changed_is_mended_by_a_sweep_of_everything(core: MadeUp, 
     assert dig(client.get(DEPLOYMENT, MANAGER), "spec.replicas") == 1
 
 
-def test_certificates_are_renewed_by_a_sweep_of_everything(core: MadeUp, sink: Receiver) -> None:
+def test_full_sweep_renews_certificates(core: FakeProvider, sink: Receiver) -> None:
     client = core.providers.client
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
@@ -113,7 +113,7 @@ def test_certificates_are_renewed_by_a_sweep_of_everything(core: MadeUp, sink: R
 
 
 def ending() -> dict[str, str]:
-    """A certificate that serves for a month still, which is too little."""
+    """Returns a certificate that expires in a month, which is due for renewal."""
     month, name = timedelta(days=30), f"made-up-webhook.{SPACE}.svc"
     authority = Authority.generate("old CA", month)
     pair = authority.issue(name, dns=(name,), server=True, valid_for=month)
