@@ -100,10 +100,10 @@ class HooksServer:
         with self.client() as client:
             answer = client.request("POST", PATHS[hook] + "?timeout=10s", body=json.dumps(body), timeout=30.0)
         assert answer.status == 200, answer.data
-        told: Object = answer.json()
-        assert told["status"] == "Success"
-        assert told["kind"] == f"{hook}Response"
-        return told
+        response: Object = answer.json()
+        assert response["status"] == "Success"
+        assert response["kind"] == f"{hook}Response"
+        return response
 
 
 @pytest.fixture(scope="module")
@@ -243,9 +243,9 @@ def test_upgrade_is_blocked_until_its_addons_are_ready(server: HooksServer, worl
     applied(world, "v1")
     write_release(world.releases, "v2", [world.map("a", "v2")])
     about = asked_for(world, "test-stack-1-36-v2")
-    told = server.call(BEFORE_CLUSTER_UPGRADE, about)
-    assert told["retryAfterSeconds"] == 10
-    assert "test-stack-1-36-v2" in told["message"]
+    response = server.call(BEFORE_CLUSTER_UPGRADE, about)
+    assert response["retryAfterSeconds"] == 10
+    assert "test-stack-1-36-v2" in response["message"]
     assert str(awaited(world)).endswith(" BeforeClusterUpgrade test-stack-1-36-v2/v1.36.3")
     assert world.settle().status == 204
     assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 0
@@ -288,15 +288,15 @@ def test_concurrent_calls_get_the_same_response(server: HooksServer, world: Worl
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"], range(16)))
-    assert told == [10] * 16
+        delays = list(pool.map(lambda _: server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"], range(16)))
+    assert delays == [10] * 16
     version = world.addon()["metadata"]["resourceVersion"]
     assert server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"] == 10
     assert world.addon()["metadata"]["resourceVersion"] == version
     backdate(world, minutes=61)
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"], range(16)))
-    assert told == [0] * 16
+        delays = list(pool.map(lambda _: server.call(BEFORE_CLUSTER_UPGRADE, about)["retryAfterSeconds"], range(16)))
+    assert delays == [0] * 16
     [warning] = warnings(world, "BeforeClusterUpgradeOverdue")
     assert warning["type"] == "Warning"
     assert "not blocked any longer after 3600 s: the addons of test-stack-1-36-v2" in warning["message"]
@@ -308,9 +308,9 @@ def test_another_class_starts_a_new_wait(server: HooksServer, world: World) -> N
     faulty = asked_for(world, "test-stack-1-36-v2")
     server.call(BEFORE_CLUSTER_UPGRADE, faulty)
     world.settle()
-    told = server.call(BEFORE_CLUSTER_UPGRADE, faulty)
-    assert told["retryAfterSeconds"] == 10
-    assert "this stack is broken" in told["message"]
+    response = server.call(BEFORE_CLUSTER_UPGRADE, faulty)
+    assert response["retryAfterSeconds"] == 10
+    assert "this stack is broken" in response["message"]
     backdate(world, minutes=61)
     write_release(world.releases, "v3", [world.map("a", "v3")])
     fixed = asked_for(world, "test-stack-1-36-v3")
@@ -352,8 +352,8 @@ def test_deletion_is_blocked_until_the_cleanup_is_complete(server: HooksServer, 
     applied(world, "v1")
     about = deleted(world)
     with ThreadPoolExecutor(4) as pool:
-        told = list(pool.map(lambda _: server.call(BEFORE_DELETE, about)["retryAfterSeconds"], range(8)))
-    assert told == [10] * 8
+        delays = list(pool.map(lambda _: server.call(BEFORE_DELETE, about)["retryAfterSeconds"], range(8)))
+    assert delays == [10] * 8
     addon = world.addon()
     assert addon["spec"]["hook"] == BEFORE_DELETE
     server.call(BEFORE_DELETE, about)

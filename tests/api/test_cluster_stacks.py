@@ -194,9 +194,9 @@ def test_failing_source_deletes_no_release(stacks: Stacks, monkeypatch: pytest.M
     answer = stacks.look_at_stack()
     assert (answer.status, answer.retry_after) == (202, 60.0)
     assert stacks.names(CLUSTER_STACK_RELEASE) == [f"{STACK}-v1", f"{STACK}-v2"]
-    told = stacks.of_stack("AssetsClientAPIAvailable")
-    assert (told["reason"], told["severity"]) == ("FailedCreateAssetsClient", "Error")
-    assert "gopher" in told["message"]
+    condition = stacks.of_stack("AssetsClientAPIAvailable")
+    assert (condition["reason"], condition["severity"]) == ("FailedCreateAssetsClient", "Error")
+    assert "gopher" in condition["message"]
     assert stacks.of_stack("Ready")["status"] == "False"
     monkeypatch.setenv("RELEASE_SOURCE", str(stacks.folder))
     stacks.settle()
@@ -226,9 +226,9 @@ def test_failed_fetch_is_a_condition_with_its_reason(stacks: Stacks) -> None:
     stacks.look_at_stack()
     answer = stacks.look_at(stacks.release("v7"))
     assert (answer.status, answer.retry_after, answer.reply) == (202, 60.0, None)
-    told = stacks.condition(stacks.release("v7"), "ClusterStackReleaseDownloaded")
-    assert (told["reason"], told["severity"]) == ("IssueWithReleaseAssets", "Error")
-    assert f"{STACK}-v7" in told["message"]
+    condition = stacks.condition(stacks.release("v7"), "ClusterStackReleaseDownloaded")
+    assert (condition["reason"], condition["severity"]) == ("IssueWithReleaseAssets", "Error")
+    assert f"{STACK}-v7" in condition["message"]
     stacks.look_at_stack()
     [line] = stacks.get(CLUSTER_STACK, "stack")["status"]["summary"]
     assert (line["phase"], line["ready"]) == ("downloading release assets", False)
@@ -278,9 +278,9 @@ def test_broken_chart_is_a_condition(stacks: Stacks, extra: str, words: str) -> 
     stacks.look_at_stack()
     answer = stacks.look_at(stacks.release("v1"))
     assert answer.retry_after in (20.0, 60.0)
-    told = stacks.condition(stacks.release("v1"), "HelmChartApplied")
-    assert (told["reason"], told["severity"]) == ("FailedToApplyObjects", "Error")
-    assert words in told["message"]
+    condition = stacks.condition(stacks.release("v1"), "HelmChartApplied")
+    assert (condition["reason"], condition["severity"]) == ("FailedToApplyObjects", "Error")
+    assert words in condition["message"]
     assert stacks.names(CLASS) == []
     assert stacks.release("v1")["status"]["ready"] is False
     stacks.settle()
@@ -303,9 +303,9 @@ def test_rejected_object_does_not_block_the_others(stacks: Stacks) -> None:
     stacks.look_at_stack()
     assert stacks.look_at(stacks.release("v1")).retry_after == 20.0
     release = stacks.release("v1")
-    told = stacks.condition(release, "HelmChartApplied")
-    assert (told["reason"], told["severity"]) == ("ObjectsApplyingOngoing", "Warning")
-    assert "infrastructure" in told["message"]
+    condition = stacks.condition(release, "HelmChartApplied")
+    assert (condition["reason"], condition["severity"]) == ("ObjectsApplyingOngoing", "Warning")
+    assert "infrastructure" in condition["message"]
     assert {r["name"]: r["status"] for r in release["status"]["resources"]} == {
         f"{STACK}-v1": "synced",
         f"{STACK}-v1-worker": "synced",
@@ -416,9 +416,9 @@ def test_used_release_is_not_deleted(stacks: Stacks) -> None:
     stacks.delete(CLUSTER_STACK_RELEASE, tag)
     answer = stacks.look_at(stacks.release("v1"))
     assert (answer.status, answer.retry_after) == (202, 60.0)
-    told = stacks.condition(stacks.release("v1"), "HelmChartDeleted")
-    assert told["reason"] == "ClusterClassInUse"
-    assert f"{stacks.namespace}/demo" in told["message"]
+    condition = stacks.condition(stacks.release("v1"), "HelmChartDeleted")
+    assert condition["reason"] == "ClusterClassInUse"
+    assert f"{stacks.namespace}/demo" in condition["message"]
     assert stacks.names(CLASS) == [tag]
     stacks.look_at_stack()
     [line] = stacks.get(CLUSTER_STACK, "stack")["status"]["summary"]
@@ -544,9 +544,9 @@ def test_stack_deletion_waits_for_its_releases(stacks: Stacks) -> None:
     stacks.cluster(tag)
     stacks.delete(CLUSTER_STACK, "stack")
     stacks.settle()
-    told = stacks.of_stack("ClusterStackReleasesSynced")
-    assert told["reason"] == "Deleting"
-    assert f"{tag} (its ClusterClass is used by Cluster {stacks.namespace}/demo)" in told["message"]
+    condition = stacks.of_stack("ClusterStackReleasesSynced")
+    assert condition["reason"] == "Deleting"
+    assert f"{tag} (its ClusterClass is used by Cluster {stacks.namespace}/demo)" in condition["message"]
     assert stacks.look_at_stack().retry_after == 20.0
     stacks.delete(CLUSTER, "demo")
     stacks.settle()
@@ -611,8 +611,8 @@ def test_rollout_waits_for_the_provider_object(stacks: Stacks) -> None:
         "name": tag,
         "namespace": stacks.namespace,
     }
-    told = stacks.condition(release, "ProviderClusterStackReleaseReady")
-    assert (told["status"], told["reason"]) == ("False", "ProcessOngoing")
+    condition = stacks.condition(release, "ProviderClusterStackReleaseReady")
+    assert (condition["status"], condition["reason"]) == ("False", "ProcessOngoing")
     assert stacks.look_at(release).retry_after == 10.0
     [line] = stacks.get(CLUSTER_STACK, "stack")["status"]["summary"]
     assert line["phase"] == "provider-specific work"
@@ -635,9 +635,9 @@ def test_missing_template_is_a_condition(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack(noProvider=False, providerRef=REFERENCE)
     assert stacks.look_at_stack().retry_after == 60.0
-    told = stacks.of_stack("ProviderClusterStackReleasesSynced")
-    assert (told["reason"], told["severity"]) == ("ProviderTemplateNotFound", "Error")
-    assert "ToyClusterStackReleaseTemplate toys" in told["message"]
+    condition = stacks.of_stack("ProviderClusterStackReleasesSynced")
+    assert (condition["reason"], condition["severity"]) == ("ProviderTemplateNotFound", "Error")
+    assert "ToyClusterStackReleaseTemplate toys" in condition["message"]
     assert stacks.names(CLUSTER_STACK_RELEASE) == []
     with_provider(stacks)
     stacks.settle()
@@ -649,8 +649,8 @@ def test_reference_to_a_kind_that_is_not_a_template_is_refused(stacks: Stacks) -
     stacks.apply(TEMPLATE, "toys", spec={"template": {"spec": {}}})
     stacks.stack(noProvider=False, providerRef=REFERENCE | {"apiVersion": TEMPLATE.api_version, "kind": TEMPLATE.kind})
     stacks.settle()
-    told = stacks.of_stack("ProviderClusterStackReleasesSynced")
-    assert "is not a <Provider>ClusterStackReleaseTemplate" in told["message"]
+    condition = stacks.of_stack("ProviderClusterStackReleasesSynced")
+    assert "is not a <Provider>ClusterStackReleaseTemplate" in condition["message"]
     assert stacks.names(CLUSTER_STACK_RELEASE) == []
 
 
@@ -659,9 +659,9 @@ def test_provider_object_of_another_owner_is_not_overwritten(stacks: Stacks) -> 
     stacks.apply(TOY, f"{STACK}-v1", metadata={"ownerReferences": [owner]}, spec={"images": []})
     with_provider(stacks)
     assert stacks.look_at_stack().retry_after == 60.0
-    told = stacks.of_stack("ProviderClusterStackReleasesSynced")
-    assert (told["reason"], told["severity"]) == ("FailedToCreateOrUpdate", "Warning")
-    assert "already exists with another owner" in told["message"]
+    condition = stacks.of_stack("ProviderClusterStackReleasesSynced")
+    assert (condition["reason"], condition["severity"]) == ("FailedToCreateOrUpdate", "Warning")
+    assert "already exists with another owner" in condition["message"]
     before = stacks.versions()
     stacks.look_at_stack()
     assert stacks.versions() == before
@@ -673,9 +673,9 @@ def test_release_object_of_another_owner_is_not_overwritten(stacks: Stacks) -> N
     stacks.apply(CLUSTER_STACK_RELEASE, tag, spec={})
     stacks.stack()
     assert stacks.look_at_stack().retry_after == 60.0
-    told = stacks.of_stack("ClusterStackReleasesSynced")
-    assert told["reason"] == "FailedToCreateOrUpdate"
-    assert "already exists with another owner" in told["message"]
+    condition = stacks.of_stack("ClusterStackReleasesSynced")
+    assert condition["reason"] == "FailedToCreateOrUpdate"
+    assert "already exists with another owner" in condition["message"]
     # It keeps nothing else from being made, and gets nothing of ours.
     stacks.publish("v2")
     with_provider(stacks, versions=["v1", "v2"])
@@ -694,9 +694,9 @@ def test_provider_object_is_deleted_before_the_finalizer(stacks: Stacks) -> None
     stacks.delete(CLUSTER_STACK, "stack")
     stacks.settle()
     assert stacks.names(CLASS) == []
-    told = stacks.condition(stacks.release("v1"), "ProviderClusterStackReleaseReady")
-    assert told["reason"] == "Deleting"
-    assert f"ToyClusterStackRelease {tag}" in told["message"]
+    condition = stacks.condition(stacks.release("v1"), "ProviderClusterStackReleaseReady")
+    assert condition["reason"] == "Deleting"
+    assert f"ToyClusterStackRelease {tag}" in condition["message"]
     stacks.client.patch(TOY, key, {"metadata": {"finalizers": None}})
     stacks.settle()
     assert (stacks.find(CLUSTER_STACK, "stack"), stacks.names(CLUSTER_STACK_RELEASE)) == (None, [])
@@ -722,8 +722,8 @@ def test_provider_reference_cannot_cause_deletion_of_other_objects(stacks: Stack
 def test_invalid_release_name_is_a_condition(stacks: Stacks) -> None:
     release = stacks.apply(CLUSTER_STACK_RELEASE, "whatever", spec={})
     assert stacks.look_at(release).status == 204
-    told = stacks.condition(stacks.get(CLUSTER_STACK_RELEASE, "whatever"), "ClusterStackReleaseDownloaded")
-    assert "'whatever' is not the name of a release" in told["message"]
+    condition = stacks.condition(stacks.get(CLUSTER_STACK_RELEASE, "whatever"), "ClusterStackReleaseDownloaded")
+    assert "'whatever' is not the name of a release" in condition["message"]
     stacks.delete(CLUSTER_STACK_RELEASE, "whatever")
     stacks.settle()
     assert stacks.names(CLUSTER_STACK_RELEASE) == []

@@ -189,7 +189,7 @@ def test_paused_cluster_pauses_its_infrastructure(world: World, how: str) -> Non
     assert "finalizers" not in world.kind()["metadata"]
     assert not list((world.data / "clusters").glob("*"))
     cluster = world.client.patch(CLUSTER, world.key, resumed)
-    # That the Cluster goes on is all that is told.
+    # That the Cluster goes on is the only event.
     assert world.call("kind_cluster", change_event(cluster, "update", source="/test")).retry_after == 0.5
     world.until(world.ready)
     world.client.patch(CLUSTER, world.key, paused)

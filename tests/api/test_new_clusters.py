@@ -92,9 +92,9 @@ def test_new_cluster_with_known_endpoint_causes_no_conflict(
     for name in NAMES:
         management.create(CLUSTER, objects.manifest(CLUSTER, name, namespace, spec=spec))
 
-    def told(name: str) -> Object | None:
+    def condition(name: str) -> Object | None:
         conditions = dig(management.get(CLUSTER, Key(namespace, name)), "status.conditions")
         return get_condition(conditions, "KubeconfigAvailable")
 
-    until(lambda: all((told(name) or {}).get("reason") == "WaitingForCA" for name in NAMES))
+    until(lambda: all((condition(name) or {}).get("reason") == "WaitingForCA" for name in NAMES))
     assert [str(error) for error in refused] == []

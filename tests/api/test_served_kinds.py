@@ -156,9 +156,9 @@ def test_deletion_waits_for_machines_served_in_another_version(client: Client, c
     older = Resource(MACHINE.group, "v1beta1", MACHINE.kind, MACHINE.plural)
     with defined(client, older):
         send(clients, "cluster", deleted(client, CLUSTER, KEY))
-        told = objects.condition(client.get(CLUSTER, KEY), "Deleting")
-        assert told["reason"] == "InternalError"
-        assert "v1beta2 is needed, the API server serves it as v1beta1 only" in told["message"]
+        condition = objects.condition(client.get(CLUSTER, KEY), "Deleting")
+        assert condition["reason"] == "InternalError"
+        assert "v1beta2 is needed, the API server serves it as v1beta1 only" in condition["message"]
     send(clients, "cluster", client.get(CLUSTER, KEY))
     assert client.find(CLUSTER, KEY) is None
 
@@ -188,9 +188,9 @@ def test_release_is_kept_while_its_users_are_unknown(client: Client, clients: Cl
     with only_v1beta1(client):
         send(clients, "cluster_stack_release", release)
         live = client.get(CLUSTER_STACK_RELEASE, key)
-        told = objects.condition(live, "HelmChartDeleted")
-        assert told["reason"] == "ClustersNotReadable"
-        assert "the API server serves it as v1beta1 only; Cluster API v1.11 or later is needed" in told["message"]
+        condition = objects.condition(live, "HelmChartDeleted")
+        assert condition["reason"] == "ClustersNotReadable"
+        assert "the API server serves it as v1beta1 only; Cluster API v1.11 or later is needed" in condition["message"]
         assert events(client, "ClustersNotReadable")
     send(clients, "cluster_stack_release", live)
     assert client.find(CLUSTER_STACK_RELEASE, key) is None
@@ -219,9 +219,9 @@ def test_addon_keeps_its_finalizer_while_its_cluster_is_unknown(client: Client, 
     addon = client.create(CLUSTER_ADDON, body)
     with only_v1beta1(client):
         assert send(clients, "addon_apply", addon).status == 202
-        told = objects.condition(client.get(CLUSTER_ADDON, key), "ClusterReady")
-        assert (told["status"], told["severity"]) == ("False", "Error")
-        assert "Cluster API v1.11 or later is needed" in told["message"]
+        condition = objects.condition(client.get(CLUSTER_ADDON, key), "ClusterReady")
+        assert (condition["status"], condition["severity"]) == ("False", "Error")
+        assert "Cluster API v1.11 or later is needed" in condition["message"]
         path = next(handler.path for handler in HANDLERS if handler.hook == BEFORE_DELETE)
         called = call(clients, path, b'{"cluster": {"metadata": {"name": "demo", "namespace": "default"}}}')
         assert (called.code, called.response["status"]) == (503, "Failure")
@@ -255,8 +255,8 @@ def test_infrastructure_kind_that_is_not_served_is_a_condition(client: Client, c
     answer = send(clients, "cluster", cluster(client, **to(INFRA)))
     assert (answer.status, answer.retry_after) == (202, 30.0)
     live = client.get(CLUSTER, KEY)
-    told = objects.condition(live, "InfrastructureReady")
-    assert (told["status"], told["reason"]) == ("Unknown", NOT_SERVED)
+    condition = objects.condition(live, "InfrastructureReady")
+    assert (condition["status"], condition["reason"]) == ("Unknown", NOT_SERVED)
     assert [event["type"] for event in events(client, NOT_SERVED)] == ["Warning"]
     told_by_describe = json.dumps(document(gather(client, live), datetime.now(UTC)))
     assert "ToyCluster.infrastructure.cluster.x-k8s.io is not served" in told_by_describe
@@ -276,12 +276,12 @@ def test_defined_but_unserved_infrastructure_kind_blocks_the_deletion(client: Cl
         until(lambda: not answers(client, INFRA))
         going = deleted(client, CLUSTER, KEY)
 
-        def told() -> Object:
+        def condition() -> Object:
             send(clients, "cluster", going)
             return objects.condition(client.get(CLUSTER, KEY), "Deleting")
 
-        until(lambda: told()["reason"] == NOT_SERVED)
-        assert "continues once the kind is served, or its CRD is deleted" in told()["message"]
+        until(lambda: condition()["reason"] == NOT_SERVED)
+        assert "continues once the kind is served, or its CRD is deleted" in condition()["message"]
         client.patch(CRD, Key("", name), {"spec": {"versions": versions}})
         until(lambda: answers(client, INFRA))
         until(lambda: send(clients, "cluster", going) and client.find(CLUSTER, KEY) is None)
@@ -306,8 +306,8 @@ def test_reference_to_a_kind_of_no_provider_is_refused(client: Client, clients: 
 
 def refused(client: Client, clients: Clients, spec: Object) -> None:
     send(clients, "cluster", cluster(client, **spec))
-    told = objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
-    assert (told["status"], told["reason"]) == ("False", NOT_ALLOWED)
+    condition = objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
+    assert (condition["status"], condition["reason"]) == ("False", NOT_ALLOWED)
     send(clients, "cluster", deleted(client, CLUSTER, KEY))
     assert client.find(CLUSTER, KEY) is None
 
@@ -389,8 +389,8 @@ def test_takeover_from_core_records_one_event(client: Client, clients: Clients) 
             changed = client.patch(CLUSTER, KEY, {"spec": {"clusterNetwork": {"serviceDomain": domain}}})
             send(clients, "cluster", changed)
             send(clients, "cluster", changed)
-            told = objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
-            assert told["observedGeneration"] == changed["metadata"]["generation"]
+            condition = objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
+            assert condition["observedGeneration"] == changed["metadata"]["generation"]
         [event] = events(client, "ClusterAPIGone")
         assert event["count"] == 1
         objects.remove(client, CLUSTER, KEY)

@@ -315,9 +315,9 @@ def test_missing_topology_controller_is_reported_after_its_timeout(seconds: int,
     created = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
     status = {"conditions": [{"type": "TopologyReconciled", "status": "False"}] if seen else []}
     decision = decide(Observed(cluster(TOPOLOGY, status, creationTimestamp=created)), NOW)
-    told = condition(decision, "InfrastructureReady")
-    assert told[:2] == ("False", "ObjectDoesNotExist")
-    assert ("no topology controller has reconciled this Cluster" in told[2]) is overdue
+    reported = condition(decision, "InfrastructureReady")
+    assert reported[:2] == ("False", "ObjectDoesNotExist")
+    assert ("no topology controller has reconciled this Cluster" in reported[2]) is overdue
     assert ("Warning" in {event.type for event in decision.kubernetes_events}) is overdue
     assert decision.requeue_after == (30.0 if seconds == 30 else None)
     assert "infrastructureProvisioned" not in ((decision.status or {})["initialization"] or {})
@@ -630,9 +630,9 @@ def test_nothing_is_deleted_before_core_allows_it(state: Literal["live", "late"]
     if state == "live":
         assert decision.status is None, "the status is core's to write"
     else:
-        told = condition(decision, "Deleting")
-        assert told[1] == "WaitingForClusterAPI"
-        assert "until 2026-01-01T00:10:00Z" in told[2]
+        reported = condition(decision, "Deleting")
+        assert reported[1] == "WaitingForClusterAPI"
+        assert "until 2026-01-01T00:10:00Z" in reported[2]
 
 
 def test_descendants_are_deleted_once_core_allows_it() -> None:

@@ -39,9 +39,9 @@ def going(name: str | None = V2, *, deleted: timedelta = timedelta(days=1), **an
 
 
 def addon(
-    applied: str = V1, *, hook: str = "", ready: bool = True, awaited: str = "", told: str = "", cleaned: str = ""
+    applied: str = V1, *, hook: str = "", ready: bool = True, awaited: str = "", message: str = "", cleaned: str = ""
 ) -> Object:
-    conditions = [{"type": "Ready", "status": "False" if told else "True", "message": told}]
+    conditions = [{"type": "Ready", "status": "False" if message else "True", "message": message}]
     if cleaned:
         conditions.append({"type": CLEANED_UP, "status": cleaned, "message": "two Services"})
     return {
@@ -162,10 +162,10 @@ def test_upgrade_is_blocked_until_addons_are_ready_or_overdue(
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (addon(V1, told="stage cni: no such kind"), f"the addons of {V2} are not ready: stage cni: no such kind"),
+        (addon(V1, message="stage cni: no such kind"), f"the addons of {V2} are not ready: stage cni: no such kind"),
         (addon(V1), f"the addons of {V2} are not ready: they are not being applied yet"),
     ],
-    ids=["what is said", "nothing said yet"],
+    ids=["message of the addon", "no message yet"],
 )
 def test_blocked_upgrade_names_the_obstacle(found: Object, message: str) -> None:
     assert decide(BEFORE_CLUSTER_UPGRADE, cluster(), found, NOW, LIMITS).message == message
@@ -390,8 +390,8 @@ def test_discovery_lists_handlers_with_failure_policies() -> None:
     assert (found["kind"], found["status"]) == ("DiscoveryResponse", "Success")
     names = [handler["name"] for handler in found["handlers"]]
     assert len(set(names)) == len(names)
-    told = {handler["requestHook"]["hook"]: handler["failurePolicy"] for handler in found["handlers"]}
-    assert told == {
+    policies = {handler["requestHook"]["hook"]: handler["failurePolicy"] for handler in found["handlers"]}
+    assert policies == {
         AFTER_CONTROL_PLANE_INITIALIZED: "Ignore",
         BEFORE_CLUSTER_UPGRADE: "Fail",
         AFTER_CLUSTER_UPGRADE: "Ignore",

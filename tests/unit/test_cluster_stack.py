@@ -175,7 +175,7 @@ def created(decision: Decision) -> list[Create]:
     return [effect for effect in attempts if isinstance(effect, Create)]
 
 
-def said(type_: str, status: str, reason: str = "") -> Object:
+def new_condition(type_: str, status: str, reason: str = "") -> Object:
     return {"type": type_, "status": status, "reason": reason, "message": f"{reason}!", "lastTransitionTime": "x"}
 
 
@@ -239,11 +239,21 @@ DOWNLOADED, PROVIDED = "ClusterStackReleaseDownloaded", "ProviderClusterStackRel
     ("conditions", "ready", "phase", "message"),
     [
         ([], False, "", None),
-        ([said(DOWNLOADED, "False"), said("Ready", "False", "X")], False, "downloading release assets", "X!"),
-        ([said(DOWNLOADED, "True"), said(PROVIDED, "False")], False, "provider-specific work", None),
-        ([said(DOWNLOADED, "True"), said(PROVIDED, "True")], False, "applying objects", None),
-        ([said(DOWNLOADED, "True"), said(PROVIDED, "True"), said("Ready", "True")], True, "done", None),
-        ([said(DOWNLOADED, "False"), said("Ready", "False", "X")], True, "done", "X!"),
+        (
+            [new_condition(DOWNLOADED, "False"), new_condition("Ready", "False", "X")],
+            False,
+            "downloading release assets",
+            "X!",
+        ),
+        ([new_condition(DOWNLOADED, "True"), new_condition(PROVIDED, "False")], False, "provider-specific work", None),
+        ([new_condition(DOWNLOADED, "True"), new_condition(PROVIDED, "True")], False, "applying objects", None),
+        (
+            [new_condition(DOWNLOADED, "True"), new_condition(PROVIDED, "True"), new_condition("Ready", "True")],
+            True,
+            "done",
+            None,
+        ),
+        ([new_condition(DOWNLOADED, "False"), new_condition("Ready", "False", "X")], True, "done", "X!"),
     ],
 )
 def test_summary_shows_the_phase_of_each_release(
@@ -298,20 +308,20 @@ def test_objects_with_other_names_are_not_touched() -> None:
 
 
 def test_deletion_waits_for_releases() -> None:
-    held = release("v1", said("HelmChartDeleted", "False", "in use"), deletionTimestamp="x")
+    held = release("v1", new_condition("HelmChartDeleted", "False", "in use"), deletionTimestamp="x")
     other = release("v2")
     decision = decide(observed(stack(deletionTimestamp="x"), held, other), NOW)
     assert [e.obj["metadata"]["name"] for e in decision.effects if isinstance(e, Delete)] == [F + "v2"]
     assert decision.requeue_after == 20.0
-    told = get_condition((decision.status or {})["conditions"], "ClusterStackReleasesSynced") or {}
-    assert told["message"] == f"waiting for releases to be deleted: {F}v1 (in use!); {F}v2"
+    reported = get_condition((decision.status or {})["conditions"], "ClusterStackReleasesSynced") or {}
+    assert reported["message"] == f"waiting for releases to be deleted: {F}v1 (in use!); {F}v2"
     [last] = decide(observed(stack(deletionTimestamp="x")), NOW).effects
     assert isinstance(last, RemoveFinalizer)
     assert decide(observed(stack(deletionTimestamp="x", finalizers=[])), NOW).effects == ()
 
 
 def test_paused_stack_is_not_reconciled() -> None:
-    ready = said("Ready", "True")
+    ready = new_condition("Ready", "True")
     obj = stack(annotations={"cluster.x-k8s.io/paused": ""}, deletionTimestamp="x", conditions=[ready])
     decision = decide(Observed(obj), NOW)
     assert decision.effects == ()
@@ -372,8 +382,8 @@ def test_unusable_template_is_a_condition_and_nothing_is_created(found: LookupRe
     decision = decide(observed(obj, present, offered=["v2"], template=found), NOW)
     assert decision.effects == ()
     assert condition(decision.status, "ProviderClusterStackReleasesSynced") == ("False", reason)
-    told = get_condition((decision.status or {})["conditions"], "ProviderClusterStackReleasesSynced") or {}
-    assert words in told["message"]
+    reported = get_condition((decision.status or {})["conditions"], "ProviderClusterStackReleasesSynced") or {}
+    assert words in reported["message"]
     assert decision.requeue_after == 60.0
     assert (decision.status or {})["usableVersions"] == "v1"
 
@@ -404,15 +414,15 @@ def test_rejected_write_is_a_condition(failing: str) -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
     seen = observed(obj, offered=["v1"], template=template())
     refused = [Rejection(failing, "forbidden"), {}, Rejection(failing, "taken")]
-    told = report(seen, decide(seen, NOW), Results(refused), NOW)
-    assert condition(told.status, failing) == ("False", "FailedToCreateOrUpdate")
-    assert (get_condition((told.status or {})["conditions"], failing) or {})["message"] == "forbidden; taken"
-    assert [event.reason for event in told.kubernetes_events] == ["FailedToCreateOrUpdate"]
-    assert told.requeue_after == 60.0
+    reported = report(seen, decide(seen, NOW), Results(refused), NOW)
+    assert condition(reported.status, failing) == ("False", "FailedToCreateOrUpdate")
+    assert (get_condition((reported.status or {})["conditions"], failing) or {})["message"] == "forbidden; taken"
+    assert [event.reason for event in reported.kubernetes_events] == ["FailedToCreateOrUpdate"]
+    assert reported.requeue_after == 60.0
     # The same again moves no time stamp.
-    later = replace(seen, stack=obj | {"status": told.status})
+    later = replace(seen, stack=obj | {"status": reported.status})
     again = report(later, decide(later, NOW), Results(refused), datetime(2027, 1, 1, tzinfo=UTC))
-    assert (again.status or {})["conditions"] == (told.status or {})["conditions"]
+    assert (again.status or {})["conditions"] == (reported.status or {})["conditions"]
     assert again.kubernetes_events == ()
 
 

@@ -69,7 +69,7 @@ def condition(status: Object | None, type_: str) -> tuple[str, str, str]:
     return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
 
-def said(type_: str, status: str = "True", reason: str = "") -> Object:
+def new_condition(type_: str, status: str = "True", reason: str = "") -> Object:
     return {"type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "x"}
 
 
@@ -143,9 +143,9 @@ def applied() -> Object:
     [step] = rollout.plan.steps
     entry = replace(step.entry, uid="c", hash=content_hash(step.obj), status="synced")
     results = Results([{}, RolloutOutcome(entries=(entry,), written=[entry])])
-    told = report(seen, decision, results, NOW)
-    assert [event.reason for event in told.kubernetes_events] == ["ClusterStackReleaseReady"]
-    return release() | {"status": told.status}
+    reported = report(seen, decision, results, NOW)
+    assert [event.reason for event in reported.kubernetes_events] == ["ClusterStackReleaseReady"]
+    return release() | {"status": reported.status}
 
 
 def test_release_is_ready_after_the_rollout() -> None:
@@ -166,9 +166,9 @@ def test_repeated_rollout_writes_no_status() -> None:
     assert isinstance(rollout, Rollout)
     assert [step.action for step in rollout.plan.steps] == ["verify"]
     outcome = RolloutOutcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
-    told = report(seen, decision, Results([outcome]), datetime(2027, 1, 1, tzinfo=UTC))
-    assert told.status == applied()["status"]
-    assert told.kubernetes_events == ()
+    reported = report(seen, decision, Results([outcome]), datetime(2027, 1, 1, tzinfo=UTC))
+    assert reported.status == applied()["status"]
+    assert reported.kubernetes_events == ()
 
 
 @pytest.mark.parametrize(
@@ -197,11 +197,11 @@ def test_partial_rollout_is_a_condition_and_retried() -> None:
     seen = up()
     failed = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(failed,))))
-    told = report(seen, decide(seen, NOW), results, NOW)
+    reported = report(seen, decide(seen, NOW), results, NOW)
     assert results.error is None
-    assert condition(told.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
-    assert (told.status or {})["resources"] == [failed.dump()]
-    assert told.requeue_after == 20.0
+    assert condition(reported.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
+    assert (reported.status or {})["resources"] == [failed.dump()]
+    assert reported.requeue_after == 20.0
 
 
 def test_other_errors_are_not_reported_as_conditions() -> None:
@@ -275,20 +275,20 @@ def test_objects_of_other_releases_are_not_pruned() -> None:
 def test_pruned_objects_leave_the_inventory() -> None:
     seen = down(provider=toy(**OWNED))
     decision = decide(seen, NOW)
-    told = report(seen, decision, Results([RolloutOutcome(pruned=(ENTRY,)), None]), NOW)
-    assert (told.status or {})["resources"] == []
-    assert condition(told.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
+    reported = report(seen, decision, Results([RolloutOutcome(pruned=(ENTRY,)), None]), NOW)
+    assert (reported.status or {})["resources"] == []
+    assert condition(reported.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
 
 
 def test_failed_pruning_is_a_condition_and_retried() -> None:
     seen = down()
     stuck = replace(ENTRY, status="not-synced", error="not pruned: forbidden")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(stuck,))))
-    told = report(seen, decide(seen, NOW), results, NOW)
-    status, reason, message = condition(told.status, "HelmChartDeleted")
+    reported = report(seen, decide(seen, NOW), results, NOW)
+    status, reason, message = condition(reported.status, "HelmChartDeleted")
     assert (status, reason) == ("False", "FailedToDeleteObjects")
     assert "forbidden" in message
-    assert told.requeue_after == 20.0
+    assert reported.requeue_after == 20.0
 
 
 def test_deletion_without_our_finalizer_has_no_effects() -> None:
@@ -303,16 +303,16 @@ PAUSED = {"annotations": {"cluster.x-k8s.io/paused": "true"}}
 @pytest.mark.parametrize(
     ("obj", "expected"),
     [
-        (release(said("Ready"), ready=True), True),
-        (release(said("Ready"), ready=True, finalizers=[]), False),
-        (release(said("Ready", "False"), ready=True), False),
-        (release(said("Ready")), False),
+        (release(new_condition("Ready"), ready=True), True),
+        (release(new_condition("Ready"), ready=True, finalizers=[]), False),
+        (release(new_condition("Ready", "False"), ready=True), False),
+        (release(new_condition("Ready")), False),
         (release(), False),
-        (release(said("Ready"), ready=True, deletionTimestamp="x"), False),
+        (release(new_condition("Ready"), ready=True, deletionTimestamp="x"), False),
         (release(deletionTimestamp="x", finalizers=[]), True),
-        (release(said("Ready"), ready=True, **PAUSED), False),
-        (release(said("Paused"), **PAUSED), True),
-        (release(said("Ready"), said("Paused"), ready=True), False),
+        (release(new_condition("Ready"), ready=True, **PAUSED), False),
+        (release(new_condition("Paused"), **PAUSED), True),
+        (release(new_condition("Ready"), new_condition("Paused"), ready=True), False),
     ],
 )
 def test_release_is_reconciled_once_ready(obj: Object, expected: bool) -> None:

@@ -62,18 +62,18 @@ def test_failure_message_is_removed_on_deletion() -> None:
 
 def test_repeated_failure_adds_one_entry_and_one_event() -> None:
     obj = kind_cluster()
-    told = [
+    reasons = [
         reason for minute in range(4) for reason in turn(obj, FAILED if minute % 2 else Instance("starting"), minute)
     ]
-    assert told == ["ClusterNotCreated"]
+    assert reasons == ["ClusterNotCreated"]
     assert [entry["timestamp"] for entry in obj["status"]["conditions"]] == ["2026-01-01T00:01:00Z"]
 
 
 def test_failure_after_success_adds_another_entry_and_event() -> None:
     obj = kind_cluster()
     instances = (FAILED, Instance("ready", host="h", port=1), FAILED)
-    told = [reason for minute, instance in enumerate(instances) for reason in turn(obj, instance, minute)]
-    assert told == ["ClusterNotCreated", "ClusterCreated", "ClusterNotCreated"]
+    reasons = [reason for minute, instance in enumerate(instances) for reason in turn(obj, instance, minute)]
+    assert reasons == ["ClusterNotCreated", "ClusterCreated", "ClusterNotCreated"]
     assert len(obj["status"]["conditions"]) == 3
 
 

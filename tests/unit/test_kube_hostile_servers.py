@@ -156,11 +156,13 @@ def test_requests_of_one_view_share_a_time_limit() -> None:
 def test_only_status_objects_are_quoted_in_errors() -> None:
     status = {"kind": "Status", "message": "admission says no", "code": 400}
     page = answering(b"AccessKey: AKIA-internal", "400 Bad Request")
-    said = answering(json.dumps(status).encode(), "400 Bad Request")
+    status_object = answering(json.dumps(status).encode(), "400 Bad Request")
     shaped = answering(b'{"message": "AKIA-internal"}', "503 Service Unavailable", "Retry-After: 99999999")
     odd = answering(b"", "503 Service Unavailable", "Retry-After: \u00b2")
-    with HostileServer(paths({"/page": page, "/said": said, "/shaped": shaped, "/odd": odd}, hanging)) as server:
-        for path in ("/page", "/shaped", "/said", "/odd"):
+    with HostileServer(
+        paths({"/page": page, "/status_object": status_object, "/shaped": shaped, "/odd": odd}, hanging)
+    ) as server:
+        for path in ("/page", "/shaped", "/status_object", "/odd"):
             with pytest.raises(Exception, match=r"HTTP [45]|admission says no") as caught:
                 client(server, Limits(30.0, 1 << 20)).request("POST", path, body={})
             assert "AKIA" not in str(caught.value)
