@@ -1,0 +1,1 @@
+"""What functions share, in layers: a layer imports only the layers below it."""

@@ -23,6 +23,7 @@ class Listing(tuple[str, ...]):
     problem: str
 
     def __new__(cls, names: Iterable[str] = (), problem: str = "") -> Listing:
+        """Creates a listing of `names`, incomplete if `problem` is not empty."""
         listing = super().__new__(cls, names)
         listing.problem = problem
         return listing
