@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.api.hooks import BEFORE_DELETE, Limits
+from shared.api.hooks import BEFORE_CLUSTER_DELETE, Limits
 from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Object, dig
@@ -17,7 +17,7 @@ from .triggers import TRIGGERS
 
 def is_reconciled(addon: Object, _event: Event) -> bool:
     """Returns whether no hook requests a clean-up."""
-    return bool(dig(addon, "spec.hook") != BEFORE_DELETE)
+    return bool(dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE)
 
 
 def _decide(observed: Observed, now: datetime) -> Decision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.api.cluster import is_paused
-from shared.api.hooks import BEFORE_DELETE, cleanup_enabled, refers_to
+from shared.api.hooks import BEFORE_CLUSTER_DELETE, cleanup_enabled, refers_to
 from shared.api.resources import CLUSTER
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.clients import Clients, ClusterClients
@@ -25,7 +25,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
-    if addon is None or dig(addon, "spec.hook") != BEFORE_DELETE:
+    if addon is None or dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE:
         return Observed(addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, dig(addon, "spec.clusterRef.name") or "-"))
     # Anyone who can reach the hooks can request a clean-up, so the Cluster's own deletion decides.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.hooks import BEFORE_DELETE
+from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Key, deleting, dig, key_of
@@ -15,7 +15,7 @@ from shared.triggers import Rule, Triggers, Watch
 
 def cleanup_requested(addon: Mapping[str, Any]) -> Key | None:
     """Returns the addon if a hook requests its clean-up, or if the event has only a reference to it."""
-    return key_of(addon) if "spec" not in addon or dig(addon, "spec.hook") == BEFORE_DELETE else None
+    return key_of(addon) if "spec" not in addon or dig(addon, "spec.hook") == BEFORE_CLUSTER_DELETE else None
 
 
 def addon_of_deleted(cluster: Mapping[str, Any]) -> Key | None:

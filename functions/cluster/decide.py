@@ -38,7 +38,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     scope = Scope(cluster, now)
     if observed.core == "gone":
         scope.add_event("ClusterAPIGone", CORE_GONE, "Warning")
-    if _paused(scope):
+    if _set_paused(scope):
         return Decision(status={"conditions": scope.conditions}, message="paused")
     if not deleting(cluster):
         # The write triggers another event, but continuing at once saves a round.
@@ -75,7 +75,7 @@ def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:
             return Decision(requeue_after=DELETION_RETRY, message="Cluster API core manages this deletion")
         message = wait_for_core(scope)
         return Decision(status={"conditions": scope.conditions}, requeue_after=DELETION_RETRY, message=message)
-    if not _paused(scope):
+    if not _set_paused(scope):
         reconcile_deletion(scope, _check_references(observed))
     return Decision(
         tuple(scope.effects), requeue_after=min(scope.waits, default=None), message="Cluster API core allows deletion"
@@ -91,7 +91,8 @@ def _check_references(observed: Observed) -> Observed:
     )
 
 
-def _paused(scope: Scope) -> bool:
+def _set_paused(scope: Scope) -> bool:
+    """Sets the condition `Paused`, and returns whether the Cluster is paused."""
     reasons = []
     if dig(scope.cluster, "spec.paused") is True:
         reasons.append("Cluster spec.paused is set to true")

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.api.hooks import (
-    BEFORE_DELETE,
+    BEFORE_CLUSTER_DELETE,
     CLEANED_UP,
     WAIT_ANNOTATION,
     HookWait,
@@ -52,12 +52,12 @@ class HookDecision:
 def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetime, limits: Limits) -> HookDecision:
     if addon is None or cluster is None or not refers_to(addon, cluster):
         return HookDecision("go", "the Cluster has no addons")
-    holds = hook in (BEFORE_CLUSTER_UPGRADE, BEFORE_DELETE)
+    may_block = hook in (BEFORE_CLUSTER_UPGRADE, BEFORE_CLUSTER_DELETE)
     if cluster_api.is_paused(cluster):
-        return HookDecision("block" if holds else "go", "the Cluster is paused")
-    if hook == BEFORE_DELETE and not deleting(cluster):
+        return HookDecision("block" if may_block else "go", "the Cluster is paused")
+    if hook == BEFORE_CLUSTER_DELETE and not deleting(cluster):
         return HookDecision("block", "the Cluster is not being deleted")
-    if hook != BEFORE_DELETE and deleting(cluster):
+    if hook != BEFORE_CLUSTER_DELETE and deleting(cluster):
         return HookDecision("go", "the Cluster is being deleted")
     return _DECISIONS[hook](cluster, addon, now, limits)
 
@@ -71,7 +71,7 @@ def _after_control_plane_initialized(_cluster: Object, addon: Object, _now: date
 def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
     name = _stack_name(cluster)
     if name is None:
-        return HookDecision("go", "the class names no cluster stack")
+        return HookDecision("go", "the Cluster's class belongs to no cluster stack")
     if dig(addon, "spec.clusterStack") == name and dig(addon, "status.ready") is True:
         return HookDecision("go", f"the addons of {name} are applied", _clear_wait(addon))
     version = dig(cluster, "spec.topology.version", "")
@@ -81,7 +81,7 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
 
 def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
     if _stack_name(cluster) is None:
-        return HookDecision("go", "the class names no cluster stack")
+        return HookDecision("go", "the Cluster's class belongs to no cluster stack")
     # A recorded wait stays: if a call could end it, its caller could restart it forever.
     patch = {"spec": {"hook": AFTER_CLUSTER_UPGRADE}}
     return HookDecision("go", "the addons are reconciled again", patch if would_change(addon, patch) else None)
@@ -94,7 +94,7 @@ def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits
         return HookDecision("go", "the workload cluster is cleaned up")
     wait = cleanup_wait(cluster, now)
     progress = dig(get_condition(dig(addon, "status.conditions"), CLEANED_UP), "message") or "not started yet"
-    request = {"spec": {"hook": BEFORE_DELETE}}
+    request = {"spec": {"hook": BEFORE_CLUSTER_DELETE}}
     message = f"clean-up of the workload cluster: {progress}"
     return _block(addon, wait, limits.delete, message, request, earliest=cluster_api.deleted_at(cluster))
 
@@ -103,7 +103,7 @@ _DECISIONS: Mapping[str, Callable[[Object, Object, datetime, Limits], HookDecisi
     AFTER_CONTROL_PLANE_INITIALIZED: _after_control_plane_initialized,
     BEFORE_CLUSTER_UPGRADE: _before_cluster_upgrade,
     AFTER_CLUSTER_UPGRADE: _after_cluster_upgrade,
-    BEFORE_DELETE: _before_cluster_delete,
+    BEFORE_CLUSTER_DELETE: _before_cluster_delete,
 }
 
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from shared.api.hooks import BEFORE_DELETE
+from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.kube import Object, dig
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
 
@@ -56,7 +56,7 @@ HANDLERS = (
     Handler(AFTER_CONTROL_PLANE_INITIALIZED, "after-control-plane-initialized", retries=False, failure_policy="Ignore"),
     Handler(BEFORE_CLUSTER_UPGRADE, "before-cluster-upgrade"),
     Handler(AFTER_CLUSTER_UPGRADE, "after-cluster-upgrade", failure_policy="Ignore"),
-    Handler(BEFORE_DELETE, "before-cluster-delete"),
+    Handler(BEFORE_CLUSTER_DELETE, "before-cluster-delete"),
 )
 _TIMEOUT = 10
 _BY_HOOK = {handler.hook: handler for handler in HANDLERS}

@@ -47,7 +47,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     template = read_template(observed.template, stack)
     set_provider_condition(builder, observed, template)
     set_releases_condition(builder, observed)
-    create, keep, delete = _sort_releases(observed)
+    create, keep, delete = _partition_releases(observed)
     if not isinstance(template, ProviderTemplate) and dig(stack, "spec.noProvider") is not True:
         create = []
     set_available_condition(builder, keep)
@@ -66,11 +66,11 @@ def decide(observed: Observed, now: datetime) -> Decision:
         status=builder.status(summary=summary, held=_dump_held(observed), **usable_releases_status(keep)),
         kubernetes_events=(*builder.kubernetes_events, *created, *deleted),
         requeue_after=_requeue_after(builder, observed),
-        message=f"{len(create)} releases made, {len(delete)} deleted, {len(keep)} kept",
+        message=f"{len(create)} releases created, {len(delete)} deleted, {len(keep)} kept",
     )
 
 
-def _sort_releases(observed: Observed) -> tuple[list[str], list[Object], list[Object]]:
+def _partition_releases(observed: Observed) -> tuple[list[str], list[Object], list[Object]]:
     """Returns the tags to create, the releases to keep, and those to delete."""
     present = _by_tag(observed)
     namespace = key_of(observed.stack or {}).namespace

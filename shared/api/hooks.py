@@ -17,7 +17,7 @@ from shared.settings import SETTINGS
 
 from .conditions import rfc3339
 
-BEFORE_DELETE = "BeforeClusterDelete"
+BEFORE_CLUSTER_DELETE = "BeforeClusterDelete"
 
 WAIT_ANNOTATION = "capi-functions.dev/hook-awaited"
 CLEANUP_ANNOTATION = "capi-functions.dev/cleanup"
@@ -86,7 +86,7 @@ class Limits:
 
 def cleanup_wait(cluster: Mapping[str, Any], now: datetime) -> HookWait:
     """Returns a wait for the clean-up of a Cluster that is being deleted, starting now."""
-    return HookWait(BEFORE_DELETE, str(dig(cluster, "metadata.uid", "")), now)
+    return HookWait(BEFORE_CLUSTER_DELETE, str(dig(cluster, "metadata.uid", "")), now)
 
 
 def cleanup_enabled(cluster: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from functions.addon_cleanup.leftovers import CLAIM, POD, SERVICE, VOLUME
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra import local_control_plane
-from shared.api.hooks import BEFORE_DELETE, CLEANED_UP
+from shared.api.hooks import BEFORE_CLUSTER_DELETE, CLEANED_UP
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
@@ -38,7 +38,7 @@ _RBAC = "rbac.authorization.k8s.io"
 ROLE = Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
 BINDING = Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 HELD_BY_CLOUD = "service.kubernetes.io/load-balancer-cleanup"
-[PATH] = [handler.path for handler in HANDLERS if handler.hook == BEFORE_DELETE]
+[PATH] = [handler.path for handler in HANDLERS if handler.hook == BEFORE_CLUSTER_DELETE]
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +278,7 @@ def test_cluster_that_is_not_being_deleted_is_not_cleaned_up(world: World, cloud
     assert hook(world) == 10
     assert not world.addon()["spec"].get("hook")
     # Nor does the clean-up rely on that.
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": BEFORE_DELETE}})
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": BEFORE_CLUSTER_DELETE}})
     assert clean(world).status == 204
     assert cloud.names(SERVICE, going=True) == []
     assert CLEANED_UP not in str(world.addon()["status"])

@@ -23,7 +23,7 @@ from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra.generate import hooks as manifests
 from infra.generate.__main__ import PROJECT
-from shared.api.hooks import BEFORE_DELETE, CLEANED_UP, WAIT_ANNOTATION, HookWait
+from shared.api.hooks import BEFORE_CLUSTER_DELETE, CLEANED_UP, WAIT_ANNOTATION, HookWait
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.certificates import Authority
@@ -352,24 +352,27 @@ def test_deletion_is_blocked_until_the_cleanup_is_complete(server: HooksServer, 
     applied(world, "v1")
     about = deleted(world)
     with ThreadPoolExecutor(4) as pool:
-        delays = list(pool.map(lambda _: server.call(BEFORE_DELETE, about)["retryAfterSeconds"], range(8)))
+        delays = list(pool.map(lambda _: server.call(BEFORE_CLUSTER_DELETE, about)["retryAfterSeconds"], range(8)))
     assert delays == [10] * 8
     addon = world.addon()
-    assert addon["spec"]["hook"] == BEFORE_DELETE
-    server.call(BEFORE_DELETE, about)
+    assert addon["spec"]["hook"] == BEFORE_CLUSTER_DELETE
+    server.call(BEFORE_CLUSTER_DELETE, about)
     assert world.addon()["metadata"]["resourceVersion"] == addon["metadata"]["resourceVersion"]
     condition = {"type": CLEANED_UP, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     patch = {"status": {"conditions": [*addon["status"]["conditions"], condition]}}
     world.client.patch(CLUSTER_ADDON, addon_of(about), patch, subresource="status")
-    assert server.call(BEFORE_DELETE, about)["retryAfterSeconds"] == 0
+    assert server.call(BEFORE_CLUSTER_DELETE, about)["retryAfterSeconds"] == 0
 
 
 def test_deletion_continues_after_the_deadline_with_one_event(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     applied(world, "v1")
     about = deleted(world)
-    assert call(world.clients, *request(BEFORE_DELETE, about)).outcome == "block"
+    assert call(world.clients, *request(BEFORE_CLUSTER_DELETE, about)).outcome == "block"
     monkeypatch.setenv("HOOK_DELETE_SECONDS", "0")
-    assert [call(world.clients, *request(BEFORE_DELETE, about)).outcome for _ in range(2)] == ["overdue", "overdue"]
+    assert [call(world.clients, *request(BEFORE_CLUSTER_DELETE, about)).outcome for _ in range(2)] == [
+        "overdue",
+        "overdue",
+    ]
     assert len(warnings(world, "BeforeClusterDeleteOverdue")) == 1
 
 
@@ -377,22 +380,22 @@ def test_forged_call_neither_starts_the_deadline_of_a_deletion_nor_ends_its_clea
     applied(world, "v1")
     live = asked_for(world, "test-stack-1-36-v1")
     forged = live | {"metadata": {**live["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    assert call(world.clients, *request(BEFORE_DELETE, forged)).outcome == "block"
+    assert call(world.clients, *request(BEFORE_CLUSTER_DELETE, forged)).outcome == "block"
     assert (world.addon()["spec"]["hook"], awaited(world)) == ("", None)
     about = deleted(world)
-    assert call(world.clients, *request(BEFORE_DELETE, about)).outcome == "block"
+    assert call(world.clients, *request(BEFORE_CLUSTER_DELETE, about)).outcome == "block"
     begun = awaited(world)
     assert begun
     unwanted = {**about["metadata"], "annotations": {"capi-functions.dev/cleanup": "false"}}
     for hook, body in (
-        (BEFORE_DELETE, about | {"metadata": unwanted}),
+        (BEFORE_CLUSTER_DELETE, about | {"metadata": unwanted}),
         (AFTER_CONTROL_PLANE_INITIALIZED, about),
         (BEFORE_CLUSTER_UPGRADE, about),
         (AFTER_CLUSTER_UPGRADE, live),
         (AFTER_CLUSTER_UPGRADE, about),
     ):
         call(world.clients, *request(hook, body))
-        assert (world.addon()["spec"]["hook"], awaited(world)) == (BEFORE_DELETE, begun)
+        assert (world.addon()["spec"]["hook"], awaited(world)) == (BEFORE_CLUSTER_DELETE, begun)
 
 
 def test_forged_call_does_not_start_the_deadline_of_a_later_upgrade(world: World) -> None:
@@ -416,7 +419,7 @@ def request(hook: str, about: Object) -> tuple[str, bytes]:
 def test_call_costs_at_most_two_reads_and_one_write(world: World, hook: str) -> None:
     applied(world, "v1")
     about = asked_for(world, "test-stack-1-36-v2")
-    about = deleted(world) if hook == BEFORE_DELETE else about
+    about = deleted(world) if hook == BEFORE_CLUSTER_DELETE else about
     costs = []
     for _ in range(2):
         before = world.client.requests
@@ -447,7 +450,7 @@ def test_generated_role_grants_the_required_rights(world: World, management: Cli
     assert call(limited, *request(BEFORE_CLUSTER_UPGRADE, about)).outcome == "overdue"
     assert len(warnings(world, "BeforeClusterUpgradeOverdue")) == 1
     assert call(limited, *request(AFTER_CLUSTER_UPGRADE, about)).outcome == "go"
-    assert call(limited, *request(BEFORE_DELETE, deleted(world))).outcome == "block"
+    assert call(limited, *request(BEFORE_CLUSTER_DELETE, deleted(world))).outcome == "block"
 
 
 def test_unavailable_api_server_is_a_failure_that_names_it(tmp_path: Path, kubeconfig: Path) -> None:

@@ -18,7 +18,7 @@ from functions.cluster_hooks.protocol import HANDLERS
 from infra import local_control_plane
 from infra.cli.describe.cluster_objects import gather
 from infra.cli.describe.document import document
-from shared.api.hooks import BEFORE_DELETE
+from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, MACHINE, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
@@ -222,7 +222,7 @@ def test_addon_keeps_its_finalizer_while_its_cluster_is_unknown(client: Client, 
         condition = objects.condition(client.get(CLUSTER_ADDON, key), "ClusterReady")
         assert (condition["status"], condition["severity"]) == ("False", "Error")
         assert "Cluster API v1.11 or later is needed" in condition["message"]
-        path = next(handler.path for handler in HANDLERS if handler.hook == BEFORE_DELETE)
+        path = next(handler.path for handler in HANDLERS if handler.hook == BEFORE_CLUSTER_DELETE)
         called = call(clients, path, b'{"cluster": {"metadata": {"name": "demo", "namespace": "default"}}}')
         assert (called.code, called.response["status"]) == (503, "Failure")
 

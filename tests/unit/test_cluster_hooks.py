@@ -10,7 +10,7 @@ import pytest
 
 from functions.cluster_hooks import protocol
 from functions.cluster_hooks.decide import decide
-from shared.api.hooks import BEFORE_DELETE, CLEANED_UP, CLEANUP_ANNOTATION, WAIT_ANNOTATION, HookWait, Limits
+from shared.api.hooks import BEFORE_CLUSTER_DELETE, CLEANED_UP, CLEANUP_ANNOTATION, WAIT_ANNOTATION, HookWait, Limits
 from shared.kube import Object
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
 
@@ -58,12 +58,12 @@ def waiting(hook: str, target: str, **since: float) -> str:
 UPGRADE_V2 = f"{V2}/v1.36.3"
 BEGUN = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2)}}}
 FORGOTTEN = {"metadata": {"annotations": {WAIT_ANNOTATION: None}}}
-ASKED = {"spec": {"hook": BEFORE_DELETE}}
-BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_DELETE, "u")}}}
+ASKED = {"spec": {"hook": BEFORE_CLUSTER_DELETE}}
+BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_CLUSTER_DELETE, "u")}}}
 
 
 @pytest.mark.parametrize(
-    "hook", [AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE, AFTER_CLUSTER_UPGRADE, BEFORE_DELETE]
+    "hook", [AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE, AFTER_CLUSTER_UPGRADE, BEFORE_CLUSTER_DELETE]
 )
 @pytest.mark.parametrize("found", [None, addon()], ids=["none", "of another Cluster"])
 def test_cluster_without_addon_is_never_blocked(hook: str, found: Object | None) -> None:
@@ -129,7 +129,11 @@ def test_first_hook_requests_addons_once_and_never_blocks(found: Object, patch: 
             id="other version",
         ),
         pytest.param(
-            cluster(), addon(V1, awaited=waiting(BEFORE_DELETE, "u", days=3)), "block", BEGUN, id="another hook's wait"
+            cluster(),
+            addon(V1, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", days=3)),
+            "block",
+            BEGUN,
+            id="another hook's wait",
         ),
         pytest.param(
             cluster(),
@@ -209,14 +213,14 @@ def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Obje
         pytest.param(going(), addon(), "block", ASKED | BEGUN_DELETE, id="first call"),
         pytest.param(
             going(),
-            addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=9)),
+            addon(hook=BEFORE_CLUSTER_DELETE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", minutes=9)),
             "block",
             None,
             id="begun before",
         ),
         pytest.param(
             going(),
-            addon(hook=AFTER_CLUSTER_UPGRADE, awaited=waiting(BEFORE_DELETE, "u", minutes=9)),
+            addon(hook=AFTER_CLUSTER_UPGRADE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", minutes=9)),
             "block",
             ASKED,
             id="unset",
@@ -230,19 +234,19 @@ def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Obje
         ),
         pytest.param(
             going(),
-            addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=10)),
+            addon(hook=BEFORE_CLUSTER_DELETE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", minutes=10)),
             "overdue",
             None,
             id="too long",
         ),
         pytest.param(
             going(deleted=timedelta(minutes=3)),
-            addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=30)),
+            addon(hook=BEFORE_CLUSTER_DELETE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", minutes=30)),
             "block",
             ASKED | BEGUN_DELETE,
             id="begun before the deletion",
         ),
-        pytest.param(going(), addon(hook=BEFORE_DELETE, cleaned="True"), "go", None, id="cleaned up"),
+        pytest.param(going(), addon(hook=BEFORE_CLUSTER_DELETE, cleaned="True"), "go", None, id="cleaned up"),
         pytest.param(going(**{CLEANUP_ANNOTATION: "false"}), addon(), "go", None, id="not wanted"),
         pytest.param(going(**{CLEANUP_ANNOTATION: "true"}), addon(), "block", ASKED | BEGUN_DELETE, id="wanted"),
         pytest.param(going("quick-start"), addon(""), "block", ASKED | BEGUN_DELETE, id="whatever the class"),
@@ -251,19 +255,19 @@ def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Obje
 def test_deletion_is_blocked_until_cleaned_up_or_overdue(
     about: Object, found: Object, outcome: str, patch: Object | None
 ) -> None:
-    decision = decide(BEFORE_DELETE, about, found, NOW, LIMITS)
+    decision = decide(BEFORE_CLUSTER_DELETE, about, found, NOW, LIMITS)
     assert (decision.outcome, decision.patch) == (outcome, patch)
 
 
 def test_blocked_deletion_names_what_is_left() -> None:
-    found = addon(hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", minutes=1), cleaned="False")
-    assert decide(BEFORE_DELETE, going(), found, NOW, LIMITS).message.endswith(": two Services")
+    found = addon(hook=BEFORE_CLUSTER_DELETE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", minutes=1), cleaned="False")
+    assert decide(BEFORE_CLUSTER_DELETE, going(), found, NOW, LIMITS).message.endswith(": two Services")
 
 
 @pytest.mark.parametrize(
     ("hook", "about", "outcome"),
     [
-        pytest.param(BEFORE_DELETE, cluster(), "block", id="a deletion that nobody asked for"),
+        pytest.param(BEFORE_CLUSTER_DELETE, cluster(), "block", id="a deletion that nobody asked for"),
         pytest.param(BEFORE_CLUSTER_UPGRADE, going(), "go", id="an upgrade of what is being deleted"),
         pytest.param(AFTER_CLUSTER_UPGRADE, going(), "go", id="after an upgrade of what is being deleted"),
         pytest.param(AFTER_CONTROL_PLANE_INITIALIZED, going(), "go", id="the first addons of what is being deleted"),
@@ -271,7 +275,10 @@ def test_blocked_deletion_names_what_is_left() -> None:
             BEFORE_CLUSTER_UPGRADE, {**cluster(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused"
         ),
         pytest.param(
-            BEFORE_DELETE, {**going(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused deletion"
+            BEFORE_CLUSTER_DELETE,
+            {**going(), "spec": {**cluster()["spec"], "paused": True}},
+            "block",
+            id="paused deletion",
         ),
         pytest.param(
             AFTER_CLUSTER_UPGRADE,
@@ -279,11 +286,14 @@ def test_blocked_deletion_names_what_is_left() -> None:
             "go",
             id="paused, after",
         ),
-        pytest.param(BEFORE_DELETE, None, "go", id="no such Cluster"),
+        pytest.param(BEFORE_CLUSTER_DELETE, None, "go", id="no such Cluster"),
     ],
 )
 def test_call_that_contradicts_the_cluster_changes_nothing(hook: str, about: Object | None, outcome: str) -> None:
-    for found in (addon(V1), addon("", hook=BEFORE_DELETE, awaited=waiting(BEFORE_DELETE, "u", days=3))):
+    for found in (
+        addon(V1),
+        addon("", hook=BEFORE_CLUSTER_DELETE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", days=3)),
+    ):
         decision = decide(hook, about, found, NOW, LIMITS)
         assert (decision.outcome, decision.patch, decision.event_suffix) == (outcome, None, "")
 
@@ -311,8 +321,8 @@ def test_limits_come_from_the_environment(value: str, limit: Any, monkeypatch: p
         (f"{PREFIX}/aftercontrolplaneinitialized/after-control-plane-initialized", AFTER_CONTROL_PLANE_INITIALIZED),
         (f"{PREFIX}/beforeclusterupgrade/before-cluster-upgrade", BEFORE_CLUSTER_UPGRADE),
         (f"{PREFIX}/afterclusterupgrade/after-cluster-upgrade", AFTER_CLUSTER_UPGRADE),
-        (f"{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_DELETE),
-        (f"/below/a/prefix{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_DELETE),
+        (f"{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_CLUSTER_DELETE),
+        (f"/below/a/prefix{PREFIX}/beforeclusterdelete/before-cluster-delete", BEFORE_CLUSTER_DELETE),
     ],
 )
 def test_paths_map_to_hooks(path: str, hook: str) -> None:
@@ -381,7 +391,7 @@ def test_responses_have_the_fields_of_their_hook() -> None:
         "this hook's response knows no retryAfterSeconds"
     )
     failed = {"kind": "BeforeClusterDeleteResponse", "status": "Failure", "message": "m"}
-    assert protocol.failure(BEFORE_DELETE, "m") == api | failed
+    assert protocol.failure(BEFORE_CLUSTER_DELETE, "m") == api | failed
     assert protocol.failure("", "m") == {"status": "Failure", "message": "m"}
 
 
@@ -395,7 +405,7 @@ def test_discovery_lists_handlers_with_failure_policies() -> None:
         AFTER_CONTROL_PLANE_INITIALIZED: "Ignore",
         BEFORE_CLUSTER_UPGRADE: "Fail",
         AFTER_CLUSTER_UPGRADE: "Ignore",
-        BEFORE_DELETE: "Fail",
+        BEFORE_CLUSTER_DELETE: "Fail",
     }
     for handler in found["handlers"]:
         hook = handler["requestHook"]
