@@ -7,6 +7,7 @@ Some tests choose at random: which writes to kill a function at, which events to
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Chooses the seed of this run. The workers of xdist get it with the other options."""
+    """Chooses the seed of this run, or takes over the choice of the run whose worker this is."""
+    if hasattr(config, "workerinput"):
+        config.option.seed = config.workerinput["seed"]
     if config.option.seed is None:
         config.option.seed = random.SystemRandom().randrange(1_000_000)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hands the seed to a worker of xdist."""
+    node.workerinput["seed"] = node.config.option.seed
 
 
 def pytest_report_header(config: pytest.Config) -> str:
