@@ -1,6 +1,6 @@
-"""Load balancers and volumes are taken down before a cluster goes, on a workload API server of their own.
+"""Clean-up of load balancers and volumes before a Cluster is deleted, on a workload API server of its own.
 
-The tests play cloud and controllers, which are what lets go of finalizers and deletes volumes.
+The tests act as the cloud's controllers, which remove finalizers and delete volumes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def workload_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 class Cloud:
-    """The workload cluster, and what the controllers that are missing here would do in it."""
+    """The workload cluster, with the actions of its cloud's controllers."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -67,7 +67,7 @@ class Cloud:
         self.create(SERVICE, name, spec={"type": type_, "ports": [{"port": 80}]}, **held)
 
     def volume(self, name: str, *, policy: str = "Delete", claim: str = "") -> None:
-        """A volume, and the claim it was made for, if that is named."""
+        """Creates a volume, and the claim that it was provisioned for, if named."""
         size = {"storage": "1Gi"}
         spec: Object = {"capacity": size, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
         spec["persistentVolumeReclaimPolicy"] = policy
@@ -97,7 +97,7 @@ class Cloud:
         return sorted(o["metadata"]["name"] for o in wanted if o["metadata"]["name"] != "kubernetes")
 
     def lets_go(self) -> None:
-        """Everything that is being deleted goes, and volumes with their claims."""
+        """Removes all finalizers of deleted objects, and deletes volumes with their claims."""
         for resource in (SERVICE, CLAIM, POD):
             for obj in list(self.client.list(resource, "default")):
                 if "deletionTimestamp" in obj["metadata"]:
@@ -133,7 +133,7 @@ def cloud(workload_plane: Path) -> Iterator[Cloud]:
 
 @pytest.fixture
 def going(world: World, cloud: Cloud, workload_plane: Path) -> World:
-    """A Cluster with addons in the workload cluster, that is being deleted and holds on to its finalizer."""
+    """A Cluster with addons that is being deleted, and that a finalizer keeps."""
     world.kubeconfig = local_control_plane.kubeconfig(workload_plane).read_bytes()
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
@@ -151,7 +151,7 @@ def delete_cluster(world: World) -> None:
 
 
 def hook(world: World) -> int:
-    """What Cluster API's call is answered: seconds to ask again after, 0 to go on."""
+    """Calls the hook as Cluster API does; returns the seconds until the next call, 0 to continue."""
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     called = call(world.clients, PATH, json.dumps({"cluster": cluster}).encode())
     assert called.code == 200, called.message
@@ -269,7 +269,7 @@ def test_cleanup_starts_only_by_a_hook(going: World, cloud: Cloud) -> None:
 
 
 def test_cluster_that_is_not_being_deleted_is_not_cleaned_up(world: World, cloud: Cloud, workload_plane: Path) -> None:
-    """Whoever reaches the hooks can ask for anything."""
+    """Anyone who reaches the hooks can send any request."""
     world.kubeconfig = local_control_plane.kubeconfig(workload_plane).read_bytes()
     world.secret()
     world.cluster("test-stack-1-36-v1")
@@ -358,7 +358,7 @@ def test_rejected_deletion_is_reported(going: World, cloud: Cloud, workload_plan
 
 
 def reader(cloud: Cloud, plane: Path) -> bytes:
-    """A kubeconfig of somebody who may look at everything, and only look."""
+    """Returns a kubeconfig with read rights only."""
     role = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRole",
@@ -391,7 +391,7 @@ def reader(cloud: Cloud, plane: Path) -> bytes:
 
 
 def await_reader(client: Client) -> None:
-    """The authorizer learns of roles a moment later."""
+    """Waits until the authorizer knows the role."""
 
     def may_read() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""What is kept to go back to: the last two releases, whatever led to them and however large they are."""
+"""Manifests stored for rollbacks: those of the last two releases, if their size permits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def back(world: World) -> Answer:
 
 
 def bulk(world: World, seed: int, count: int) -> list[Object]:
-    """Objects whose manifest is about 300 kB each, compressed."""
+    """Returns objects with manifests of about 300 kB each, compressed."""
     chance = random.Random(seed)
     return [
         {**world.map(f"b{number}"), "data": {"k": base64.b64encode(chance.randbytes(300_000)).decode()}}
@@ -50,7 +50,7 @@ def test_second_apply_of_a_release_keeps_the_manifest_of_the_former_one(world: W
 
 
 def test_older_manifest_is_dropped_if_both_do_not_fit_into_the_secret(world: World) -> None:
-    """The newer one is kept, and the upgrade ends."""
+    """The newer manifest is stored, and the upgrade succeeds."""
     world.cluster(write_release(world.releases, "v1", bulk(world, 1, 2)))
     world.secret()
     world.settle()
@@ -61,7 +61,7 @@ def test_older_manifest_is_dropped_if_both_do_not_fit_into_the_secret(world: Wor
 
 
 def test_manifest_that_is_too_large_is_reported_and_the_former_one_is_kept(world: World) -> None:
-    """It is told, and what was kept before is there still."""
+    """An event reports it, and a rollback to the former release is possible."""
     world.cluster(write_release(world.releases, "v1", [world.map("a", "v1")]))
     world.secret()
     world.settle()

@@ -1,4 +1,4 @@
-"""What a cluster's owner may choose: conflicts, drift, making anew, pruning of CRDs, waiting, and going back."""
+"""Policies of a cluster's owner: conflicts, drift, recreation, pruning of CRDs, waiting, and rollback."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def is_served(client: Client, resource: Resource) -> bool:
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_object_is_pruned_after_its_version_is_not_served_any_more(world: World, *, fresh: bool) -> None:
-    """Also by a process that remembers that it was."""
+    """Also by a process whose cached discovery has the version."""
     group = f"{world.namespace}.example.com"
     widgets = Resource(group, "v2", "Widget", "widgets")
     definition = crd(group)
@@ -247,7 +247,7 @@ def test_object_annotated_to_be_kept_blocks_the_deletion_of_its_namespace(world:
 
 
 def test_deletion_of_a_namespace_waits_for_an_aggregated_api(world: World, kubeconfig: Path) -> None:
-    """What is in it to be kept is not known; everything else goes on."""
+    """Its objects to keep cannot be listed; all other objects are pruned."""
     group, own = f"{world.namespace}.example.com", f"{world.namespace}-own"
     world.client.create(CRD, crd(group))
     await_established(world.client, f"widgets.{group}")
@@ -271,7 +271,7 @@ def test_deletion_of_a_namespace_waits_for_an_aggregated_api(world: World, kubec
 
 
 def drifted(world: World, **policy: str) -> None:
-    """Three objects applied; then one is changed and one deleted, and somebody adds a field of his own."""
+    """Applies three objects; then one is changed, one deleted, and another manager adds a field."""
     objects = [{**world.map(name), "data": {"k": "1", "other": "1"}} for name in ("a", "b", "c")]
     world.cluster(write_release(world.releases, "v1", objects), policy=policy)
     world.secret()
@@ -357,7 +357,7 @@ def deployment(world: World, name: str = "web") -> Object:
 
 
 def become(world: World, resource: Resource, name: str, status: Object) -> None:
-    """Plays the controller."""
+    """Writes the status as the controller does."""
     world.client.patch(resource, Key(world.namespace, name), {"status": status}, subresource="status")
 
 
@@ -433,7 +433,7 @@ def test_hook_jobs_complete_before_the_next_wave(world: World) -> None:
 
 
 def test_hooks_of_install_and_upgrade_run_at_both(world: World) -> None:
-    """What a hook made, keys for instance, is not pruned by the other occasion."""
+    """Objects of install hooks, such as keys, are not pruned at an upgrade."""
 
     def hooked(name: str, **annotations: str) -> Object:
         annotations = {f"helm.sh/{key.replace('_', '-')}": value for key, value in annotations.items()}
@@ -459,7 +459,56 @@ def test_hooks_of_install_and_upgrade_run_at_both(world: World) -> None:
     assert world.names() == ["a"]
 
 
-# -- going back --------------------------------------------------------------------------------------------------
+def job(world: World, name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "example.com/image:1"}]}}
+    metadata = {"name": name, "namespace": world.namespace, "annotations": annotations or {}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+
+
+def test_object_deleted_while_waiting_is_recreated_if_drift_is_repaired(world: World) -> None:
+    objects = [deployment(world), world.map("a")]
+    world.cluster(write_release(world.releases, "v1", objects), policy={"drift": "repair"})
+    world.secret()
+    world.settle()
+    assert world.condition("ObjectsReady")["status"] == "False"
+    world.client.delete(CONFIG_MAP, Key(world.namespace, "a"))
+    world.client.delete(DEPLOYMENT, Key(world.namespace, "web"))
+    world.settle()
+    assert world.names() == []
+    world.resync()
+    assert world.names() == ["a"]
+    assert world.client.find(DEPLOYMENT, Key(world.namespace, "web")) is not None
+
+
+def test_job_deleted_by_its_ttl_is_not_waited_for(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), job(world, "j", ttlSecondsAfterFinished=0)]))
+    world.secret()
+    world.settle()
+    assert world.condition("ObjectsReady")["status"] == "False"
+    world.client.delete(JOB, Key(world.namespace, "j"))  # as its time to live does
+    world.settle()
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_hooks_that_do_not_complete_are_reported_after_the_timeout(world: World) -> None:
+    hook = job(world, "before", annotations={"helm.sh/hook": "pre-install,pre-upgrade"})
+    name = write_release(world.releases, "v1", [world.map("a"), hook])
+    world.cluster(name, policy={"wait-timeout": "1"})
+    world.secret()
+    assert world.settle().retry_after == 5.0
+    assert world.condition("HelmChartApplied")["reason"] == "ObjectsApplyingOngoing"
+    conditions = dig(world.addon(), "status.conditions")
+    for condition in conditions:
+        condition["lastTransitionTime"] = "2020-01-01T00:00:00Z"
+    status = {"status": {"conditions": conditions}}
+    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), status, subresource="status")
+    assert world.settle().retry_after == 60.0
+    condition = world.condition("HelmChartApplied")
+    assert (condition["reason"], condition["severity"]) == ("ObjectsNotReady", "Warning")
+    assert "Job" in condition["message"]
+
+
+# -- rollback ----------------------------------------------------------------------------------------------------
 
 
 def test_rollback_needs_no_release(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Releases whose addons come in stages: order, conditions, deletion, resuming, and ways out of a faulty one."""
+"""Releases with stages: order, conditions, deletion, resumption, and recovery from a faulty release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_stages_are_applied_in_order(world: World) -> None:
 
 
 def test_each_stage_chart_has_its_own_values(world: World) -> None:
-    """Values of one chart once leaked into the next one without values of its own."""
+    """Values of one chart must not leak into the next one."""
     template = {"all.yaml": 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Chart.Name }}", namespace: %s}\n'}
     text = template["all.yaml"] % world.namespace + 'data: {k: "{{ .Values.k }}"}\n'
     templates = {name: {"all.yaml": text} for name in ("cni", "csi")}
@@ -129,7 +129,7 @@ def test_invalid_condition_is_reported(world: World, expression: str, words: str
 
 
 def test_faulty_release_is_replaced_by_a_fixed_one_at_any_stage(world: World) -> None:
-    """Once the hook of the faulty one stayed set for ever."""
+    """The hook of the faulty release must not stay set."""
     world.cluster(gated(world))
     world.secret()
     assert world.settle().retry_after == 20.0
@@ -142,7 +142,7 @@ def test_faulty_release_is_replaced_by_a_fixed_one_at_any_stage(world: World) ->
 
 
 def test_missing_chart_stops_the_stages(world: World) -> None:
-    """Once a missing chart read as done, and the later stages ran."""
+    """A missing chart must not count as done."""
     config = "\n  AfterControlPlaneInitialized: [{name: nothing}, {name: csi}]\n"
     world.cluster(write_stages(world.releases, "v1", config, {"csi": [world.map("store")]}))
     world.secret()
@@ -221,7 +221,7 @@ def test_upgrade_between_umbrella_chart_and_stages(world: World) -> None:
 
 
 def test_rollout_resumes_after_each_interruption(world: World) -> None:
-    """A failing object in the second stage: the first is not repeated, nothing is pruned, then it goes on."""
+    """An object of the second stage fails: the first stage is not repeated, nothing is pruned, the rollout resumes."""
     world.cluster(write_stages(world.releases, "v1", BOTH, {"cni": [world.map("net")], "csi": [world.map("gone")]}))
     world.secret()
     world.settle()
@@ -306,13 +306,13 @@ def test_addons_are_rendered_again_once_the_new_kubernetes_is_live(
 
 @pytest.fixture
 def workload(tmp_path: Path) -> Iterator[tuple[bytes, Client]]:
-    """A cluster that is not its own management cluster."""
+    """A cluster that does not manage clusters."""
     with running_plane(tmp_path / "workload", groups=()) as folder, connected(folder) as client:
         yield local_control_plane.kubeconfig(folder).read_bytes(), client
 
 
 def test_addons_of_cluster_stack_operator_are_adopted(world: World, workload: tuple[bytes, Client]) -> None:
-    """Once its stages are done it keeps no inventory: what it applied is known by the label alone."""
+    """cluster-stack-operator keeps no inventory after its stages: its objects are known by their label only."""
     kubeconfig, there = workload
 
     def names() -> list[str]:

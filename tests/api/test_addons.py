@@ -1,5 +1,5 @@
-"""Addons in a real API server, which here is management and workload cluster at once: a namespace holds the Cluster
-objects, and the charts put theirs into namespaces of their own.
+"""Addons on a real API server, which is both management and workload cluster: one namespace has the Cluster, and the
+charts' objects are in other namespaces.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def test_upgrade_that_cannot_be_rendered_prunes_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("stack", ["test-other-1-36", "test-stack-1-37"])
 def test_addon_versions_are_compared_within_one_stack_only(world: World, stack: str) -> None:
-    """Both have addons of version v1, and both are in storage: that they are called the same means nothing."""
+    """Both stacks have addons of version v1, and both releases are stored."""
     first = write_release(world.releases, "v1", [world.map("old")])
     second = write_release(world.releases, "v1", [world.map("new")], stack=stack)
     for tag in (first, second):
@@ -484,7 +484,7 @@ def test_concurrent_replicas_apply_without_conflict(world: World) -> None:
 
 
 def test_references_to_built_in_kinds_are_not_read(world: World) -> None:
-    """A Cluster's owner may write any name into it; our rights must not follow."""
+    """A Cluster's owner can write any reference; the functions' rights must not be used to read it."""
     path = f"../../../../../../api/v1/namespaces/{world.namespace}/secrets/demo-kubeconfig"
     ref = {"apiGroup": "infrastructure.cluster-k8s.io", "kind": "KINDCluster", "name": path}
     world.cluster(write_release(world.releases, "v1", [world.map("a")]), infrastructureRef=ref)
@@ -587,7 +587,7 @@ def test_missing_helm_program_is_reported_in_a_condition(world: World, monkeypat
 
 
 def test_addon_of_a_paused_cluster_can_be_deleted(world: World) -> None:
-    """Nothing is deleted in the workload cluster, and nothing holds the addon."""
+    """Nothing is deleted in the workload cluster, and no finalizer keeps the addon."""
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()

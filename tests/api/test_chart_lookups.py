@@ -1,4 +1,4 @@
-"""What charts look up: live answers, with reading rights only, also before the chart's own CRDs are there."""
+"""Helm's `lookup`: live objects, with read rights only, also before the chart's own CRDs exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chart generates stays over retries and looks for drift, is kept in a Secret alone, and is told of."""
+"""Values that a chart generates are kept over retries and drift checks, stored in a Secret only, and reported."""
 
 from __future__ import annotations
 

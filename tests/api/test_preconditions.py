@@ -1,5 +1,5 @@
-"""What changes between the look at it and the write is looked at again: nothing is deleted, or overwritten, that has
-become somebody else's meanwhile.
+"""Preconditions of writes: an object that has changed since it was read is read again, and neither deleted nor
+overwritten if it belongs to another owner now.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def workload(kubeconfig: Path) -> Iterator[Proxy]:
 
 
 def before_each_deletion(proxy: Proxy, happens: Callable[[int], None]) -> None:
-    """`happens` is given how many there were before."""
+    """Calls `happens` with the number of deletions so far before each deletion."""
     deletions = 0
 
     def fault(request: Request) -> Fault | None:
@@ -44,7 +44,7 @@ def before_each_deletion(proxy: Proxy, happens: Callable[[int], None]) -> None:
 
 
 def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: int, recreate: bool = False) -> None:
-    """An upgrade that drops an object, or replaces it, which is patched before the first `times` deletions."""
+    """Upgrades to a release that drops or recreates an object, and patches it before the first `times` deletions."""
     world.secret(workload.kubeconfig)
     policy = {"recreate": "true"} if recreate else None
     world.cluster(write_release(world.releases, "v1", [world.map("a"), frozen(world, "1")]), policy=policy)

@@ -1,4 +1,4 @@
-"""A Cluster that names a class of another namespace: releases of that namespace's own sources are for whom it lets."""
+"""Clusters with a class of another namespace: releases of that namespace's own sources need its permission."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.world import World
 
 @pytest.fixture
 def owner(world: World) -> str:
-    """The other namespace."""
+    """Creates the other namespace."""
     name = f"owner-{uuid.uuid4().hex[:8]}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     world.client.create(NAMESPACE, body)
@@ -29,7 +29,7 @@ def owner(world: World) -> str:
 
 @pytest.fixture
 def private(world: World, tmp_path: Path) -> Iterator[tuple[str, Site]]:
-    """The class of a release that only a web server has, and that server."""
+    """Returns the class of a release that only a web server has, and the server."""
     folder = tmp_path / "web"
     name = write_release(folder, "v1", [world.map("private")])
     paths = (path for path in folder.rglob("*") if path.is_file())

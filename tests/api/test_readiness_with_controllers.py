@@ -1,4 +1,4 @@
-"""Addons are ready when real controllers say so, and not before: no status in here is written by a test."""
+"""Readiness of addons with real controllers: no test here writes a status."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kubeconfig(plane_with_controllers: Path) -> Path:
 
 
 def settled(world: World) -> Answer:
-    """As the queue would: called again whenever it asks for that, though sooner."""
+    """Calls the function again as often as it requests, without the full interval."""
 
     def last_word() -> Answer | None:
         answer = world.settle()
@@ -104,7 +104,7 @@ def test_next_wave_is_applied_after_the_hook_job(world: World) -> None:
 
 
 def in_other_forms(world: World) -> list[Object]:
-    """Workloads that say what an API server stores otherwise: left out, or as another quantity."""
+    """Workloads with values that an API server omits or stores in another form."""
     deployment = workload(DEPLOYMENT, "deployment", world.namespace, replicas=1, minReadySeconds=0)
     daemons = workload(DAEMON_SET, "daemons", world.namespace)
     for obj in (deployment, daemons):
@@ -120,7 +120,7 @@ def in_other_forms(world: World) -> list[Object]:
 
 @pytest.mark.parametrize("drift", ["repair", "report"])
 def test_drift_check_writes_nothing_without_drift(world: World, kubeconfig: Path, drift: str) -> None:
-    """Controllers write status and annotations all the time, and the server stores some fields in forms of its own."""
+    """Controllers write status and annotations, and the server stores some fields in another form."""
     with Proxy(api_server(kubeconfig)) as proxy:
         world.kubeconfig = proxy.kubeconfig
         world.cluster(write_release(world.releases, "v1", in_other_forms(world)), policy={"drift": drift})
@@ -141,7 +141,7 @@ def test_drift_check_writes_nothing_without_drift(world: World, kubeconfig: Path
 
 
 def test_addon_is_deleted_with_its_cluster(world: World) -> None:
-    """By the owner reference alone; the finalizer holds it until the function has seen that."""
+    """The garbage collector deletes it by its owner reference; the finalizer keeps it until the function has run."""
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     settled(world)

@@ -1,4 +1,4 @@
-"""The same event in two server processes at once, eight times: as if it had been delivered once."""
+"""Concurrent deliveries of one event to two server processes have the effect of one delivery."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def replicas(
     object_store: ObjectStore,  # sets the environment
     tmp_path: Path,
 ) -> Iterator[list[HttpDelivery]]:
-    """The ways to two servers that share nothing but the clusters and the object store."""
+    """Starts two servers that share the clusters and the object store only."""
     (tmp_path / "kubeconfig").write_bytes(proxy.kubeconfig)
     environment = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig"), "RELEASE_SOURCE": str(tmp_path)}
     with ExitStack() as stack:
@@ -57,7 +57,7 @@ def addons(management: Client, namespace: str, proxy: Proxy, replicas: list[Http
 
 
 def at_once(replicas: list[HttpDelivery], name: str, event: Event) -> list[Answer]:
-    """What each of the deliveries of one event is answered, by turns of one server and the other."""
+    """Delivers one event alternately to both servers, and returns the answers."""
     with ThreadPoolExecutor(DELIVERIES) as pool:
         return list(pool.map(lambda number: replicas[number % 2](name, event), range(DELIVERIES)))
 
@@ -109,7 +109,7 @@ def test_event_delivered_to_two_replicas_concurrently_applies_once(
 
 @contextmanager
 def straggling(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, version: str) -> Iterator[None]:
-    """One replica is stuck half-way in applying this version until the end of the block, and then goes on."""
+    """One replica stops in the middle of applying this version until the end of the block."""
     awake = Flag()
     held: list[Request] = []
 
@@ -135,7 +135,7 @@ def straggling(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, versi
 def test_late_replica_does_not_overwrite_a_newer_release(
     addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
-    """One replica is stuck half-way in v2, while the other brings the cluster to v3; then the first one wakes up."""
+    """One replica stops in the middle of v2 while the other rolls out v3; then the first one continues."""
     numbers = range(12)
     for version in ("v1", "v2", "v3"):
         write_release(tmp_path, version, objects(addons.namespace, version, numbers))
@@ -154,7 +154,7 @@ def test_late_replica_does_not_overwrite_a_newer_release(
 def test_late_replica_leaves_no_secret_of_a_deleted_addon(
     addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
-    """Where no garbage collector runs, too: the manifests for a rollback go with the addon."""
+    """The manifests for a rollback are deleted with the addon, also without a garbage collector."""
     for version in ("v1", "v2"):
         write_release(tmp_path, version, objects(addons.namespace, version, range(3)))
     addons.want(f"{STACK}-v1")

@@ -1,4 +1,4 @@
-"""What may be found about a ClusterAddon, for tables over what is decided then."""
+"""Observations of a ClusterAddon for tables of decisions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def a_cluster(**spec: Any) -> Object:
 
 
 def assets(stages: Stages | None = None, problem: str = "", **charts: list[Object]) -> AddonAssets:
-    """Charts by name, each with these objects; without stages the only one is the umbrella chart."""
+    """Returns the assets of charts with these objects, by name; without stages, of one umbrella chart."""
     files = {}
     for name, objects in charts.items():
         files[f"{name}/Chart.yaml"] = f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n"
@@ -91,7 +91,7 @@ def a_release(addon: Object | None = None, content: AddonAssets | None = None, *
 
 
 def applied_before(*known: InventoryEntry, ready: bool = True, **spec: Any) -> Object:
-    """An addon whose latest rollout had the goal of `a_release()`."""
+    """Returns an addon whose latest rollout had the target of `a_release()`."""
     target = a_release().target
     resources = [entry.dump() for entry in known]
     applied = {"clusterStack": target.class_name, "version": target.version, **spec}
@@ -99,7 +99,7 @@ def applied_before(*known: InventoryEntry, ready: bool = True, **spec: Any) -> O
 
 
 def entry_of_a(**more: Any) -> InventoryEntry:
-    """The inventory's entry of the ConfigMap that `a_release()` wants."""
+    """Returns the inventory entry of the ConfigMap of `a_release()`."""
     obj = rollout(decided(a_release())).plan.steps[0].obj
     entry = InventoryEntry("", "v1", "ConfigMap", "default", "a", uid="u", hash=content_hash(obj), status=SYNCED)
     return replace(entry, **more)
@@ -116,7 +116,7 @@ def seen(found: Finding | None, addon: Object | None = None, cluster: Object | N
 
 
 def reported(found: Finding, *values: object, error: Exception | None = None) -> tuple[Decision, Results]:
-    """What is said after a decision for `found` whose effects returned `values`."""
+    """Reports a decision for `found` whose effects returned `values`."""
     observed, results = seen(found), Results(list(values), error)
     return report(observed, decide(observed, NOW), results, NOW), results
 

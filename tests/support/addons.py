@@ -1,5 +1,5 @@
-"""One Cluster and its addons, and the events about them sent the way a sweep would: again and again, to whoever
-listens, with every reply passed on.
+"""One Cluster and its addons. Events about them are delivered as by a sweep: repeatedly, to every subscribed function,
+and with all replies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FUNCTIONS = ("addon_create", "addon_apply")
 
 @dataclass
 class Addons:
-    """`client` goes straight to the API server; `deliver` leads to the functions, by whatever way is tested."""
+    """`client` is connected to the API server; `deliver` delivers an event to the functions under test."""
 
     client: Client
     deliver: Deliver
@@ -41,28 +41,28 @@ class Addons:
     # -- what users do -----------------------------------------------------------------------------------------
 
     def want(self, class_name: str) -> None:
-        """A Cluster of this class, with its kubeconfig, or the upgrade of the present one to it."""
+        """Creates a Cluster of this class with its kubeconfig, or upgrades the present one."""
         secret = objects.secret("demo-kubeconfig", self.namespace, value=self.kubeconfig)
         self.client.apply(SECRET, secret, manager="user")
         spec = {"topology": {"classRef": {"name": class_name}}}
         self.client.apply(CLUSTER, objects.manifest(CLUSTER, "demo", self.namespace, spec=spec), manager="user")
 
     def remove(self) -> None:
-        """The Cluster is deleted, and its addon with it, as a garbage collector does."""
+        """Deletes the Cluster, and its addon as a garbage collector does."""
         for resource, key in ((CLUSTER, self.cluster_key), (CLUSTER_ADDON, self.addon_key)):
             self.client.delete(resource, key)
 
     # -- what event sources do ---------------------------------------------------------------------------------
 
     def sweep(self) -> Answer:
-        """An event for each object that there is; returns the last word about the addon."""
+        """Delivers an event for each object; returns the last answer about the addon."""
         answer = Answer(204)
         for resource, key in ((CLUSTER, self.cluster_key), (CLUSTER_ADDON, self.addon_key)):
             answer = self.tell(resource, key) or answer
         return answer
 
     def tell(self, resource: Resource, key: Key) -> Answer | None:
-        """One event about this object, if there is one."""
+        """Delivers one event about this object, if it exists."""
         obj = self.client.find(resource, key)
         if obj is None:
             return None
@@ -70,7 +70,7 @@ class Addons:
         return [self.send(name, event) for name in FUNCTIONS][-1]
 
     def send(self, name: str, event: Event) -> Answer:
-        """The event and all replies that follow from it; returns the last word of that function. 500 is a bug."""
+        """Delivers the event and all replies; returns the last answer of the function. Fails on a 500."""
         last = Answer(204)
         for taker, answer in deliver_with_replies(event, [name], self.deliver):
             self.answers.append(answer)
@@ -100,7 +100,7 @@ class Addons:
         return f"{dig(addon, 'status.conditions')} {self.answers[-3:]}"
 
     def inventory(self) -> dict[tuple[str, str], Object]:
-        """The addon's entries by kind and name."""
+        """Returns the addon's inventory entries by kind and name."""
         entries = dig(self.addon(), "status.resources", [])
         found = {(entry["kind"], entry["name"]): entry for entry in entries}
         assert len(found) == len(entries), entries
@@ -108,6 +108,6 @@ class Addons:
 
 
 def owned(client: Client, resource: Resource, namespace: str) -> dict[str, Object]:
-    """The objects with our label, by name."""
+    """Returns the objects with our label, by name."""
     found = client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
     return {obj["metadata"]["name"]: obj for obj in found}

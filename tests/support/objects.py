@@ -1,4 +1,4 @@
-"""Objects as tests write, read and remove them."""
+"""Builds, reads and deletes objects in tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.kube.client import METADATA_LIST
 
 
 def manifest(resource: Resource, name: str, namespace: str = "", **content: Any) -> Object:
-    """`metadata` may have more than name and namespace."""
+    """Returns an object; `metadata` can have more than name and namespace."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **content.pop("metadata", {})}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
 
@@ -25,27 +25,27 @@ def secret(name: str, namespace: str, **values: str | bytes) -> Object:
 
 
 def create_local_cluster(client: Client, name: str, namespace: str, *, kind_name: str = "", **spec: Any) -> None:
-    """A Cluster of the local runtime, and its KINDCluster, whose `clusterName` may be another."""
+    """Returns a Cluster of the local runtime and its KINDCluster, which can have another `clusterName`."""
     client.create(KIND_CLUSTER, manifest(KIND_CLUSTER, name, namespace, spec={"clusterName": kind_name or name}))
     reference = {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": name}
     client.create(CLUSTER, manifest(CLUSTER, name, namespace, spec={"infrastructureRef": reference, **spec}))
 
 
 def metadata_of(client: Client, resource: Resource, selector: str = "") -> Iterator[Object]:
-    """Yields the objects of a kind with nothing but their metadata: listing whole CRDs is slow."""
+    """Yields the metadata of all objects of a kind: listing whole CRDs is slow."""
     for page in client.pages(resource, selector=selector, accept=f"{METADATA_LIST},application/json"):
         yield from page["items"]
 
 
 def condition(obj: Object, type_: str, told: object = "") -> Object:
-    """The condition, which must be there; `told` is for when it is not."""
+    """Returns the condition; fails with `told` if it is missing."""
     found = get_condition(dig(obj, "status.conditions"), type_)
     assert found is not None, f"{type_} is not among {dig(obj, 'status.conditions')} {told}".rstrip()
     return found
 
 
 def remove(client: Client, resource: Resource, key: Key) -> None:
-    """Whatever would keep it."""
+    """Deletes the object and removes its finalizers."""
     if client.find(resource, key):
         client.patch(resource, key, {"metadata": {"finalizers": None}})
         client.delete(resource, key)

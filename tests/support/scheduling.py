@@ -32,7 +32,7 @@ SECONDS = {
     "tests/api/test_cluster_stacks_events.py": 45,
     "tests/e2e/test_providers_in_a_local_run.py": 40,
     "tests/api/test_provider_cli.py": 38,
-    "tests/api/test_plan.py": 30,
+    "tests/api/test_command_plan.py": 30,
     "tests/api/test_provider_clusterctl.py": 30,
     "tests/api/test_http.py": 30,
 }

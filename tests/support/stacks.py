@@ -1,4 +1,4 @@
-"""A ClusterStack with a folder of releases, and the functions called the way a broker would, in this process."""
+"""A ClusterStack with a folder of releases, and functions called in this process as a broker calls them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOY_TEMPLATE = Resource(_PROVIDERS, "v1alpha1", "ToyClusterStackReleaseTemplate"
 
 
 def definition(resource: Resource, *, required: str = "") -> Object:
-    """A CRD for a kind that takes anything, but for one field of its spec that may be required."""
+    """Returns a CRD of a kind with any content; one field of its spec can be required."""
     spec: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if required:
         spec["required"] = [required]
@@ -59,7 +59,7 @@ def definition(resource: Resource, *, required: str = "") -> Object:
 
 @pytest.fixture(scope="session")
 def class_kinds(kubeconfig: Path) -> Iterator[None]:
-    """What Cluster API and providers would have brought."""
+    """Applies the CRDs that Cluster API and its providers install."""
     client = connect.from_kubeconfig(str(kubeconfig))
     brought = [definition(CLASS, required="infrastructure"), *map(definition, (TEMPLATE, TOY, TOY_TEMPLATE))]
     crds.install(client, brought)
@@ -70,7 +70,7 @@ def class_kinds(kubeconfig: Path) -> Iterator[None]:
 
 
 def classes(version: str, *, infrastructure: str = "{}", extra: str = "") -> dict[str, str]:
-    """Templates of a class chart, named as published ones are."""
+    """Returns the templates of a class chart with names like those of published charts."""
     text = f"""
 apiVersion: {CLASS.api_version}
 kind: ClusterClass
@@ -87,7 +87,7 @@ spec: {{size: small}}
 
 @dataclass
 class Stacks:
-    """A ClusterStack called `stack`, a folder of releases, and the functions called the way a broker would."""
+    """A ClusterStack named `stack`, a folder of releases, and functions called as a broker calls them."""
 
     client: Client
     clients: Clients
@@ -95,10 +95,10 @@ class Stacks:
     folder: Path
     answers: list[Answer] = field(default_factory=list)
     accounts: dict[str, Clients] = field(default_factory=dict)
-    """Clients for single functions, instead of `clients`."""
+    """The clients of single functions, instead of `clients`."""
 
     def publish(self, version: str, **options: Any) -> str:
-        """The class name of a release that is in the folder now."""
+        """Writes a release to the folder; returns its class name."""
         options.setdefault("class_templates", classes(version))
         return write_release(self.folder, version, **options)
 
@@ -139,7 +139,7 @@ class Stacks:
         return self.call("cluster_stack", change_event(self.get(CLUSTER_STACK, "stack"), "update", source="/test"))
 
     def look_at(self, release: Object, *, resync: bool = False) -> Answer:
-        """One event about a release, and what it leads to."""
+        """Delivers one event about a release, with all replies."""
         answer = self.call("cluster_stack_release", change_event(release, "update", source="/test", resync=resync))
         if answer.reply is not None:
             fetched = self.call("release_assets", answer.reply)
@@ -148,7 +148,7 @@ class Stacks:
         return answer
 
     def settle(self) -> None:
-        """Events about the stack and its releases until nothing changes any more."""
+        """Delivers events about the stack and its releases until nothing changes any more."""
         after = self.versions()
         for _ in range(12):
             before = after

@@ -49,7 +49,7 @@ _LEFT: list[bytearray] = []
 
 
 def leave(mib: int) -> int:
-    """Leaves so much behind."""
+    """Allocates so much memory and keeps it."""
     _LEFT.append(bytearray(mib * 2**20))
     return os.getpid()
 

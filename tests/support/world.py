@@ -1,4 +1,4 @@
-"""One Cluster with a folder of releases, and the functions called the way a broker would, in this process."""
+"""One Cluster with a folder of releases, and functions called in this process as a broker calls them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDON = "cluster-addon-demo"
 
 @dataclass
 class World:
-    """One Cluster with a kubeconfig, a folder of releases, and the functions called the way a broker would."""
+    """One Cluster with a kubeconfig, a folder of releases, and functions called as a broker calls them."""
 
     client: Client
     clients: Clients
@@ -54,7 +54,7 @@ class World:
         return answer
 
     def settle(self) -> Answer:
-        """Cluster and addon events and the replies that they lead to; returns addon_apply's last word."""
+        """Delivers events of Cluster and addon with all replies; returns addon_apply's last answer."""
         cluster = self.client.get(CLUSTER, Key(self.namespace, "demo"))
         self.call("addon_create", change_event(cluster, "update", source="/test"))
         answer = self.call("addon_apply", change_event(cluster, "update", source="/test"))
@@ -68,7 +68,7 @@ class World:
         return answer
 
     def resync(self) -> Answer:
-        """What comes every few minutes: a look at everything, also at what seems settled."""
+        """Delivers the periodic resync, which also checks reconciled objects."""
         event = change_event(self.addon(), "update", source="/test", reference=True, resync=True)
         return self.call("addon_apply", event)
 
@@ -76,7 +76,7 @@ class World:
         return objects.condition(self.addon(), type_)
 
     def names(self) -> list[str]:
-        """The test's own ConfigMaps; ours to see since each test has its namespace."""
+        """Returns the names of the ConfigMaps in the test's namespace."""
         found = self.client.list(CONFIG_MAP, self.namespace)
         return sorted(o["metadata"]["name"] for o in found if o["metadata"]["name"] != "kube-root-ca.crt")
 

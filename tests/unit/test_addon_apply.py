@@ -1,4 +1,4 @@
-"""What follows for a ClusterAddon from what is found, and what is said once it has happened."""
+"""Decisions and reports of `addon_apply` as tables."""
 
 from __future__ import annotations
 

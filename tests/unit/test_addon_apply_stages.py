@@ -1,4 +1,4 @@
-"""What follows for a ClusterAddon whose release has stages."""
+"""Decisions and reports of `addon_apply` for releases with stages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXISTS = Condition("a.data.k == '1'", (BOUND,))
 
 
 def staged(stage: Stage, phase: str = "", *, since: float = 0, **more: Any) -> ReleaseContext:
-    """A release with this stage alone, which is in `phase` since so many seconds."""
+    """Returns the context of a release with this stage only, which is in `phase` since so many seconds."""
     content = assets(Stages({AFTER_CONTROL_PLANE_INITIALIZED: (stage,)}), **{stage.name: [config_map("a")]})
     found = a_release(content=content)
     began = rfc3339(NOW - timedelta(seconds=since))

@@ -1,4 +1,4 @@
-"""Whose fields become ours when an object is taken over."""
+"""Field managers whose fields are adopted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields by the paths of server-side apply, and whether one object holds another."""
+"""Fields by path, and comparison of live and applied objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose an object is that is there, by its labels, its uid, and who applied it."""
+"""The owner of a live object by labels, uid and field manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status of each kind says about its being ready."""
+"""Readiness of each kind by its status."""
 
 from __future__ import annotations
 

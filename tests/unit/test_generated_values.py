@@ -1,4 +1,4 @@
-"""Values that a release generates are found by rendering it twice, and stay until the release changes."""
+"""Generated values are found by rendering a release twice, and kept until the release changes."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_generated_names_are_kept() -> None:
 
 
 def test_value_that_is_looked_up_now_replaces_the_first_value() -> None:
-    """The rendering has come to the same twice, so the cluster knows better."""
+    """Both renderings are equal, so the chart looks the value up."""
     first = rendered(assets(secret=SECRET))
     known = SECRET.replace("{{ randAlphaNum 20 }}", "{{/* randAlphaNum */}}live")
     second = rendered(assets(secret=known), first.record)

@@ -1,4 +1,4 @@
-"""What a rollout has to do, from what should be and what is ours; and the objects as they are applied."""
+"""The inventory, plans from it, and desired objects."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_new_rollout_resets_entries_outside_the_stage() -> None:
 
 
 def test_new_rollout_resets_synced_entries() -> None:
-    """Or a stage that comes later would keep, unseen, what an earlier rollout did."""
+    """Otherwise a later stage would keep objects of an earlier rollout without reading them."""
     result = plan([A], [applied(A), applied(B)], resumed=False, prune=False)
     assert {entry.status for entry in intent(result)} == {"not-synced"}
     assert {entry.hash for entry in intent(result)} == {content_hash(A), content_hash(B)}
@@ -218,7 +218,7 @@ def test_string_data_of_a_secret_becomes_data() -> None:
 
 
 def test_errors_of_many_entries_are_shortened_to_fit_into_a_status() -> None:
-    """An API server takes 1.5 MiB; the first ones are told in full."""
+    """An API server accepts objects of 1.5 MiB; the first errors are written in full."""
     name = "capx-some-rather-usual-role-binding-{:05d}"
     group, error = "rbac.authorization.k8s.io", "x" * 600
     entries = [

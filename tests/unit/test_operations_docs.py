@@ -1,4 +1,4 @@
-"""docs/operations.md speaks of every annotation, condition, reason and event that there is."""
+"""docs/operations.md documents every annotation, condition, reason and event of addons."""
 
 from __future__ import annotations
 

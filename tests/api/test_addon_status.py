@@ -1,5 +1,5 @@
-"""What a ClusterAddon says is about the release that its Cluster asks for now, and about nothing else, whatever came
-before: in each condition, in `Ready`, in the columns of `kubectl get`, in its inventory, and as events.
+"""A ClusterAddon's status is about the Cluster's present release only, whatever was rolled out before: conditions,
+`Ready`, the columns of `kubectl get`, the inventory, and events.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier.policy import PREFIX
 from shared.event import PING, Event
 from shared.kube import Key, Object, Resource, dig
-from tests.api.test_addon_policies import deployment
-from tests.api.test_addon_waits import job
+from tests.api.test_addon_policies import deployment, job
 from tests.api.test_print_columns import shown
 from tests.support.receiver import Receiver
 from tests.support.releases import STACK, write_release, write_stages
@@ -121,14 +120,14 @@ BAD = (
     stage_waits,
 )
 KINDS: tuple[Callable[[World, str], Expected], ...] = (*BAD, *BAD[:4], *[good] * 5)
-"""Twenty releases."""
+"""The kinds of the twenty releases."""
 
 # -- what else may be the matter: a cause of the present, which is gone with it ------------------------------------
 
 
 @dataclass
 class Story:
-    """One Cluster that is led from release to release, with what is expected to be told of each."""
+    """One Cluster that goes through several releases, with the expected status of each."""
 
     world: World
     expected: dict[str, Expected] = field(default_factory=dict)
@@ -156,7 +155,7 @@ class Story:
         self.world.client.patch(CLUSTER_ADDON, Key(self.world.namespace, ADDON), patch)
 
     def check(self, reason: str, words: str, *, names: str = "", told: bool = True) -> None:
-        """`names`: the one other release that may be named."""
+        """Checks reason and message of Ready; `names` is another release that the status may name."""
         addon, where = self.world.addon(), " -> ".join(self.path)
         conditions = {one["type"]: one for one in dig(addon, "status.conditions")}
         ready = conditions["Ready"]
@@ -180,7 +179,7 @@ class Story:
             assert (reason, ready["message"]) in about, (where, about)
 
     def check_release(self) -> None:
-        """Every condition that is not True names the release, and `Ready` is about what is wrong with it."""
+        """Checks that each condition that is not True names the release, and that Ready summarises them."""
         reason, words = self.expected[self.class_name]
         self.check(reason, words)
         for one in dig(self.world.addon(), "status.conditions"):
@@ -189,7 +188,7 @@ class Story:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_status_is_about_the_present_release_only(world: World, seed: int) -> None:
-    """In a random order, with other troubles in between."""
+    """Releases in random order, with other failures in between."""
     dice = random.Random(seed)
     kinds = list(KINDS)
     dice.shuffle(kinds)
@@ -254,7 +253,7 @@ def test_upgrade_to_the_same_addons_keeps_true_conditions(world: World) -> None:
 
 
 def sweep(world: World) -> None:
-    """What a sweep sends of this Cluster is delivered to addon_apply."""
+    """Delivers the sweep's events about this Cluster to addon_apply."""
     with pytest.MonkeyPatch.context() as patch, Receiver() as receiver:
         patch.setenv("K_SINK", receiver.url)
         assert world.call("sweep", Event(type=PING, source="/test", id="1")).status == 204
@@ -269,7 +268,7 @@ def sweep(world: World) -> None:
 
 @pytest.mark.parametrize("lost", ["upgrade", "rollback", "resumption"])
 def test_sweep_recovers_from_lost_events(world: World, lost: str) -> None:
-    """Until then the columns say which release it is that is ready."""
+    """Until the sweep, the columns show which release is ready."""
     first, second = (write_release(world.releases, version, [world.map("a", version)]) for version in ("v1", "v2"))
     world.secret()
     for name in (first, second)[: 2 if lost == "rollback" else 1]:

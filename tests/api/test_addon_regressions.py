@@ -1,12 +1,9 @@
-"""What went wrong in earlier managers of cluster addons, one test each, by number. 7, 8, 11 and 12 are in
-`test_known_defects_upgrades`, the timeouts of 14 in `test_http_timeouts`, and 15 in `test_metrics`.
-
-Mended by design, each must stay so: the docstrings say what used to happen.
-"""
+"""Defects of earlier addon managers that must not occur here. The docstrings say what used to happen."""
 
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +13,18 @@ from typing import Any
 import pytest
 
 from functions import catalog
+from functions.cluster_hooks.function import call
+from functions.cluster_hooks.protocol import HANDLERS
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
 from shared.clients import Clients
 from shared.event import change_event, own_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
+from shared.releases.stages import BEFORE_CLUSTER_UPGRADE
 from shared.storage import ObjectStore
 from tests.conftest import NAMESPACE
 from tests.support.api_proxy import Proxy, answering, api_server
-from tests.support.releases import STACK, archive, config_map, write_release
+from tests.support.releases import STACK, archive, config_map, write_release, write_stages
 from tests.support.world import World
 
 SERVICE = Resource("", "v1", "Service", "services")
@@ -38,7 +38,7 @@ def workload(kubeconfig: Path) -> Iterator[Proxy]:
 
 
 def upgrade(world: World, *releases: list[Object]) -> None:
-    """Each of the releases in turn, until nothing more happens."""
+    """Rolls out the releases one after the other."""
     world.secret()
     for number, objects in enumerate(releases, 1):
         world.cluster(write_release(world.releases, f"v{number}", objects))
@@ -55,7 +55,7 @@ def service(world: World, name: str) -> Object:
 
 
 def test_upgrade_changes_objects_of_both_releases(world: World) -> None:
-    """What was applied once was never touched again: upgrades added and removed objects, and changed none."""
+    """Upgrades created and deleted objects, but never updated objects of both releases."""
     names = [f"m{number}" for number in range(5)]
     upgrade(world, [world.map(name) for name in names], [world.map(name, "2") for name in names])
     assert {world.read(name)["data"]["k"] for name in names} == {"2"}
@@ -63,7 +63,7 @@ def test_upgrade_changes_objects_of_both_releases(world: World) -> None:
 
 
 def test_objects_of_different_kinds_can_share_a_name(world: World) -> None:
-    """They counted as one, so that one of them was not applied, or went with the other."""
+    """The two objects counted as one: the second was not applied, or was deleted with the first."""
     elsewhere = f"{world.namespace}-2"
     both = [world.map("same"), service(world, "same"), config_map("same", "other", elsewhere)]
     upgrade(world, both)
@@ -78,7 +78,7 @@ def test_objects_of_different_kinds_can_share_a_name(world: World) -> None:
 
 @pytest.mark.parametrize("status", [403, 500, 503])
 def test_failed_prune_is_retried(world: World, workload: Proxy, status: int) -> None:
-    """A deletion that failed was forgotten, and the object stayed for ever."""
+    """A failed deletion was not retried, and the object stayed forever."""
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
     world.settle()
@@ -99,7 +99,7 @@ def test_failed_prune_is_retried(world: World, workload: Proxy, status: int) -> 
 
 
 def test_failed_prune_is_retried_with_the_next_release(world: World, workload: Proxy) -> None:
-    """The same, where the user moves on meanwhile."""
+    """A failed deletion was not retried after the next upgrade either."""
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
     world.settle()
@@ -114,7 +114,7 @@ def test_failed_prune_is_retried_with_the_next_release(world: World, workload: P
 
 
 def test_kind_that_is_served_later_is_applied(world: World) -> None:
-    """An object of a kind that was not served yet got lost: neither applied nor written down."""
+    """An object of a kind that was not served yet was neither applied nor recorded."""
     group = f"{world.namespace}.example.com"
     gadgets = Resource(group, "v1", "Gadget", "gadgets")
     gadget: Object = {
@@ -146,7 +146,7 @@ def test_kind_that_is_served_later_is_applied(world: World) -> None:
 
 
 def test_failed_object_is_retried_until_it_succeeds(world: World) -> None:
-    """After the first failure the record said that the object was applied, and nobody tried again."""
+    """A failed object was recorded as applied, and not retried."""
     bad = {**world.map("bad"), "data": {"k": 1}}
     upgrade(world, [world.map("good"), bad])
     for _ in range(3):
@@ -162,7 +162,7 @@ def test_failed_object_is_retried_until_it_succeeds(world: World) -> None:
 
 
 def test_each_object_is_applied_in_its_own_namespace(world: World) -> None:
-    """All went to kube-system, whatever they said, and were refused there."""
+    """All objects were applied to kube-system, whatever their namespace."""
     unnamed = config_map(f"of-{world.namespace}")
     del unnamed["metadata"]["namespace"]
     role: Object = {
@@ -193,7 +193,7 @@ BROKEN: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_chart_that_fails_is_not_reported_as_applied(world: World, broken: str) -> None:
-    """A chart that was missing or did not render was passed over, and the addons were told to be applied."""
+    """A chart that was missing or failed to render was skipped, and the addons were reported as applied."""
     upgrade(world, [world.map("a"), world.map("b")])
     world.cluster(write_release(world.releases, "v2", **BROKEN[broken]))
     assert world.settle().retry_after is not None
@@ -206,7 +206,7 @@ def test_chart_that_fails_is_not_reported_as_applied(world: World, broken: str) 
 def test_failed_fetches_do_not_block_other_releases(
     clients: Clients, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A download that failed kept its lock, and every later one waited for ever."""
+    """A failed download kept its lock, and every later download waited forever."""
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
     monkeypatch.setattr("functions.release_assets.function._is_referenced", lambda *_: True)
     good = [write_release(tmp_path, f"v{number}", [config_map(f"m{number}")]) for number in range(1, 5)]
@@ -229,7 +229,7 @@ def test_failed_fetches_do_not_block_other_releases(
 
 
 def test_upgrade_does_not_need_the_former_release(world: World) -> None:
-    """An upgrade fetched the old release too, and crashed where that failed."""
+    """An upgrade fetched the former release too, and crashed if that failed."""
     upgrade(world, [world.map("a"), world.map("b")])
     store = world.clients.releases
     store.delete(f"{STACK}-v1")
@@ -270,7 +270,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_archive_is_rejected(world: World, hostile: str) -> None:
-    """Archives were unpacked wherever their paths led, whatever their size."""
+    """Archives were unpacked to any path and at any size."""
     world.secret()
     world.cluster(write_release(world.releases, "v1", addon_chart=HOSTILE[hostile]()))
     assert world.settle().retry_after is not None
@@ -281,7 +281,7 @@ def test_hostile_archive_is_rejected(world: World, hostile: str) -> None:
 
 
 def test_concurrent_clusters_do_not_mix_their_charts(management: Client, world: World, kubeconfig: Path) -> None:
-    """Charts were unpacked into one folder for all, and one cluster was given what another's had written there."""
+    """Charts of all clusters were unpacked into one folder and mixed up."""
     worlds = []
     for number in range(1, 7):
         name = f"{world.namespace}-{number}"
@@ -300,7 +300,7 @@ def test_concurrent_clusters_do_not_mix_their_charts(management: Client, world: 
 
 @pytest.mark.parametrize("topology", [None, {}, {"classRef": None}, {"classRef": {}}, {"class": ""}])
 def test_cluster_without_a_class_gets_no_addons(world: World, topology: Object | None) -> None:
-    """A Cluster without topology brought the manager down."""
+    """A Cluster without topology crashed the manager."""
     cluster = world.cluster()
     for spec in ({"topology": topology}, {}):
         event = change_event({**cluster, "spec": spec}, "update", source="/test")
@@ -317,7 +317,7 @@ def paused(how: str, value: bool | None) -> Object:
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
 def test_paused_cluster_is_not_changed(world: World, workload: Proxy, how: str) -> None:
-    """Paused Clusters were worked on like any other."""
+    """Paused Clusters were reconciled."""
     world.secret(workload.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.settle()
@@ -333,10 +333,146 @@ def test_paused_cluster_is_not_changed(world: World, workload: Proxy, how: str) 
 
 
 def test_class_in_another_namespace_is_found(world: World) -> None:
-    """Such Clusters got no addons."""
+    """Clusters with a class of another namespace got no addons."""
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(topology={"classRef": {"name": name, "namespace": "default"}})
     world.secret()
     world.settle()
     assert world.names() == ["a"]
     assert dig(world.addon(), "status.ready") is True
+
+
+SCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+[PATH] = [handler.path for handler in HANDLERS if handler.hook == BEFORE_CLUSTER_UPGRADE]
+STAGES = """
+  AfterControlPlaneInitialized: &stages
+    - {name: cni}
+    - {name: csi}
+  BeforeClusterUpgrade: *stages
+"""
+
+
+def ask(world: World) -> int:
+    """Calls the hook before an upgrade as Cluster API does; returns the seconds until the next call, 0 to continue."""
+    cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    cluster["spec"]["topology"]["version"] = "v1.36.3"
+    answer = call(world.clients, PATH, json.dumps({"cluster": cluster}).encode())
+    assert answer.code == 200, answer.message
+    return int(answer.response["retryAfterSeconds"])
+
+
+def go(world: World, class_name: str) -> float | None:
+    world.secret()
+    world.cluster(class_name)
+    return world.settle().retry_after
+
+
+@pytest.mark.parametrize("addon_version", ["v1", "v2"])
+@pytest.mark.parametrize("asked", ["before", "after"])
+def test_upgrade_without_stages_is_not_blocked_by_a_hook(world: World, asked: str, addon_version: str) -> None:
+    """An upgrade with unchanged addons, or with addons applied before the hook's call, was blocked forever."""
+    go(world, write_release(world.releases, "v1", [world.map("a")], addon_version="v1"))
+    world.cluster(write_release(world.releases, "v2", [world.map("a")], addon_version=addon_version))
+    if asked == "before":
+        assert ask(world) == 10
+    world.settle()
+    assert ask(world) == 0
+    assert dig(world.addon(), "status.ready") is True
+    assert dig(world.addon(), "spec.hook") == ""
+
+
+def test_incomplete_upgrade_is_not_recorded_as_applied(world: World) -> None:
+    """The version was recorded before the addons were applied, so the next reconcile took them for applied."""
+    go(world, write_stages(world.releases, "v1", STAGES, {"cni": [world.map("net")], "csi": [world.map("store")]}))
+    bad = {**world.map("bad"), "data": {"k": 1}}
+    charts = {"cni": [world.map("net", "2")], "csi": [world.map("store", "2"), bad]}
+    name = write_stages(world.releases, "v2", STAGES, charts)
+    world.cluster(name)
+    for _ in range(3):
+        assert world.settle().retry_after == 20.0
+        addon = world.addon()
+        assert (addon["spec"]["clusterStack"], addon["spec"]["version"]) == ("test-stack-1-36-v1", "v1")
+        assert addon["status"]["ready"] is False
+        assert ask(world) == 10
+    world.clients.releases.delete(name)
+    assert go(world, write_stages(world.releases, "v2", STAGES, {**charts, "csi": [world.map("store", "2")]})) is None
+    assert world.addon()["spec"]["version"] == "v2"
+    assert ask(world) == 0
+
+
+def scaler(world: World, version: str, replicas: int) -> Object:
+    return {
+        "apiVersion": f"autoscaling/{version}",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": world.namespace},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": replicas,
+        },
+    }
+
+
+def test_object_in_another_api_version_is_the_same_object(world: World) -> None:
+    """The object was applied in its new version, and then deleted in its former one."""
+    key = Key(world.namespace, "web")
+    go(world, write_stages(world.releases, "v1", STAGES, {"cni": [scaler(world, "v1", 2)], "csi": [world.map("a")]}))
+    uid = world.client.get(SCALER, key)["metadata"]["uid"]
+    go(world, write_stages(world.releases, "v2", STAGES, {"cni": [scaler(world, "v2", 3)], "csi": [world.map("a")]}))
+    live = world.client.get(SCALER, key)
+    assert (live["metadata"]["uid"], live["spec"]["maxReplicas"]) == (uid, 3)
+    [entry] = [entry for entry in dig(world.addon(), "status.resources") if entry["name"] == "web"]
+    assert entry["version"] == "v2"
+
+
+def test_stage_that_deletes_renders_its_chart_with_values(world: World) -> None:
+    """The chart was rendered without values, and objects with names from values were not deleted."""
+    config = """
+  AfterControlPlaneInitialized: [{name: old}]
+  BeforeClusterUpgrade: [{name: old, action: delete}]
+"""
+    text = (
+        f'apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: "x-{{{{ .Values.k }}}}", namespace: {world.namespace}}}\n'
+    )
+    overwrite, templates = {"old": "k: {{ .Cluster.metadata.name }}"}, {"old": {"all.yaml": text}}
+    for version, names in (("v1", ["x-demo"]), ("v2", [])):
+        go(world, write_stages(world.releases, version, config, {}, overwrite=overwrite, templates=templates))
+        assert world.names() == names
+
+
+def test_each_upgrade_starts_from_the_inventory(world: World) -> None:
+    """The second upgrade compared with outdated data, and deleted by the new stages."""
+    first = {"cni": [world.map("net"), world.map("one")], "csi": [world.map("store")]}
+    go(world, write_stages(world.releases, "v1", STAGES, first))
+    go(world, write_stages(world.releases, "v2", STAGES, {"cni": [world.map("net"), world.map("two")], "csi": []}))
+    assert world.names() == ["net", "two"]
+    assert world.addon()["metadata"]["annotations"]["ClusterAddonStage"] == "upgraded"
+    config = "\n  BeforeClusterUpgrade: [{name: csi}]\n"
+    assert go(world, write_stages(world.releases, "v3", config, {"csi": [world.map("store", "3")]})) is None
+    assert world.names() == ["store"]
+    assert world.read("store")["data"]["k"] == "3"
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_faulty_release_is_replaced_by_a_fixed_one(world: World, *, staged: bool) -> None:
+    """The hook of the faulty release stayed set, and blocked the fixed one."""
+
+    def release(version: str, *, faulty: bool = False) -> str:
+        broken = {"broken.yaml": '{{ fail "broken" }}'} if faulty else {}
+        if not staged:
+            return write_release(world.releases, version, [world.map("a", version)], templates=broken or None)
+        charts = {"cni": [world.map("a", version)], "csi": []}
+        return write_stages(world.releases, version, STAGES, charts, templates={"csi": broken})
+
+    go(world, release("v1"))
+    world.cluster(release("v2", faulty=True))
+    assert ask(world) == 10
+    assert world.settle().retry_after == 60.0
+    assert ask(world) == 10
+    world.cluster(release("v3"))
+    assert ask(world) == 10
+    assert world.settle().retry_after is None
+    assert ask(world) == 0
+    addon = world.addon()
+    assert (addon["spec"]["clusterStack"], addon["spec"]["hook"]) == ("test-stack-1-36-v3", "")
+    assert addon["status"]["ready"] is True
+    assert world.read("a")["data"]["k"] == "v3"

@@ -60,7 +60,7 @@ def test_cluster_without_addon_and_references_is_described(world: World, describ
 def test_kubeconfig_of_the_environment_is_used(
     world: World, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be of another file of several, and the namespace be that of its context."""
+    """The cluster may be in the second of several files; the namespace is that of its context."""
     world.cluster()
     document = yaml.safe_load(kubeconfig.read_text())
     document["contexts"][0]["context"]["namespace"] = world.namespace

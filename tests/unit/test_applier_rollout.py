@@ -1,4 +1,4 @@
-"""In what order pruning takes objects away."""
+"""The order and the number of threads of a rollout."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from shared.applier.inventory import InventoryEntry
 from shared.applier.prune import is_custom_resource, prune_waves
+from shared.applier.rollout import thread_count
 
 CRD = "apiextensions.k8s.io"
 
@@ -71,3 +72,8 @@ def test_prune_waves_delete_custom_resources_first_and_namespaces_last(
 )
 def test_kinds_of_crds_are_custom_resources(group: str, *, custom: bool) -> None:
     assert is_custom_resource(entry("Thing", group)) is custom
+
+
+@pytest.mark.parametrize(("objects", "expected"), [(0, 1), (1, 1), (7, 1), (8, 2), (15, 3), (31, 7), (32, 8), (400, 8)])
+def test_thread_count_grows_with_the_number_of_objects_up_to_eight(objects: int, expected: int) -> None:
+    assert thread_count(objects) == expected

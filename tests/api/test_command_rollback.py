@@ -1,4 +1,4 @@
-"""`capi-functions rollback` against a real API server, with the functions called as a broker would."""
+"""`capi-functions rollback` on a real API server, with functions that are called as a broker calls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people and Prometheus hear of rollouts: counts of objects, events, and what the log tells beside the message."""
+"""Metrics, Kubernetes Events and log fields of rollouts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def counted() -> dict[str, float]:
 
 
 def during(act: Callable[[], object]) -> dict[str, float]:
-    """What is counted meanwhile, without what stays."""
+    """Returns the increments of the counters by `act`."""
     before = counted()
     act()
     return {name: value - before[name] for name, value in counted().items() if value != before[name]}
@@ -110,7 +110,7 @@ def test_kept_objects_record_an_event(world: World) -> None:
 
 @pytest.mark.parametrize(("drift", "times"), [("repair", 2), ("report", 1)])
 def test_repaired_drift_records_an_event_though_the_status_is_unchanged(world: World, drift: str, times: int) -> None:
-    """Each repair is news; a difference that is only reported is none while it stays."""
+    """Each repair records an event; drift that is only reported records one event while it lasts."""
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]), policy={"drift": drift})
     world.settle()

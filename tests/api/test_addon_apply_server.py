@@ -1,4 +1,4 @@
-"""`addon_apply` in a server of its own, as it is deployed: whose worker is forked off a process that loaded it."""
+"""`addon_apply` in its own server as deployed: the worker is forked from a process that has loaded the function."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def deliver(
 def test_one_server_applies_addons_to_many_clusters_concurrently(
     management: Client, deliver: Deliver, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    """Rendering goes on in threads of the chart library, and a fork would have left these behind."""
+    """The chart library renders in threads, which a fork does not copy."""
     templates = {"all.yaml": CHART}
     names = [write_release(tmp_path, f"v{number}", templates=templates, values=VALUES) for number in range(1, 6)]
 

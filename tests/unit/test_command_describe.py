@@ -1,4 +1,4 @@
-"""What `describe cluster` makes of the objects around a Cluster, whatever of them is there."""
+"""The document and the text of `describe cluster`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def condition(type_: str, status: str = "False", message: str = "", **more: str)
 
 
 def told(objects: ClusterObjects) -> str:
-    """As it is printed where there is no terminal."""
+    """Returns the text as it is printed without a terminal."""
     written = io.StringIO()
     show(Console(file=written, soft_wrap=True, highlight=False, width=80), document(objects, NOW))
     return written.getvalue()

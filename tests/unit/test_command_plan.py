@@ -1,4 +1,4 @@
-"""What a plan says of one object, from what the API server had and what it answered; and how it is told."""
+"""Comparison and classification of planned changes, and the text of `plan`."""
 
 from __future__ import annotations
 

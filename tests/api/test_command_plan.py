@@ -1,4 +1,4 @@
-"""`capi-functions plan` against a real API server: it foretells what the functions then do, and changes nothing."""
+"""`capi-functions plan` on a real API server: previews what the functions then do, and changes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def proxy(kubeconfig: Path) -> Iterator[Proxy]:
 
 
 def versions(world: World) -> dict[str, str]:
-    """The resourceVersion of every object that there is, but for those that the API server itself keeps writing."""
+    """Returns the resourceVersion of every object, except those that the API server itself writes."""
     found = {}
     for resource in {(one.group, one.kind): one for one in Discovery(world.client).served().values()}.values():
         with suppress(ApiError):  # kinds that are made, never listed
@@ -55,7 +55,7 @@ def invoke(world: World, kubeconfig: Path, tmp_path: Path, *arguments: str) -> R
 
 @pytest.fixture
 def plan(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy, object_store: ObjectStore) -> Plan:
-    """Runs the command; nothing may change by it. Returns its JSON with the changes by name."""
+    """Runs the command, checks that nothing changes, and returns its JSON with the changes by name."""
 
     def run(*arguments: str) -> Object:
         world.secret(proxy.kubeconfig)
@@ -180,7 +180,7 @@ def test_values_template_sees_the_cluster_with_the_planned_class(world: World, p
 def test_chart_that_asks_for_capabilities_is_planned_with_the_live_cluster(
     world: World, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The helm program is found without being named."""
+    """The helm program is found without a setting."""
     monkeypatch.delenv("HELM", raising=False)
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'on-%s', namespace: %s}\n"
     asks = text % ("{{ .Capabilities.KubeVersion.Minor }}", world.namespace)
@@ -302,7 +302,7 @@ def test_ignored_field_is_not_a_change(world: World, plan: Plan) -> None:
 
 
 def test_object_in_a_new_api_version_is_an_update(world: World, plan: Plan) -> None:
-    """The dry run cannot see what a version that is yet to come makes of an object that is there."""
+    """A dry run cannot show an object in a version that is not served yet."""
     group = f"{world.namespace}.example.com"
 
     def widget(version: str) -> Object:
@@ -399,7 +399,7 @@ def test_changes_are_listed_by_stage(world: World, plan: Plan) -> None:
 
 
 def test_differences_to_another_release_are_not_called_drift(world: World, plan: Plan) -> None:
-    """Each stack counts its own versions: v1 of one is not v1 of another."""
+    """Versions are compared within one stack only."""
     world.cluster(write_release(world.releases, "v1", [world.map("a", "1")]))
     world.secret()
     world.settle()
@@ -414,7 +414,7 @@ def test_differences_to_another_release_are_not_called_drift(world: World, plan:
 
 @pytest.fixture
 def site(world: World, tmp_path: Path) -> Iterator[Site]:
-    """The sources of the namespace's ClusterStack; their v1 and v2 are others than the environment's, which has v3."""
+    """The sources of the namespace's ClusterStack. Their v1 and v2 differ from the common source's, which has v3."""
     own = tmp_path / "own"
     for version in ("v1", "v2"):
         write_release(own, version, [world.map("a", "own")])
