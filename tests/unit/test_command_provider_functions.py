@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from infra.cli.provider.deployed_functions import NEEDED, WAIT, annotate_for_no_pods, missing_functions
 from infra.cli.provider.report import Report, WrittenObject
 from infra.cli.provider.requests import ProviderSettings
+from shared import bounded_yaml
 from shared.kube import Key, Object
 from shared.providers.annotations import WEBHOOKS
 
 KNATIVE = Path(__file__).parents[2] / "infra/knative"
 
 
-def deployments(**replicas: int | None) -> list[Object]:
-    """Returns the Deployments of `infra/knative`; `replicas` changes the number for some, or leaves them out."""
-    found = [
+@functools.cache
+def generated_deployments() -> tuple[Object, ...]:
+    """Returns the Deployments of `infra/knative`, read once: every run of pytest imports this module."""
+    return tuple(
         document
         for file in sorted(KNATIVE.glob("function-*.yaml"))
-        for document in yaml.safe_load_all(file.read_text())
+        for document in bounded_yaml.load_all(file.read_text())
         if document and document["kind"] == "Deployment"
-    ]
+    )
+
+
+def deployments(**replicas: int | None) -> list[Object]:
+    """Returns the Deployments of `infra/knative`; `replicas` changes the number for some, or leaves them out."""
+    found = list(generated_deployments())
     for name, number in replicas.items():
         [one] = [each for each in found if each["metadata"]["name"] == name.replace("_", "-")]
         found.remove(one)
