@@ -1,4 +1,4 @@
-"""CRDs come and go together: what is waited for is looked at with one request where there are several."""
+"""Several CRDs are applied and deleted together; waiting for them reads all of them with one request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.manifests import Identity
 
 @pytest.fixture
 def group(management: Client) -> Iterator[str]:
-    """A group of its own; its CRDs go with the test."""
+    """An API group for one test; its CRDs are deleted at the end."""
     name = f"g{uuid.uuid4().hex[:8]}.example.com"
     yield name
     for found in list(management.list(CRD, selector=f"group={name}")):
@@ -67,7 +67,9 @@ def instance(client: Client, resource: Resource, namespace: str, name: str, *fin
     return client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
 
 
-def test_all_are_served_when_it_is_said_so(management: Client, namespace: str, group: str) -> None:
+def test_established_crds_are_served_after_fewer_requests_than_crds(
+    management: Client, namespace: str, group: str
+) -> None:
     kinds = [kind(group, number) for number in range(5)]
     crds = applied(management, *(crd(each) for each in kinds))
     before = management.requests
@@ -77,7 +79,7 @@ def test_all_are_served_when_it_is_said_so(management: Client, namespace: str, g
         assert list(management.list(each, namespace)) == []
 
 
-def test_those_that_are_served_need_no_look(management: Client, group: str) -> None:
+def test_unchanged_crds_need_no_request(management: Client, group: str) -> None:
     wanted = [crd(kind(group, number)) for number in range(2)]
     assert await_all_established(management, applied(management, *wanted)) == {}
     again = applied(management, *wanted)
@@ -86,7 +88,7 @@ def test_those_that_are_served_need_no_look(management: Client, group: str) -> N
     assert management.requests == before
 
 
-def test_one_that_comes_to_nothing_is_named_and_the_others_are_served(management: Client, group: str) -> None:
+def test_crds_that_are_not_established_are_named(management: Client, group: str) -> None:
     first, second, third, fourth = (kind(group, number) for number in range(4))
     assert await_all_established(management, applied(management, crd(first))) == {}
     crds = applied(management, crd(second, {"kind": first.kind}), crd(third), crd(fourth))
@@ -97,7 +99,7 @@ def test_one_that_comes_to_nothing_is_named_and_the_others_are_served(management
     assert "was deleted meanwhile" in problems[f"{fourth.plural}.{group}"]
 
 
-def test_what_was_deleted_is_waited_for(management: Client, group: str) -> None:
+def test_deletion_of_several_crds_is_awaited(management: Client, group: str) -> None:
     crds = applied(management, *(crd(kind(group, number)) for number in range(5)))
     assert await_all_established(management, crds) == {}
     workload = ClusterClients(management)
@@ -108,10 +110,10 @@ def test_what_was_deleted_is_waited_for(management: Client, group: str) -> None:
 
 
 @pytest.mark.parametrize("others", [1, 4])
-def test_a_kind_takes_along_what_is_in_the_same_inventory_alone(
+def test_crd_is_kept_while_objects_of_other_inventories_exist(
     management: Client, namespace: str, group: str, others: int
 ) -> None:
-    """All have our common label: it may be of another inventory."""
+    """All objects have our label, which does not tell inventories apart."""
     resource = kind(group, 0)
     [live] = applied(management, crd(resource))
     assert await_all_established(management, [live]) == {}
@@ -128,7 +130,7 @@ def test_a_kind_takes_along_what_is_in_the_same_inventory_alone(
 
 
 @pytest.mark.parametrize("others", [0, 4])
-def test_what_a_finalizer_holds_is_named(management: Client, namespace: str, group: str, others: int) -> None:
+def test_object_with_a_finalizer_is_named(management: Client, namespace: str, group: str, others: int) -> None:
     resource = kind(group, 0)
     assert await_all_established(management, applied(management, crd(resource))) == {}
     held = instance(management, resource, namespace, "held", "example.com/holds")
@@ -144,7 +146,7 @@ def test_what_a_finalizer_holds_is_named(management: Client, namespace: str, gro
     assert await_deletion(workload, entries) == {}
 
 
-def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespace: str, group: str) -> None:
+def test_object_that_others_created_again_is_not_awaited(management: Client, namespace: str, group: str) -> None:
     resource = kind(group, 0)
     assert await_all_established(management, applied(management, crd(resource))) == {}
     entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(3)]
@@ -155,9 +157,7 @@ def test_one_that_others_made_anew_is_not_waited_for(management: Client, namespa
     assert await_deletion(workload, entries) == {}
 
 
-def test_a_kind_that_is_not_served_any_more_may_have_objects_still(
-    management: Client, namespace: str, group: str
-) -> None:
+def test_crd_without_served_version_is_kept(management: Client, namespace: str, group: str) -> None:
     resource = kind(group, 0)
     definition = crd(resource)
     [live] = applied(management, definition)

@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of our kinds."""
+"""The columns of `kubectl get` for the project's kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AGE = "Age"
 
 
 def shown(client: Client, resource: Resource, namespace: str) -> list[dict[str, Any]]:
-    """Each row by column, without the age."""
+    """Returns each row by column name, without the age."""
     table = client.request("GET", resource.path(namespace), accept=_TABLE)
     columns = [column["name"] for column in table["columnDefinitions"]]
     rows = [dict(zip(columns, row["cells"], strict=True)) for row in table["rows"]]
@@ -23,7 +23,7 @@ def shown(client: Client, resource: Resource, namespace: str) -> list[dict[str, 
     return rows
 
 
-def test_of_a_cluster_stack_and_its_release(stacks: Stacks) -> None:
+def test_columns_of_cluster_stack_and_release(stacks: Stacks) -> None:
     tag = stacks.publish("v1")
     stacks.stack(autoSubscribe=True)
     stacks.settle()
@@ -42,7 +42,7 @@ def test_of_a_cluster_stack_and_its_release(stacks: Stacks) -> None:
     assert (release["Name"], release["K8s Version"], release["Ready"]) == (tag, "v1.36.3", True)
 
 
-def test_of_a_release_that_cannot_be_used(stacks: Stacks) -> None:
+def test_columns_of_unusable_release(stacks: Stacks) -> None:
     stacks.publish("v1", class_templates={"class.yaml": '{{ fail "broken" }}'})
     stacks.stack()
     stacks.settle()
@@ -56,7 +56,7 @@ def test_of_a_release_that_cannot_be_used(stacks: Stacks) -> None:
     assert stack["Message"]
 
 
-def test_of_an_addon(world: World) -> None:
+def test_columns_of_addon(world: World) -> None:
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.settle()
