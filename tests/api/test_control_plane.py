@@ -1,4 +1,4 @@
-"""Instances of the real kube-apiserver and etcd: their life, and above all their end."""
+"""Instances of kube-apiserver and etcd: start, status, failures, and the end of all processes."""
 
 import base64
 import json
@@ -48,9 +48,9 @@ def servers() -> dict[str, Path]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """Where instances may be put; whatever the test did, no process of theirs is left after it."""
+    """A folder for instances; all their processes are killed after the test."""
     yield tmp_path
-    # The supervisors first, they would report the death of their servers.
+    # Supervisors first: they report the death of their servers.
     for pid, command in sorted(processes_of(tmp_path).items(), key=lambda item: "supervisor" not in item[1]):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -63,13 +63,13 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def run(servers: dict[str, Path]) -> Callable[..., Status]:
     def run(directory: Path, **options: Any) -> Status:
-        return start(directory, **{"binaries": servers, **options})  # controllers only where they are asked for
+        return start(directory, **{"binaries": servers, **options})  # controllers only on request
 
     return run
 
 
 def processes_of(directory: Path) -> dict[int, str]:
-    """The command lines of the living processes that have to do with `directory`, by pid."""
+    """Returns the command lines of processes that name `directory`, by pid."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -94,7 +94,7 @@ def member(state: State, name: str) -> Process:
 
 
 class Client:
-    """Talks to the server of a kubeconfig, as its user, as `user`, or as nobody."""
+    """A client of the server in a kubeconfig, as its user, as `user`, or anonymous."""
 
     def __init__(self, path: Path, user: KeyPair | None = None, *, anonymous: bool = False) -> None:
         config = yaml.safe_load(path.read_text())
@@ -129,8 +129,9 @@ class Client:
         assert code == 201, content
 
 
-def test_ready(directory: Path, run: Callable[..., Status]) -> None:
-    """All that an instance is good for; a second start and a second supervisor change nothing."""
+def test_ready_instance_serves_its_admin_and_a_second_start_changes_nothing(
+    directory: Path, run: Callable[..., Status]
+) -> None:
     told: list[str] = []
     instance = directory / "a"
     first = run(instance, progress=told.append)
@@ -179,10 +180,11 @@ def test_ready(directory: Path, run: Callable[..., Status]) -> None:
     assert status(instance).phase == "absent"
 
 
-def test_side_by_side_and_again(directory: Path, run: Callable[..., Status]) -> None:
-    """Two instances know nothing of each other; one that was stopped comes back as it was."""
+def test_instances_are_independent_and_keep_their_data_over_a_restart(
+    directory: Path, run: Callable[..., Status]
+) -> None:
     ca = Authority.generate("given")
-    # Longer than the path of a unix socket may be.
+    # Longer than the longest path of a unix socket.
     a, b = directory / "a", directory / ("b" * 120) / "b"
     assert run(a, ca=ca, wait=False).phase == "starting"
     other = run(b)
@@ -210,13 +212,13 @@ def test_side_by_side_and_again(directory: Path, run: Callable[..., Status]) -> 
     assert moved.port != first.port
     assert moved.url in kubeconfig(a).read_text()
     assert "only-in-a" in Client(kubeconfig(a)).namespaces()
-    # What the instance gave away before is still accepted.
+    # Credentials from before the restart are still accepted.
     credentials = yaml.safe_load(old)["users"][0]["user"]
     pair = KeyPair(*(base64.b64decode(credentials[f"client-{x}-data"]) for x in ("certificate", "key")))
     assert Client(kubeconfig(a), pair).namespaces()
 
 
-def test_end_of_the_owner(directory: Path, run: Callable[..., Status]) -> None:
+def test_instance_ends_with_its_owner(directory: Path, run: Callable[..., Status]) -> None:
     with processes.start(["sleep", "600"]) as owner:
         try:
             run(directory / "a", owner=owner.pid)
@@ -229,8 +231,8 @@ def test_end_of_the_owner(directory: Path, run: Callable[..., Status]) -> None:
         run(directory / "a", owner=owner.pid)
 
 
-def test_starter_ends_first(directory: Path, servers: dict[str, Path]) -> None:
-    """Without an owner the instance survives the process that started it, and its process group."""
+def test_instance_without_owner_survives_the_process_that_started_it(directory: Path, servers: dict[str, Path]) -> None:
+    """And its process group."""
     code = (
         "import os, sys; from pathlib import Path; from infra.local_control_plane import start;"
         "start(Path(sys.argv[1]), binaries={'etcd': Path(sys.argv[2]), 'kube-apiserver': Path(sys.argv[3])});"
@@ -246,8 +248,9 @@ def test_starter_ends_first(directory: Path, servers: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("victim", "phase"), [("supervisor", "stopped"), ("etcd", "failed"), ("kube-apiserver", "failed")]
 )
-def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Status]) -> None:
-    """Nothing is left whichever process is killed, and the instance can be started again."""
+def test_kill_of_one_process_ends_all_and_the_instance_starts_again(
+    victim: str, phase: str, directory: Path, run: Callable[..., Status]
+) -> None:
     instance = directory / "a"
     first = run(instance)
     Client(kubeconfig(instance)).create_namespace("kept")
@@ -261,7 +264,7 @@ def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Statu
         assert "SIGKILL" in after.error
         assert str(instance / "logs" / f"{victim}.log") in after.error
     assert run(instance).url == first.url
-    # And without waiting for the remains, which is what a supervisor would do.
+    # And without waiting for leftovers, which a supervisor would kill.
     if victim == "supervisor":
         os.kill(member(state(instance), victim).pid, signal.SIGKILL)
         until(lambda: status(instance).phase == "stopped")
@@ -269,8 +272,8 @@ def test_kill(victim: str, phase: str, directory: Path, run: Callable[..., Statu
     assert "kept" in Client(kubeconfig(instance)).namespaces()
 
 
-def test_stop_order(directory: Path, run: Callable[..., Status]) -> None:
-    """The API server has ended before etcd is told to, and an open watch does not hold it up."""
+def test_stop_ends_the_api_server_before_etcd(directory: Path, run: Callable[..., Status]) -> None:
+    """An open watch does not delay it."""
     instance = directory / "a"
     port = run(instance).port
     running = state(instance)
@@ -296,7 +299,7 @@ def test_stop_order(directory: Path, run: Callable[..., Status]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_supervisor_gets_a_signal_while_starting(
+def test_signal_during_the_start_ends_all_processes(
     number: signal.Signals, directory: Path, run: Callable[..., Status]
 ) -> None:
     run(directory / "a", wait=False)
@@ -323,7 +326,7 @@ def script(path: Path, text: str) -> Path:
         ("kube-apiserver", "sleep 600", "was not ready within "),
     ],
 )
-def test_failed_start(
+def test_failed_start_quotes_the_log_and_leaves_no_process(
     broken: str,
     text: str,
     reason: str,
@@ -331,7 +334,7 @@ def test_failed_start(
     servers: dict[str, Path],
     run: Callable[..., Status],
 ) -> None:
-    """The error names the directory and the log, quotes its end, and no process is left."""
+    """The error names the directory and the log."""
     instance = directory / "a"
     fake = script(directory / "fake", text.format(real=servers[broken]))
     with pytest.raises(ControlPlaneError, match=reason) as caught:
@@ -343,15 +346,17 @@ def test_failed_start(
     assert run(instance).phase == "ready"
 
 
-def test_binary_that_cannot_run(directory: Path, servers: dict[str, Path], run: Callable[..., Status]) -> None:
+def test_executable_that_cannot_run_is_reported(
+    directory: Path, servers: dict[str, Path], run: Callable[..., Status]
+) -> None:
     missing = directory / "missing"
     with pytest.raises(ControlPlaneError, match=str(missing)):
         run(directory / "a", binaries={**servers, "kube-apiserver": missing})
     until(lambda: not processes_of(directory))
 
 
-def test_starts_at_the_same_time(directory: Path, run: Callable[..., Status]) -> None:
-    """All get the same instance, also when it is just being stopped."""
+def test_concurrent_starts_get_the_same_instance(directory: Path, run: Callable[..., Status]) -> None:
+    """Also while it is being stopped."""
     results: list[Status] = []
     run(directory / "a", wait=False)
     stopping = threading.Thread(target=stop, args=(directory / "a",))
@@ -367,8 +372,7 @@ def test_starts_at_the_same_time(directory: Path, run: Callable[..., Status]) ->
     assert len(processes_of(directory)) == 3
 
 
-def test_removals_at_the_same_time(directory: Path, run: Callable[..., Status]) -> None:
-    """Whoever comes second finds nothing to do, or is told that somebody is at it."""
+def test_concurrent_removals_succeed_or_report_each_other(directory: Path, run: Callable[..., Status]) -> None:
     run(directory)
     with ThreadPoolExecutor(4) as pool:
         outcomes = [future.exception() for future in [pool.submit(remove, directory) for _ in range(4)]]
@@ -378,8 +382,10 @@ def test_removals_at_the_same_time(directory: Path, run: Callable[..., Status]) 
     remove(directory)
 
 
-def test_controllers(directory: Path, run: Callable[..., Status]) -> None:
-    """Ready means that they work; they listen nowhere, are users with few rights, and end with the rest."""
+def test_controllers_work_with_their_own_rights_and_end_with_the_instance(
+    directory: Path, run: Callable[..., Status]
+) -> None:
+    """They do not listen on any port."""
     instance = directory / "a"
     first = run(instance, controllers=True)
     client = Client(kubeconfig(instance))
@@ -405,7 +411,7 @@ def test_controllers(directory: Path, run: Callable[..., Status]) -> None:
         said.index(f"{name} has ended") for name in order
     )
 
-    # The same instance without them, and with them again.
+    # The same instance without controllers, and with them again.
     assert run(instance).url == first.url
     assert list(state(instance).servers) == ["etcd", "kube-apiserver"]
     stop(instance)
@@ -415,8 +421,7 @@ def test_controllers(directory: Path, run: Callable[..., Status]) -> None:
 
 
 @pytest.mark.parametrize("victim", ["supervisor", "kube-controller-manager", "kwok"])
-def test_kill_with_controllers(victim: str, directory: Path, run: Callable[..., Status]) -> None:
-    """An instance never goes on without one of its controllers."""
+def test_end_of_one_controller_ends_the_instance(victim: str, directory: Path, run: Callable[..., Status]) -> None:
     instance = directory / "a"
     run(instance, controllers=True)
     os.kill(member(state(instance), victim).pid, signal.SIGKILL)
@@ -433,7 +438,7 @@ def test_kill_with_controllers(victim: str, directory: Path, run: Callable[..., 
         ("kube-controller-manager", "exec sleep 600", "kube-controller-manager was not ready within 30 s"),
     ],
 )
-def test_controller_that_does_not_start(
+def test_controller_that_does_not_start_fails_the_instance(
     broken: str, text: str, reason: str, directory: Path, servers: dict[str, Path], run: Callable[..., Status]
 ) -> None:
     fake = script(directory / "fake", text)

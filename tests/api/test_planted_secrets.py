@@ -19,12 +19,13 @@ from shared.kube import Key, dig
 from shared.releases.naming import ReleaseName
 from shared.storage import ObjectStore
 from tests.support import objects
-from tests.support.api_proxy import Exchange, Proxy, Response, api_server
+from tests.support.api_proxy import Exchange, Proxy, api_server
+from tests.support.api_proxy import Response as ProxyResponse
 from tests.support.fake_provider import FakeProvider
 from tests.support.leaks import WrittenTexts, conditions, forms
 from tests.support.provider_releases import deployment, text
 from tests.support.releases import write_release
-from tests.support.site import Asked, Site, Told
+from tests.support.site import Request, Response, Site
 from tests.support.world import ADDON, World
 
 TOKEN = "Pl4nted/s3cr3t+t0ken"
@@ -62,7 +63,7 @@ def kubeconfig(server: str, **user: Any) -> bytes:
 def echoing(exchange: Exchange) -> None:
     """A server or proxy that echoes the headers of the request in an error."""
     said = f"not you: {dict(exchange.request.headers)}"
-    exchange.answer(Response(500, said.encode(), {"Content-Type": "text/plain", "X-Was": TOKEN}))
+    exchange.answer(ProxyResponse(500, said.encode(), {"Content-Type": "text/plain", "X-Was": TOKEN}))
 
 
 def looking(world: World, texts: WrittenTexts) -> str:
@@ -147,11 +148,11 @@ data: {password: {{ .Values.password | quote }}}
     assert texts.find(PASSWORD) == []
 
 
-def refusing(status: int) -> Callable[[Asked], Told]:
-    def answer(asked: Asked) -> Told:
+def refusing(status: int) -> Callable[[Request], Response]:
+    def answer(asked: Request) -> Response:
         said = f"<Error><Code>{asked.authorization}</Code><Message>{asked.headers} {asked.path}</Message></Error>"
         challenge = 'Basic realm="x"' if "Basic" in str(asked.authorization) else f'Bearer realm="{asked.path}"'
-        return Told(status, said.encode(), {"WWW-Authenticate": challenge})
+        return Response(status, said.encode(), {"WWW-Authenticate": challenge})
 
     return answer
 
@@ -202,7 +203,7 @@ def test_source_credentials_do_not_leak(
             texts.add_objects(world.client, world.namespace, [CLUSTER_STACK], whole=False)
         finally:
             objects.remove(world.client, CLUSTER_STACK, Key(world.namespace, "stack"))
-        sent = [asked.authorization for asked in site.asked if asked.authorization]
+        sent = [asked.authorization for asked in site.requests if asked.authorization]
         assert bool(sent) == (scheme in ("", "github+", "s3") or (scheme == "oci+" and sent != []))
     assert said
     texts.add_objects(world.client, world.namespace, (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE))

@@ -52,7 +52,7 @@ from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import config_map, deployment, text, whole
 from tests.support.provider_world import Providers
 from tests.support.receiver import Receiver
-from tests.support.site import Told
+from tests.support.site import Response
 from tests.support.until import until
 
 
@@ -64,7 +64,7 @@ def listing(providers: Providers, *versions: str) -> None:
     """Returns the site's list of releases, beside their files."""
     files = providers.site.answer
     body = json.dumps([{"tag_name": version} for version in versions]).encode()
-    providers.site.answer = lambda asked: Told(body=body) if asked.path.startswith("/repos/") else files(asked)
+    providers.site.answer = lambda asked: Response(body=body) if asked.path.startswith("/repos/") else files(asked)
 
 
 # -- versions ------------------------------------------------------------------------------------------------------

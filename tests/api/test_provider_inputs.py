@@ -169,7 +169,7 @@ def test_config_map_replaces_a_source_that_does_not_answer(core: FakeProvider) -
     provider = core.install("v1.2.0")
     assert "ConfigMaps with" in dig(provider, "status.target.source")
     assert core.value == "brought along"
-    asked = len(core.providers.site.asked)
+    asked = len(core.providers.site.requests)
     core.reconcile(resync=True)
-    assert len(core.providers.site.asked) == asked
+    assert len(core.providers.site.requests) == asked
     core.providers.client.delete(CONFIG_MAP, Key(core.namespace, "anything"))

@@ -13,18 +13,19 @@ from shared.download.access import Access
 from shared.download.registry import Layer, Registry
 from shared.kube import Object
 from shared.providers import phases
-from tests.support.api_proxy import Exchange, Proxy, Response, object_store_server
+from tests.support.api_proxy import Exchange, Proxy, object_store_server
+from tests.support.api_proxy import Response as ProxyResponse
 from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import METADATA, config_map, text, whole
 from tests.support.provider_world import Providers
-from tests.support.site import Asked, Told
+from tests.support.site import Request, Response
 
 
-def failing(providers: Providers, told: Callable[[bytes], Told]) -> None:
+def failing(providers: Providers, told: Callable[[bytes], Response]) -> None:
     """Makes the site answer so for components."""
     healthy = providers.site.answer
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Request) -> Response:
         found = healthy(asked)
         if "components" not in asked.path or found.status != 200:
             return found
@@ -37,18 +38,20 @@ def failing(providers: Providers, told: Callable[[bytes], Told]) -> None:
 @pytest.mark.parametrize(
     ("told", "word", "after"),
     [
-        pytest.param(lambda _: Told(429, headers={"Retry-After": "7"}), "limits requests", 7.0, id="429"),
-        pytest.param(lambda _: Told(500), "HTTP 500", 60.0, id="500"),
-        pytest.param(lambda _: Told(403), "github-token", 600.0, id="403"),
+        pytest.param(lambda _: Response(429, headers={"Retry-After": "7"}), "limits requests", 7.0, id="429"),
+        pytest.param(lambda _: Response(500), "HTTP 500", 60.0, id="500"),
+        pytest.param(lambda _: Response(403), "github-token", 600.0, id="403"),
         pytest.param(
-            lambda body: Told(body=body[:20], length=len(body)), "core-components.yaml", 60.0, id="half a body"
+            lambda body: Response(body=body[:20], length=len(body)), "core-components.yaml", 60.0, id="half a body"
         ),
-        pytest.param(lambda body: Told(body=gzip.compress(body)), "UTF-8", 600.0, id="no text"),
-        pytest.param(lambda _: Told(body=(b"# " + b"x" * 2**20 for _ in range(11))), "more than", 600.0, id="endless"),
+        pytest.param(lambda body: Response(body=gzip.compress(body)), "UTF-8", 600.0, id="no text"),
+        pytest.param(
+            lambda _: Response(body=(b"# " + b"x" * 2**20 for _ in range(11))), "more than", 600.0, id="endless"
+        ),
     ],
 )
 def test_failing_source_is_reported_and_retried(
-    core: FakeProvider, providers: Providers, told: Callable[[bytes], Told], word: str, after: float
+    core: FakeProvider, providers: Providers, told: Callable[[bytes], Response], word: str, after: float
 ) -> None:
     core.publish("v1.1.0")
     healthy = providers.site.answer
@@ -71,11 +74,11 @@ def test_artifact_with_wrong_digest_is_rejected(core: FakeProvider, registry: st
 
         def other(exchange: Exchange) -> None:
             found = exchange.forward()
-            exchange.answer(Response(found.status, found.body.replace(b"v1.1.0", b"v6.6.6"), found.headers))
+            exchange.answer(ProxyResponse(found.status, found.body.replace(b"v1.1.0", b"v6.6.6"), found.headers))
 
         def other_manifest(exchange: Exchange) -> None:
             found = exchange.forward()
-            exchange.answer(Response(found.status, found.body.replace(b"{", b"{ ", 1), found.headers))
+            exchange.answer(ProxyResponse(found.status, found.body.replace(b"{", b"{ ", 1), found.headers))
 
         path = "/manifests/" if what == "manifest" else "/blobs/"
         proxy.fail(other_manifest if what == "manifest" else other, lambda request: path in request.path)
@@ -128,8 +131,8 @@ def test_lost_storage_is_downloaded_again(core: FakeProvider, providers: Provide
     providers.send(phases.next_step(phases.FETCHED, core.object, resync=False))
     core.until_ready()
     providers.empty_storage()
-    asked = len(providers.site.asked)
+    asked = len(providers.site.requests)
     core.reconcile()
-    assert len(providers.site.asked) == asked, "nothing is to be installed"
+    assert len(providers.site.requests) == asked, "nothing is to be installed"
     core.reconcile(resync=True)
     core.until_ready()

@@ -32,7 +32,7 @@ from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore
 from tests.api.test_cluster_stacks import as_account
 from tests.support.releases import STACK, write_release
-from tests.support.site import Asked, Site, Told, files
+from tests.support.site import Request, Response, Site, files
 from tests.support.until import until
 
 V1, V2 = f"{STACK}-v901", f"{STACK}-v902"  # that no other test's objects name
@@ -183,7 +183,7 @@ def test_a_stacks_own_source(
     assert (answer.status, answer.message) == (200, f"{V1} fetched")
     assert answer.reply is not None
     assert (answer.reply.type, answer.reply.name) == ("dev.capi-functions.release.fetched", "addon")
-    assert {asked.authorization for asked in site.asked} == {"Bearer t0ken"}
+    assert {asked.authorization for asked in site.requests} == {"Bearer t0ken"}
     assert store.in_scope(scope_of(own)).load(V1) is not None
     assert store.load(V1) is None  # nobody else gets it
 
@@ -231,7 +231,7 @@ def test_namespace_of_the_one_who_asks(clients: Clients, namespace: str, stack: 
     event = own_event("release.wanted", source="/t", subject=V1, about=None, data={"release": V1})
     asker = Event(**{**event.__dict__, "kind": "ClusterAddon", "namespace": namespace, "name": "addon"})
     assert fetch(clients, asker).message == f"{V1} fetched"
-    assert site.asked != []
+    assert site.requests != []
 
 
 @pytest.mark.parametrize("data", [{}, {"release": 7}, {"release": "nonsense"}, {"release": V1, "namespace": 7}])
@@ -244,18 +244,18 @@ def test_retry_after_is_kept_to(
     clients: Clients, namespace: str, stack: Any, site: Site, content: dict[str, bytes], object_store: ObjectStore
 ) -> None:
     own = stack(site.url)
-    site.answer = lambda _: Told(429, headers={"Retry-After": "17"})
+    site.answer = lambda _: Response(429, headers={"Retry-After": "17"})
     answer = fetch(clients, _wanted(namespace))
     assert (answer.status, answer.retry_after) == (200, 17)
     assert answer.reply is not None  # the addon tells why it waits
     site.answer = files(content)
-    asked = len(site.asked)
+    asked = len(site.requests)
     for _ in range(3):  # whoever asks, and in whatever process
         answer = fetch(Clients(clients.management), _wanted(namespace))
         assert answer.status == 202
         assert 0 < (answer.retry_after or 0) <= 17
         assert "limits requests" in answer.message
-    assert len(site.asked) == asked
+    assert len(site.requests) == asked
     assert fetch(clients, _wanted("elsewhere")).status == 200  # that is another source
     key = f"scopes/{scope_of(own)}/failures/{V1}.json"
     note = json.loads(object_store.get(key) or b"")
@@ -279,14 +279,14 @@ def test_equal_wishes_for_what_cannot_be_fetched_ask_once(
     monkeypatch.setattr(release_assets, "_LOCK", lock := KeyedLock("the fetch of releases", timeout=60))
     wishes = 4
 
-    def fail(_asked: Asked) -> Told:
+    def fail(_asked: Request) -> Response:
         until(lambda: [users for _, users in lock._locks.values()] == [wishes], "all wishes wait for the first")
-        return Told(503)
+        return Response(503)
 
     site.answer = fail
     with ThreadPoolExecutor(wishes) as pool:
         answers = list(pool.map(lambda _: fetch(clients, _wanted(namespace)), range(wishes)))
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
     assert all("answers with HTTP 503" in answer.message for answer in answers)
     assert all(answer.reply is not None for answer in answers)  # nobody knew before
     monkeypatch.setattr(release_assets, "_LOCK", KeyedLock("the fetch of releases"))
@@ -297,7 +297,7 @@ def test_equal_wishes_for_what_cannot_be_fetched_ask_once(
     later = datetime.now(UTC) + timedelta(hours=1)
     object_store.put(key, json.dumps({**note, "until": later.isoformat()}).encode(), if_absent=False)
     answer = fetch(clients, _wanted(namespace))
-    assert (answer.status, answer.reply, len(site.asked)) == (202, None, 1)
+    assert (answer.status, answer.reply, len(site.requests)) == (202, None, 1)
     object_store.put(key, json.dumps({**note, "until": note["at"]}).encode(), if_absent=False)
     site.answer = files(content)
     assert fetch(clients, _wanted(namespace)).message == f"{V1} fetched"
@@ -309,7 +309,7 @@ def test_equal_wishes_fetch_once_and_different_ones_side_by_side(
     stack(site.url)
     both, serve = threading.Barrier(2), files(content)
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Request) -> Response:
         if asked.path.endswith("/metadata.yaml"):
             both.wait(20)  # raises unless the other release is asked for at the same time
         return serve(asked)
@@ -320,7 +320,7 @@ def test_equal_wishes_fetch_once_and_different_ones_side_by_side(
     assert sorted(told.message for told in answers) == sorted(
         [f"{V1} fetched", f"{V2} fetched"] + [f"{tag} is stored already" for tag in (V1, V2)] * 2
     )
-    paths = [asked.path for asked in site.asked]
+    paths = [asked.path for asked in site.requests]
     assert len(paths) == len(set(paths))
 
 

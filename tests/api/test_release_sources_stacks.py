@@ -11,7 +11,7 @@ from shared.download.registry import Layer, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, media_type
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
 from tests.support.releases import STACK, write_release
-from tests.support.site import Site, Told
+from tests.support.site import Response, Site
 from tests.support.stacks import CLASS, Stacks, classes
 
 REPOSITORY = "team/stacks"
@@ -50,18 +50,18 @@ def test_a_stack_follows_a_registry_of_its_own(stacks: Stacks, start_registry: S
 def test_a_source_that_wants_to_be_left_in_peace(stacks: Stacks) -> None:
     """Whatever events come meanwhile; but another source is asked at once."""
     with (
-        Site(lambda _asked: Told(429, headers={"Retry-After": "1800"})) as site,
-        Site(lambda _asked: Told(404)) as other,
+        Site(lambda _asked: Response(429, headers={"Retry-After": "1800"})) as site,
+        Site(lambda _asked: Response(404)) as other,
     ):
         stacks.stack(sources=[{"url": site.url}])
         first = stacks.look_at_stack()
         assert 1700 < (first.retry_after or 0) <= 1800
-        asked = len(site.asked)
+        asked = len(site.requests)
         assert asked > 0
         again = stacks.look_at_stack()
         assert 1700 < (again.retry_after or 0) <= 1800
-        assert len(site.asked) == asked
+        assert len(site.requests) == asked
         assert "limits requests" in stacks.of_stack("ReleasesSynced")["message"]
         stacks.stack(sources=[{"url": other.url}])
         stacks.look_at_stack()
-        assert len(other.asked) > 0
+        assert len(other.requests) > 0

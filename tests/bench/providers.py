@@ -27,7 +27,7 @@ from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, dig
 from tests.support import provider_releases as fake_provider
 from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
-from tests.support.site import Asked, Site, Told
+from tests.support.site import Request, Response, Site
 
 from .auditing import Plane
 from .counting import by_verb
@@ -178,10 +178,10 @@ def world(rows: list[str]) -> Iterator[World]:
         _publish(root / "made-up")
         releases = [components(PREVIOUS), components(CURRENT), root / "made-up"]
 
-        def answer(asked: Asked) -> Told:
+        def answer(asked: Request) -> Response:
             path = asked.path.partition("?")[0].lstrip("/")
             files = [release / path for release in releases if (release / path).is_file()]
-            return Told(body=files[0].read_bytes()) if files else Told(404)
+            return Response(body=files[0].read_bytes()) if files else Response(404)
 
         plane = Plane(root / "management")
         try:

@@ -1,4 +1,4 @@
-"""The commands as a user types them, each in a process of its own."""
+"""The commands as a user types them, each in its own process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(*arguments: str | Path, timeout: float = HANGS) -> subprocess.CompletedP
 
 
 def processes_of(folder: Path) -> list[str]:
-    """The command lines that name the folder, of processes that still run."""
+    """Returns the command lines of running processes that name the folder."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -41,7 +41,7 @@ def await_end(folder: Path) -> None:
     until(lambda: not processes_of(folder), "the end of all processes", details=lambda: processes_of(folder))
 
 
-def test_demo(tmp_path: Path) -> None:
+def test_demo_verifies_all_steps_and_leaves_no_process(tmp_path: Path) -> None:
     result = run("demo", "--dir", tmp_path / "demo")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "1 new" in result.stdout
@@ -49,7 +49,7 @@ def test_demo(tmp_path: Path) -> None:
     await_end(tmp_path / "demo")
 
 
-def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
+def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
     folder = tmp_path / "run"
     try:
         started = run("up", "--dir", folder, "--detach")
@@ -83,10 +83,10 @@ def test_up_down_and_replay(tmp_path: Path, kubectl: Path) -> None:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     await_end(folder)
-    assert "nothing runs" in run("down", "--dir", folder).stdout
+    assert "no run in" in run("down", "--dir", folder).stdout
 
 
-def test_cluster_stacks_and_namespaces_of_a_local_run(tmp_path: Path, kubectl: Path) -> None:
+def test_local_run_applies_cluster_stacks_and_finalizes_namespaces(tmp_path: Path, kubectl: Path) -> None:
     folder = tmp_path / "run"
     try:
         started = run("up", "--dir", folder, "--detach")
@@ -106,7 +106,7 @@ def test_cluster_stacks_and_namespaces_of_a_local_run(tmp_path: Path, kubectl: P
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_outlives_up(tmp_path: Path, number: int) -> None:
+def test_no_process_outlives_up(tmp_path: Path, number: int) -> None:
     folder = tmp_path / "run"
     process = processes.start([*CLI, "up", "--dir", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
@@ -120,7 +120,7 @@ def test_nothing_outlives_up(tmp_path: Path, number: int) -> None:
         process.communicate()
 
 
-def test_render() -> None:
+def test_render_prints_the_objects_of_a_release() -> None:
     result = run("render", "--release", RELEASES / "local-demo-1-36-v1", "--cluster", FOLDER / "cluster.yaml")
     assert result.returncode == 0, result.stderr
     documents = list(yaml.safe_load_all(result.stdout))
@@ -130,9 +130,9 @@ def test_render() -> None:
 
 @pytest.mark.parametrize(
     ("cluster", "words"),
-    [("kind: Other\n", "it has no Cluster"), ("a: {", "not YAML"), ("", "no Cluster in it")],
+    [("kind: Other\n", "it has no Cluster"), ("a: {", "not YAML"), ("", "it has no Cluster")],
 )
-def test_render_refuses_with_one_line(tmp_path: Path, cluster: str, words: str) -> None:
+def test_render_reports_unusable_input_in_one_line(tmp_path: Path, cluster: str, words: str) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(cluster)
     result = run("render", "--release", RELEASES / "local-demo-1-36-v1", "--cluster", file)
@@ -141,7 +141,7 @@ def test_render_refuses_with_one_line(tmp_path: Path, cluster: str, words: str) 
     assert "Traceback" not in result.stderr
 
 
-def test_render_of_a_folder_that_is_no_release(tmp_path: Path) -> None:
+def test_render_refuses_a_folder_that_is_not_a_release(tmp_path: Path) -> None:
     folder = tmp_path / "local-demo-1-36-v9"
     folder.mkdir()
     result = run("render", "--release", folder, "--cluster", FOLDER / "cluster.yaml")
@@ -149,7 +149,7 @@ def test_render_of_a_folder_that_is_no_release(tmp_path: Path) -> None:
     assert "metadata.yaml: missing" in result.stderr
 
 
-def test_usage() -> None:
+def test_wrong_usage_exits_with_2() -> None:
     assert run("--help").returncode == 0
     assert run("nope").returncode == 2
     assert run("replay", "/nowhere").returncode == 2

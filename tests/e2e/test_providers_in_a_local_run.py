@@ -24,47 +24,49 @@ def test_clusters_can_be_written_after_installation_and_restart(
     folder = tmp_path / "run"
     ask = [str(kubectl), "--kubeconfig", str(folder / "management.kubeconfig")]
 
-    def asked(*arguments: str) -> str:
+    def kubectl_output(*arguments: str) -> str:
         done = processes.run([*ask, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def carried_out(*arguments: str | Path) -> str:
+    def succeeds(*arguments: str | Path) -> str:
         done = run(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def definition() -> tuple[str, Object]:
         """Returns the provider of the CRD of Cluster, and the CRD."""
-        found = json.loads(asked("get", CLUSTERS, "-o", "json"))
+        found = json.loads(kubectl_output("get", CLUSTERS, "-o", "json"))
         return dig(found, ("metadata", "labels", PROVIDER_LABEL), ""), found["spec"]
 
     (tmp_path / "repository").mkdir()
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "repository", CURRENT)))
     wanted = (f"--core=cluster-api:{CURRENT}", f"--infrastructure=docker:{CURRENT}")
     implied = (f"--bootstrap=kubeadm:{CURRENT}", f"--control-plane=kubeadm:{CURRENT}")
-    carried_out("provider", "export", *wanted, *implied, "--to", tmp_path / "exported")
+    succeeds("provider", "export", *wanted, *implied, "--to", tmp_path / "exported")
     monkeypatch.delenv("CLUSTERCTL_CONFIG")
     try:
-        carried_out("up", "--dir", folder, "--detach")
+        succeeds("up", "--dir", folder, "--detach")
         assert definition()[0] == "", "a run brings a definition of its own"
-        asked("apply", "--server-side", "-f", str(tmp_path / "exported"))
-        said = " ".join(carried_out("provider", "init", "--dir", folder, *wanted, "--timeout=150").split())
+        kubectl_output("apply", "--server-side", "-f", str(tmp_path / "exported"))
+        said = " ".join(succeeds("provider", "init", "--dir", folder, *wanted, "--timeout=150").split())
         assert "come without their webhooks" in said
         assert "all are ready" in said
         brought = definition()
         assert brought[0] == "cluster-api"
 
-        asked("apply", "-f", str(FOLDER / "cluster.yaml"))
-        carried_out("down", "--dir", folder)
-        carried_out("up", "--dir", folder, "--detach")
+        kubectl_output("apply", "-f", str(FOLDER / "cluster.yaml"))
+        succeeds("down", "--dir", folder)
+        succeeds("up", "--dir", folder, "--detach")
         assert definition() == brought
         assert "clusters.cluster.x-k8s.io is not replaced: provider cluster-api" in (folder / "logs/up.log").read_text()
-        asked("annotate", "cluster", "demo", "example.com/written=again")
-        asked("get", "clusters.v1beta1.cluster.x-k8s.io", "demo")
-        asked("wait", "cluster", "demo", "--for=jsonpath={.status.phase}=Provisioned", "--timeout=120s")
-        asked("delete", "cluster", "demo", "--timeout=120s")
-        until(lambda: asked("get", "clusters,kindclusters,clusteraddons", "-o", "name") == "", "the Cluster gone")
+        kubectl_output("annotate", "cluster", "demo", "example.com/written=again")
+        kubectl_output("get", "clusters.v1beta1.cluster.x-k8s.io", "demo")
+        kubectl_output("wait", "cluster", "demo", "--for=jsonpath={.status.phase}=Provisioned", "--timeout=120s")
+        kubectl_output("delete", "cluster", "demo", "--timeout=120s")
+        until(
+            lambda: kubectl_output("get", "clusters,kindclusters,clusteraddons", "-o", "name") == "", "the Cluster gone"
+        )
     finally:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

@@ -21,7 +21,7 @@ def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
     until(lambda: shell.succeeds("kubectl get clusteraddon cluster-addon-demo"), "the addon")
     said = shell.run(upgrade)
     assert "rolling back to local-demo-1-36-v1" in said
-    # Whatever asks a provider's source needs a way out.
+    # The other commands need internet access.
     assert "there are no providers" in shell.run(
         "\n".join(re.findall(r"^capi-functions provider list.*", providers, re.M))
     )

@@ -1,4 +1,4 @@
-"""A recorded run of the demo, played again: to the same end on an empty control plane, to no effect after that."""
+"""Replay of the demo's recording: same result on an empty control plane, and no effect when repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CAPTURED = Path(__file__).parents[2] / "events" / "captured" / "demo"
 
 @pytest.fixture
 def empty(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    """A control plane with our CRDs and nothing else."""
+    """A client of a control plane with our CRDs only."""
     monkeypatch.setenv("RELEASE_SOURCE", str(RELEASES))
     monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path))
     monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
@@ -40,7 +40,7 @@ def empty(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyP
 
 
 def essence(obj: Object) -> dict[str, Any]:
-    """What must be the same in two runs: not uids, times and ports."""
+    """Returns the fields that are equal in two runs: without uids, times and ports."""
     kept: dict[str, Any] = {"phase": dig(obj, "status.phase"), "ready": dig(obj, "status.ready")}
     kept["finalizers"] = dig(obj, "metadata.finalizers")
     conditions = dig(obj, "status.conditions", [])
@@ -53,7 +53,7 @@ def essence(obj: Object) -> dict[str, Any]:
 
 
 def everything(management: Client, workload: ClusterClients) -> dict[str, str]:
-    """The resourceVersion of every object that the functions have to do with, in both clusters."""
+    """Returns the resourceVersion of every object of the functions in both clusters."""
     found = {}
     for resource in (CLUSTER, KIND_CLUSTER, CLUSTER_ADDON, SECRET):
         for obj in management.list(resource):
@@ -67,14 +67,14 @@ def everything(management: Client, workload: ClusterClients) -> dict[str, str]:
     return found
 
 
-def test_replay(empty: Client) -> None:
+def test_replay_reaches_the_recorded_state_and_repeats_change_nothing(empty: Client) -> None:
     recording = load(CAPTURED)
     clients = Clients(empty)
     dispatcher = Dispatcher(catalog.triggers(), InProcessDelivery(catalog.handler, clients))
     try:
         apply_inputs(empty, recording.inputs)
         assert replay(recording.events, dispatcher, timeout=120, ignore_waits_above=9)
-        # What became of our writes comes as events too, which nobody watches here; the sweep would bring it.
+        # Events of the functions' own writes are not watched here; the sweep replaces them.
         assert replay(recording.events, dispatcher, timeout=120, ignore_waits_above=9)
         resources = {resource.kind: resource for resource in (CLUSTER, KIND_CLUSTER, CLUSTER_ADDON)}
         assert [obj["kind"] for obj in recording.end] == list(resources)

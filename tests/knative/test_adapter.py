@@ -38,7 +38,7 @@ _OPEN_WATCH = re.compile(
 
 
 def selectors(*, reference: bool) -> dict[Resource, str]:
-    """What the adapter has to watch in one of its two modes."""
+    """Returns kinds and selectors that the adapter watches in one of its two modes."""
     return {
         watch.resource: watch.selector
         for triggers in catalog.triggers().values()
@@ -48,7 +48,7 @@ def selectors(*, reference: bool) -> dict[Resource, str]:
 
 
 def watches(client: Client) -> Counter[tuple[str, str]]:
-    """How many watches of each group and resource are open, as the API server itself counts them."""
+    """Returns the number of open watches by group and resource, from the API server's metrics."""
     found: Counter[tuple[str, str]] = Counter()
     for line in client.text("/metrics").splitlines():
         if match := _OPEN_WATCH.match(line):
@@ -57,13 +57,13 @@ def watches(client: Client) -> Counter[tuple[str, str]]:
 
 
 def watched_since(client: Client, before: Counter[tuple[str, str]]) -> bool:
-    """True once both adapters watch. They say so nowhere, and send nothing of what was there before."""
+    """Returns whether both adapters watch. They do not report it, and send no events of existing objects."""
     wanted = Counter((r.group, r.plural) for mode in (False, True) for r in selectors(reference=mode))
     return watches(client) >= before + wanted
 
 
 def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subprocess.Popen[bytes]:
-    """Knative's adapter for what the functions declare, in one of its two modes."""
+    """Starts Knative's adapter for the functions' declarations, in one of its two modes."""
     watched = selectors(reference=reference)
     resources = [
         {"gvr": {"Group": r.group, "Version": r.version, "Resource": r.plural}} | ({"selector": s} if s else {})
@@ -93,7 +93,7 @@ def seen(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[list[tuple[str, Event, Answer]]]:
-    """Functions, ingress and both adapters run; what was delivered is in the list."""
+    """Runs functions, ingress and both adapters. Returns the list of delivered events."""
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path / "releases"))
     monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path))
@@ -127,7 +127,7 @@ def seen(
             local_control_plane.remove(folder)
 
 
-def test_the_whole_job_on_the_adapters_events(
+def test_functions_reconcile_on_the_events_of_the_adapters(
     seen: list[tuple[str, Event, Answer]], management: Client, namespace: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "functions.log"
@@ -150,7 +150,7 @@ def test_the_whole_job_on_the_adapters_events(
     assert management.find(KIND_CLUSTER, key) is None
     assert list(management.list(SECRET, namespace)) == []
 
-    # Everything that is triggered by a Cluster or by what the functions make for it.
+    # Every function that a Cluster, or an object that functions create for it, starts.
     concerned = {"cluster", "kubeconfig", "addon_create", "addon_apply", "addon_cleanup", "kind_cluster"}
     concerned |= {"cluster_stack", "cluster_stack_release", "provider_wake"}
 
@@ -160,7 +160,7 @@ def test_the_whole_job_on_the_adapters_events(
     def called() -> set[str]:
         return {name for name, _ in ours()}
 
-    # Some are called for a deletion, whose event may still be on its way.
+    # Some start at a deletion, whose event may arrive later.
     until(lambda: called() == concerned, "every function called", details=called)
     assert {event.source for _, event in ours()} == {management.host}
     secrets = [event for _, event in ours() if event.kind == "Secret"]

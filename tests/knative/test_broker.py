@@ -60,7 +60,7 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 def provider() -> list[Object]:
-    """A core provider of one ConfigMap, the ConfigMap with its components, and the Secret with a value for them."""
+    """Returns a core provider, the ConfigMap with its components, and the Secret with a variable of theirs."""
     made: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made-up"}, "data": {"a": "${VALUE}"}}
     series = [{"major": 1, "minor": 1, "contract": "v1beta2"}]
     told = {"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Metadata", "releaseSeries": series}
@@ -86,7 +86,7 @@ def provider() -> list[Object]:
 
 @pytest.fixture
 def management(tmp_path: Path) -> Iterator[tuple[Client, Path]]:
-    """A control plane of its own with our CRDs and Knative's."""
+    """A control plane with our CRDs and Knative's."""
     folder = tmp_path / "management"
     local_control_plane.start(folder, owner=os.getpid(), timeout=120)
     client = connect.from_kubeconfig(str(local_control_plane.kubeconfig(folder)))
@@ -118,7 +118,7 @@ def generated(kind: str) -> list[Object]:
 
 
 def ready(client: Client, resource: Resource, obj: Object, **status: Any) -> Object:
-    """Created, and with the status that a controller would give it."""
+    """Creates an object with the status that its controller would write."""
     made = client.create(resource, obj)
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     full = {"conditions": [condition], "observedGeneration": made["metadata"]["generation"], **status}
@@ -127,7 +127,7 @@ def ready(client: Client, resource: Resource, obj: Object, **status: Any) -> Obj
 
 
 def wire(client: Client, functions: Mapping[str, str], ingress: str, filters: str) -> None:
-    """Broker, Triggers and channel, as they would be once their controllers had seen them.
+    """Creates Broker, Triggers and channel with the status that their controllers would write.
 
     `functions` has the address of each by name. KINDClusters are made by a function of this machine.
     """
@@ -183,8 +183,8 @@ def answering(url: str) -> Callable[[], bool]:
     return answers
 
 
-@pytest.mark.timeout(1800)  # another run of the tests may have the port of the dispatcher
-def test_the_whole_job_through_the_broker(
+@pytest.mark.timeout(1800)  # another test run may use the port of the dispatcher
+def test_functions_reconcile_behind_the_broker(
     management: tuple[Client, Path], object_store: ObjectStore, tmp_path: Path
 ) -> None:
     client, folder = management
@@ -205,9 +205,7 @@ def test_the_whole_job_through_the_broker(
         kubeconfig = local_control_plane.kubeconfig(folder)
         pods = [Pod(path, tmp_path / "pods", client, kubeconfig, sink) for path in pod_manifests()]
         for pod in pods:
-            stack.enter_context(
-                pod
-            ).until_ready()  # one by one: together they would take the processors from each other
+            stack.enter_context(pod).until_ready()  # one by one: concurrent starts would slow each other down
         here = {"KUBECONFIG": str(kubeconfig), "CAPI_FUNCTIONS_DATA": str(tmp_path)}
         owner = {"CAPI_FUNCTIONS_OWNER": str(os.getpid())}
         local = FunctionsServer({**os.environ, **here, **owner}, tmp_path / "kind_cluster.log", function="kind_cluster")
@@ -245,7 +243,7 @@ def test_the_whole_job_through_the_broker(
         create_local_cluster(client, "demo", "default", topology={"classRef": {"name": first}})
 
         def tick() -> None:
-            """What a PingSource would send: a broker has no clock, so the sweep is who comes back."""
+            """Posts the event of a PingSource: the sweep replaces requeues, which a broker ignores."""
             headers, body = Event(type=PING, source="/test", id=str(time.monotonic())).to_http()
             urllib3.request("POST", sink, headers=headers, body=body, timeout=5.0, retries=False)
 
@@ -301,7 +299,7 @@ def test_the_whole_job_through_the_broker(
         until(installed, "the provider installed", details=told)
         assert client.get(CONFIG_MAP, Key("default", "made-up"))["data"] == {"a": "one"}
 
-        # No sweep: that the Secret of a provider has changed is what `provider_wake` passes on, to the broker.
+        # No sweep: `provider_wake` posts the change of a provider's Secret to the broker.
         client.apply(SECRET, secret("variables", "default", VALUE="two"), manager="user")
 
         def renewed() -> bool:
@@ -317,7 +315,7 @@ def test_the_whole_job_through_the_broker(
 
         until(removed, "the provider gone", details=told)
         assert client.find(CONFIG_MAP, Key("default", "made-up")) is None
-        # Every function was called, through its own Trigger; none refused what the broker brought or lacked a right.
+        # Every function was called through its Trigger; none refused an event or lacked a right.
         assert [pod.name for pod in pods if f" {pod.name.replace('-', '_')} " not in pod.log.read_text()] == []
         lines = log().splitlines()
         assert [line for line in lines if " -> 400" in line or " -> 500" in line or "forbidden" in line] == []

@@ -1,4 +1,4 @@
-"""What is generated for a cluster, taken by a real API server: our CRDs, and the manifests against Knative's CRDs.
+"""The generated CRDs and manifests on a real API server with Knative's CRDs.
 
 Knative's CRDs come from the Go module that the adapter and the broker are built from, so both are of one version.
 """
@@ -35,7 +35,7 @@ def documents(path: Path) -> list[Object]:
 
 
 def manifests() -> list[Object]:
-    """Everything that the kustomization lists, in its order."""
+    """Returns all objects of the kustomization, in its order."""
     (kustomization,) = documents(MANIFESTS / "kustomization.yaml")
     return [obj for name in kustomization["resources"] for obj in documents(MANIFESTS / name)]
 
@@ -48,7 +48,7 @@ def resource_of(obj: Object) -> Resource:
 
 
 def apply(client: Client, obj: Object) -> Object:
-    """Server-side apply that refuses fields the server does not know."""
+    """Applies an object; the server refuses unknown fields."""
     path = resource_of(obj).path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
     query = {"fieldManager": "test", "fieldValidation": "Strict"}
     return client.request("PATCH", path, body=obj, query=query, content_type=APPLY_PATCH, subject=obj["kind"])
@@ -119,7 +119,7 @@ def status(client: Client, resource: Resource, name: str, patch: Object) -> Obje
         ("longest", {"clusterName": "x" * 64}, "1.21"),
     ],
 )
-def test_kind_clusters(client: Client, name: str, spec: Object, version: str) -> None:
+def test_valid_kind_cluster_is_accepted(client: Client, name: str, spec: Object, version: str) -> None:
     created = made(client, KIND_CLUSTER, name, spec=spec)
     assert created["spec"] == {**spec, "kubernetesVersion": version}
 
@@ -136,13 +136,13 @@ def test_kind_clusters(client: Client, name: str, spec: Object, version: str) ->
         (None, "spec"),
     ],
 )
-def test_invalid_kind_clusters(client: Client, spec: Object | None, field: str) -> None:
+def test_invalid_kind_cluster_is_refused(client: Client, spec: Object | None, field: str) -> None:
     with pytest.raises(ApiError, match=field) as refused:
         made(client, KIND_CLUSTER, "invalid", **({"spec": spec} if spec is not None else {}))
     assert refused.value.status == 422
 
 
-def test_status_of_a_kind_cluster(client: Client) -> None:
+def test_status_of_a_kind_cluster_is_kept(client: Client) -> None:
     made(client, KIND_CLUSTER, "reported", spec={"clusterName": "reported"})
     entry = {"timestamp": "2026-03-01T12:00:00Z", "message": "Cluster was successfully created", "reason": ""}
     reported = {
@@ -157,7 +157,7 @@ def test_status_of_a_kind_cluster(client: Client) -> None:
         status(client, KIND_CLUSTER, "reported", {"conditions": [entry] * 33})
 
 
-def test_a_v1beta1_cluster_is_the_same_at_v1beta2(client: Client) -> None:
+def test_v1beta1_cluster_is_unchanged_at_v1beta2(client: Client) -> None:
     reference = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "K", "name": "k", "namespace": "team"}
     spec = {
         "paused": False,
@@ -175,12 +175,12 @@ def test_a_v1beta1_cluster_is_the_same_at_v1beta2(client: Client) -> None:
 
 
 @pytest.mark.parametrize("spec", [{"topology": None}, {"topology": {}}, {}, {"availabilityGates": []}])
-def test_clusters_without_topology(client: Client, spec: Object) -> None:
+def test_cluster_without_topology_is_accepted(client: Client, spec: Object) -> None:
     name = f"plain-{len(str(spec))}"
     assert made(client, CLUSTER, name, spec=spec)["spec"] == spec
 
 
-def test_conditions_of_a_cluster_in_either_shape(client: Client) -> None:
+def test_cluster_keeps_conditions_of_both_api_versions(client: Client) -> None:
     made(client, CLUSTER, "conditions")
     time_ = "2026-03-01T12:00:00Z"
     metav1 = {
@@ -214,9 +214,7 @@ def test_conditions_of_a_cluster_in_either_shape(client: Client) -> None:
         ({"initialization": {}}, "at least 1 properties"),
     ],
 )
-def test_a_cluster_refuses_what_its_definition_by_cluster_api_refuses(
-    client: Client, patch: Object, problem: str
-) -> None:
+def test_cluster_refuses_what_the_crd_of_cluster_api_refuses(client: Client, patch: Object, problem: str) -> None:
     name = f"refused-{next(iter(patch)).lower()}-{len(str(patch))}"
     made(client, CLUSTER, name)
     with pytest.raises(ApiError, match=problem) as refused:
@@ -231,7 +229,7 @@ def test_failure_domains_of_v1beta1_are_a_map(client: Client, domains: Object) -
     assert status(client, CLUSTER_V1BETA1, name, {"failureDomains": domains})["status"] == {"failureDomains": domains}
 
 
-def test_cluster_addon(client: Client) -> None:
+def test_cluster_addon_keeps_its_fields(client: Client) -> None:
     reference = {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "name": "c", "namespace": "team", "uid": "u"}
     spec = {"clusterRef": reference, "clusterStack": "docker-ferrol-1-33-v1", "version": "v1", "hook": ""}
     made(client, CLUSTER_ADDON, "addon", spec=spec)
@@ -262,26 +260,26 @@ def test_cluster_addon(client: Client) -> None:
 
 
 @pytest.mark.parametrize("folder", ["knative", "crds"])
-def test_kustomize_builds(folder: str, kubectl: Path) -> None:
+def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     command = [kubectl, "kustomize", str(PROJECT / "infra" / folder)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (built.returncode, built.stderr) == (0, "")
     objects = list(yaml.safe_load_all(built.stdout))
     images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
     assert all(image.startswith("capi-functions:") for image in images)
-    # Cluster API's own kinds are for local runs.
+    # Cluster API's own kinds are for local runs only.
     ours = [custom for custom in CUSTOM_RESOURCES if custom.resource.group != CLUSTER.group]
     assert len(objects) == (len(manifests()) if folder == "knative" else len(ours))
 
 
-def test_a_server_with_knatives_kinds_takes_everything(client: Client, knative: list[Object]) -> None:
+def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative: list[Object]) -> None:
     install(client, knative)
     for obj in manifests():
         apply(client, obj)
 
 
 def unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
-    """Fields that a schema does not name, also where it lets anything pass."""
+    """Yields fields that a schema does not name, even if it preserves unknown fields."""
     if isinstance(value, dict) and "properties" in schema:
         for name, child in value.items():
             if name in schema["properties"]:
@@ -293,7 +291,7 @@ def unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
             yield from unknown(child, schema.get("items", {}), f"{where}[]")
 
 
-def test_every_field_is_one_that_knative_names(knative: list[Object]) -> None:
+def test_manifests_use_only_fields_of_knatives_schemas(knative: list[Object]) -> None:
     schemas = {
         (crd["spec"]["group"], version["name"], crd["spec"]["names"]["kind"]): version["schema"]["openAPIV3Schema"]
         for crd in knative
@@ -333,7 +331,9 @@ def test_every_field_is_one_that_knative_names(knative: list[Object]) -> None:
         ("sweep", "patch", KIND_CLUSTER.group, KIND_CLUSTER.plural, False),
     ],
 )
-def test_rights(client: Client, account: str, verb: str, group: str, resource: str, allowed: bool) -> None:
+def test_service_accounts_have_the_declared_rights(
+    client: Client, account: str, verb: str, group: str, resource: str, allowed: bool
+) -> None:
     for obj in manifests():
         if obj["kind"] in ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
             apply(client, obj)
@@ -346,17 +346,17 @@ def test_rights(client: Client, account: str, verb: str, group: str, resource: s
         "spec": {"user": f"system:serviceaccount:capi-functions:{account}", "resourceAttributes": wanted},
     }
     kind = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
-    deadline = time.monotonic() + 5  # the authorizer sees new roles a moment later
+    deadline = time.monotonic() + 5  # the authorizer caches roles
     while (said := client.create(kind, review)["status"]["allowed"]) != allowed and time.monotonic() < deadline:
         time.sleep(0.05)
     assert said == allowed
 
 
-# -- who gets at the functions -------------------------------------------------------------------------------------
+# -- access to the functions -------------------------------------------------------------------------------------
 
 
-def test_pods_conform_to_the_standard_that_their_namespace_enforces(client: Client) -> None:
-    """The server's own admission decides; it refuses a pod that may be root."""
+def test_pods_pass_the_pod_security_standard_of_their_namespace(client: Client) -> None:
+    """The server's admission decides: it refuses a pod that may run as root."""
     apply(client, next(obj for obj in manifests() if obj["kind"] == "Namespace"))
     deployments = [obj for obj in manifests() if obj["kind"] == "Deployment"]
     deployments += [obj for obj in documents(PROJECT / "infra/hooks/cluster-hooks.yaml") if obj["kind"] == "Deployment"]
@@ -397,10 +397,10 @@ API_CORE = {"cluster.x-k8s.io/provider": "cluster-api"}
         (HOOKS, 9443, "knative-eventing", {}, False),
     ],
 )
-def test_who_may_post(
+def test_network_policies_admit_brokers_forwarders_and_prometheus(
     client: Client, to: Mapping[str, str], port: int, namespace: str, labels: Mapping[str, str], allowed: bool
 ) -> None:
-    """The policies as the server has them, read by the rules of NetworkPolicy."""
+    """Evaluates the policies on the server by the rules of NetworkPolicy."""
     objects = [*manifests(), *documents(PROJECT / "infra/hooks/cluster-hooks.yaml")]
     apply(client, next(obj for obj in objects if obj["kind"] == "Namespace"))
     policies = [apply(client, obj)["spec"] for obj in objects if obj["kind"] == "NetworkPolicy"]

@@ -1,4 +1,4 @@
-"""What runs in the pods of the generated manifests: the very command, environment, volumes and rights."""
+"""The pods of the generated manifests: their command, environment, volumes and rights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUES = "values: |\n  cluster: {{ .Cluster.metadata.name }}\n  namespace: {{ .C
 
 @pytest.fixture
 def settings(management: Client) -> Iterator[None]:
-    """The installation's own ConfigMaps and Secrets, none to begin with."""
+    """An installation without ConfigMaps and Secrets; those of the test are deleted after it."""
     yield
     for resource in (CONFIG_MAP, SECRET):
         for group in ("storage", "releases"):
@@ -38,7 +38,7 @@ def settings(management: Client) -> Iterator[None]:
 
 
 def store_in(management: Client, object_store: ObjectStore) -> None:
-    """The settings of the installation name this object store."""
+    """Sets this object store in the settings of the installation."""
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     management.create(SECRET, secret("capi-functions-storage", NAMESPACE, **keys))
     data = {"S3_ENDPOINT_URL": object_store.endpoint, "CAPI_FUNCTIONS_BUCKET": object_store.bucket}
@@ -51,7 +51,7 @@ def post(pod: Pod, event: Event) -> urllib3.BaseHTTPResponse:
 
 
 @pytest.mark.parametrize("path", functions(), ids=lambda path: path.stem.removeprefix("function-"))
-def test_every_function_starts_with_what_its_manifest_gives_it(
+def test_every_function_starts_with_its_manifest(
     management: Client, kubeconfig: Path, tmp_path: Path, path: Path
 ) -> None:
     with Pod(path, tmp_path, management, kubeconfig, SINK) as pod:
@@ -60,7 +60,7 @@ def test_every_function_starts_with_what_its_manifest_gives_it(
     assert ("K_SINK" in pod.environment) == (pod.name in ("provider-wake", "sweep"))
 
 
-def test_settings_reach_a_function_without_a_restart(
+def test_changed_settings_reach_a_function_without_a_restart(
     management: Client, kubeconfig: Path, namespace: str, object_store: ObjectStore, tmp_path: Path, settings: None
 ) -> None:
     tag = write_release(tmp_path / "releases", "v1", [config_map("a")])
@@ -69,7 +69,7 @@ def test_settings_reach_a_function_without_a_restart(
     pod = Pod(MANIFESTS / "function-release-assets.yaml", tmp_path, management, kubeconfig, SINK)
 
     def told() -> tuple[int, str]:
-        """What is answered once the kubelet has brought the volumes up to date, and what the log says of it."""
+        """Returns the answer after an update of the volumes, and the log."""
         pod.sync()
         status = post(pod, wish).status
         return status, pod.log.read_text().splitlines()[-1]
@@ -94,10 +94,10 @@ def test_settings_reach_a_function_without_a_restart(
 
 @pytest.mark.skipif(not isolation(), reason="needs root and a mount namespace of its own")
 @pytest.mark.parametrize("name", ["kubeconfig", "addon-create"])
-def test_a_pod_runs_as_nobody_on_a_root_that_cannot_be_written_to(
+def test_pod_runs_without_root_on_a_read_only_root_file_system(
     management: Client, kubeconfig: Path, namespace: str, tmp_path: Path, name: str
 ) -> None:
-    """Its credentials are the mounted ones of its ServiceAccount, and its log has nothing but what it did."""
+    """It uses the mounted credentials of its ServiceAccount, and logs only its deliveries."""
     cluster = management.create(
         CLUSTER,
         manifest(CLUSTER, "demo", namespace, spec={"topology": {"classRef": {"name": "docker-ferrol-1-36-v1"}}}),
@@ -128,10 +128,10 @@ def test_a_pod_runs_as_nobody_on_a_root_that_cannot_be_written_to(
 
 
 @pytest.mark.skipif(not isolation(), reason="needs root and a mount namespace of its own")
-def test_a_pod_renders_and_applies_a_chart(
+def test_pod_renders_and_applies_a_chart(
     world: World, kubeconfig: Path, object_store: ObjectStore, tmp_path: Path, settings: None
 ) -> None:
-    """Charts are rendered in worker processes, which need a place to run in."""
+    """The worker processes that render need a writable folder."""
     pod = Pod(MANIFESTS / "function-addon-apply.yaml", tmp_path / "pod", world.client, kubeconfig, SINK, isolated=True)
     store_in(world.client, object_store)
     pod.sync()

@@ -1,4 +1,4 @@
-"""A second control plane, with controllers: what is created in it really comes to be ready, and what is deleted to end.
+"""A control plane with controllers: workloads become ready, and deletions complete.
 
 A module of tests has it by a fixture `kubeconfig` of its own, which every other fixture goes by:
 `local_control_plane.kubeconfig(plane_with_controllers)`.
@@ -23,14 +23,14 @@ JOB = Resource("batch", "v1", "Job", "jobs")
 POD = Resource("", "v1", "Pod", "pods")
 
 PENDING = {"capi-functions.dev/pod": "pending"}
-"""Labels of a pod that does not become Ready."""
+"""Labels of pods that never become Ready."""
 
 
 @pytest.fixture(scope="session")
 def plane_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a running control plane with our CRDs and controllers; ends with the session."""
+    """The folder of a running control plane with our CRDs and controllers, for the session."""
     with running_plane(tmp_path_factory.mktemp("controllers") / "management", controllers=True) as folder:
-        # The garbage collector looks for new kinds every 30 s only, but at once when it starts.
+        # The garbage collector discovers kinds at its start, and then every 30 s.
         local_control_plane.stop(folder)
         local_control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=True)
         yield folder
@@ -39,7 +39,7 @@ def plane_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def workload(
     resource: Resource, name: str, namespace: str, labels: dict[str, str] | None = None, **spec: object
 ) -> Object:
-    """An object that has pods, one container each; `labels` are more of the pods'."""
+    """Returns a workload of pods with one container; `labels` are additional labels of the pods."""
     pod = {"containers": [{"name": "c", "image": "example.com/image:1"}]}
     if resource == JOB:
         template = {"metadata": {"labels": labels or {}}, "spec": {**pod, "restartPolicy": "Never"}}

@@ -1,4 +1,4 @@
-"""Real control planes for tests: started, given CRDs, and stopped however the test ends."""
+"""Starts control planes with our CRDs for tests, and stops them after the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.kube import Client, connect, dig
 
 @contextmanager
 def running_plane(folder: Path, *, groups: Collection[str] | None = None, controllers: bool = False) -> Iterator[Path]:
-    """A control plane in `folder` that serves our CRDs, all or those of the API `groups`; it ends with the block."""
+    """Runs a control plane in `folder` with our CRDs, all or those of the API `groups`, in the block."""
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("GOGC", "200")  # 15 % less work for the API server, and 70 MB more of memory
@@ -30,5 +30,5 @@ def running_plane(folder: Path, *, groups: Collection[str] | None = None, contro
 
 
 def connected(folder: Path) -> closing[Client]:
-    """A client of the control plane in `folder`, closed with the block."""
+    """Returns a client of the control plane in `folder`, closed after the block."""
     return closing(connect.from_kubeconfig(str(local_control_plane.kubeconfig(folder))))

@@ -1,4 +1,4 @@
-"""The pods of the generated manifests as processes of this machine, with what their manifests give them and no more.
+"""Runs the pods of the generated manifests as processes of this machine, isolated as their manifests say.
 
 Command, environment, mounted volumes and rights are those of the Deployment, the image, the SinkBinding and the
 ServiceAccount. The test stands in for the kubelet: volumes are folders, and the account's token is in a kubeconfig. An
@@ -37,12 +37,12 @@ _PROGRAMS = Path(sys.executable).parent
 
 
 def functions() -> list[Path]:
-    """The manifests of all functions of an installation."""
+    """Returns the manifest files of all functions."""
     return sorted(MANIFESTS.glob("function-*.yaml"))
 
 
 def image_environment() -> dict[str, str]:
-    """The variables that the image sets."""
+    """Returns the environment variables of the image."""
     last_stage = (PROJECT / "infra" / "image" / "Dockerfile").read_text().rpartition("\nFROM ")[2]
     lines = (line.removeprefix("ENV ") for line in last_stage.splitlines() if line.startswith("ENV "))
     pairs = (pair.partition("=") for line in lines for pair in line.split())
@@ -50,7 +50,7 @@ def image_environment() -> dict[str, str]:
 
 
 def isolation() -> bool:
-    """Whether this machine lets a test have isolated pods."""
+    """Returns whether tests can run isolated processes on this machine."""
     if os.geteuid() != 0 or shutil.which("nsenter") is None or not Path("/var/run").is_symlink():
         return False
     return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
@@ -91,7 +91,7 @@ class Pod:
         self.url = f"http://127.0.0.1:{self.port}"
 
     def sync(self) -> None:
-        """Writes ConfigMaps and Secrets into the mounted volumes as they are now, as the kubelet does now and then."""
+        """Updates the ConfigMaps and Secrets in the mounted volumes, as the kubelet does every minute."""
         places = {mount["name"]: self.mounts[mount["mountPath"]] for mount in self._container["volumeMounts"]}
         for volume in self.spec["volumes"]:
             if "projected" not in volume:
@@ -145,7 +145,7 @@ class Pod:
             self.process.wait()
 
     def until_ready(self) -> None:
-        """What the readiness probe waits for."""
+        """Waits until the readiness probe succeeds."""
 
         def answers() -> bool:
             assert self.process is None or self.process.poll() is None, self.log.read_text()
@@ -165,7 +165,7 @@ class Pod:
         return subprocess.run([*enter, *identity, *command], capture_output=True, check=False)
 
     def _service_account(self) -> dict[str, str]:
-        """Where the API server is, as every pod is told; credentials in the files that every pod has."""
+        """Returns the environment variables and writes the files with which pods find the API server."""
         server = inline_credentials(self.kubeconfig.read_bytes())
         assert server.token is not None
         folder = self._folder / "serviceaccount"
@@ -177,7 +177,10 @@ class Pod:
         return {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
 
     def _script(self) -> str:
-        """Makes the root, and runs the arguments in it: this machine's programs, the image's folder, the volumes."""
+        """Returns a script that runs its arguments in a root file system of its own.
+
+        It has the programs of this machine, the image's folder, and the volumes.
+        """
         root, security = self._folder / "root", self.spec["securityContext"]
         root.mkdir()
         user = f"{security['runAsUser']}:{security['runAsGroup']}"
@@ -199,7 +202,7 @@ class Pod:
         return "\n".join(lines)
 
     def _here(self, text: str) -> str:
-        """A path in the container as one of this machine, unless the container has it."""
+        """Returns the path on this machine for a path in the container."""
         if self._isolated:
             return text
         for place, folder in self.mounts.items():

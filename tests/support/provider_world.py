@@ -27,7 +27,7 @@ from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.broker import deliver_with_replies, subscribers
 from tests.support.planes import connected, running_plane
-from tests.support.site import Asked, Site, Told
+from tests.support.site import Request, Response, Site
 from tests.support.until import until
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -239,10 +239,10 @@ def providers(
 ) -> Iterator[Providers]:
     releases: list[Path] = []
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Request) -> Response:
         path = asked.path.partition("?")[0].lstrip("/")
         files = [folder / path for folder in releases if (folder / path).is_file()]
-        return Told(body=files[0].read_bytes()) if files else Told(404)
+        return Response(body=files[0].read_bytes()) if files else Response(404)
 
     with Site(answer) as site, world_of(provider_plane, site, releases) as world:
         monkeypatch.setenv("GITHUB_URL", site.url)

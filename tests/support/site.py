@@ -1,4 +1,4 @@
-"""A real HTTP server of a test's own: answers as it is told, and remembers what it was asked."""
+"""An HTTP server for one test, with answers of the test's choice; it records all requests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     path: str
-    """With the query."""
+    """The path with its query."""
     headers: Mapping[str, str]
 
     @property
@@ -24,20 +24,20 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class Response:
     status: int = 200
     body: bytes | Iterable[bytes] = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     length: int | None = None
-    """What Content-Length says, if not the truth."""
+    """The value of Content-Length, if not the real length."""
 
 
 class Site:
     """A context manager; `tls` is a folder with tls.crt and tls.key."""
 
-    def __init__(self, answer: Callable[[Asked], Told], tls: Path | None = None) -> None:
+    def __init__(self, answer: Callable[[Request], Response], tls: Path | None = None) -> None:
         self.answer = answer
-        self.asked: list[Asked] = []
+        self.requests: list[Request] = []
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -45,20 +45,22 @@ class Site:
             disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
-                asked = Asked(self.path, {name.title(): value for name, value in self.headers.items()})
-                site.asked.append(asked)
-                told = site.answer(asked)
-                self.send_response(told.status)
-                for name, value in told.headers.items():
+                request = Request(self.path, {name.title(): value for name, value in self.headers.items()})
+                site.requests.append(request)
+                response = site.answer(request)
+                self.send_response(response.status)
+                for name, value in response.headers.items():
                     self.send_header(name, value)
-                if isinstance(told.body, bytes):
-                    self.send_header("Content-Length", str(len(told.body) if told.length is None else told.length))
-                    self.close_connection = told.length is not None
+                if isinstance(response.body, bytes):
+                    self.send_header(
+                        "Content-Length", str(len(response.body) if response.length is None else response.length)
+                    )
+                    self.close_connection = response.length is not None
                 else:
                     self.send_header("Connection", "close")
                 self.end_headers()
                 try:
-                    for part in [told.body] if isinstance(told.body, bytes) else told.body:
+                    for part in [response.body] if isinstance(response.body, bytes) else response.body:
                         self.wfile.write(part)
                 except OSError:
                     self.close_connection = True
@@ -71,7 +73,7 @@ class Site:
             block_on_close = False
 
             def handle_error(self, request: object, client_address: object) -> None:
-                """Clients that hang up are what some tests are about."""
+                """Ignores clients that close the connection, which some tests do."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         if tls:
@@ -94,11 +96,11 @@ class Site:
         self._server.server_close()
 
 
-def files(content: Mapping[str, bytes]) -> Callable[[Asked], Told]:
-    """Path -> body; 404 for all else."""
+def files(content: Mapping[str, bytes]) -> Callable[[Request], Response]:
+    """Returns an answer function that serves bodies by path, and 404 for other paths."""
 
-    def answer(asked: Asked) -> Told:
-        path = unquote(asked.path)
-        return Told(body=content[path]) if path in content else Told(404, b"no")
+    def answer(request: Request) -> Response:
+        path = unquote(request.path)
+        return Response(body=content[path]) if path in content else Response(404, b"no")
 
     return answer

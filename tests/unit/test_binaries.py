@@ -1,4 +1,4 @@
-"""Where executables come from, in which order, and what becomes of an attempt that fails half-way."""
+"""Finding executables: the order of the sources, downloads, builds, and attempts that fail halfway."""
 
 import hashlib
 import http.server
@@ -35,7 +35,7 @@ echo "$3" > "$2"
 
 
 class Lines(list[str]):
-    """Progress that can be looked at."""
+    """Collects lines of progress."""
 
     def __call__(self, line: str) -> None:
         self.append(line)
@@ -52,7 +52,7 @@ def lines() -> Lines:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, no assets, no archives, and no go."""
+    """The folder of an empty cache, without assets, archives and go."""
     monkeypatch.setattr(binaries, "ARCHIVES", ())
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
@@ -64,7 +64,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for go; returns the file with one line per call."""
+    """A fake go; returns the file to which it writes a line per call."""
     executable(tmp_path / "go" / "go", FAKE_GO.encode())
     monkeypatch.setenv("PATH", f"{tmp_path / 'go'}:/usr/bin:/bin")
     monkeypatch.setattr("shutil.which", {"go": "go"}.get)
@@ -73,7 +73,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A directory that a real HTTP server serves, and its URL. A file ending in .cut is sent half."""
+    """A directory that an HTTP server serves, and its URL. Of a file named .cut only the first half is sent."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -114,7 +114,7 @@ def release(
     name: str = "{version}.tar.gz",
     digest: str = "",
 ) -> Archive:
-    """Put an archive on the server; `members` are the files in it, or its bytes."""
+    """Puts an archive on the server; `members` are the files in it, or its bytes."""
     directory, url = served
     file = directory / name.format(version="v9")
     if isinstance(members, bytes):
@@ -131,15 +131,15 @@ def release(
     return Archive("envtest", "v9", f"{url}/{name}", ("etcd", "kube-apiserver"), platforms)
 
 
-def left(cache: Path) -> list[str]:
-    """Names of all files in the cache but locks."""
+def cached_files(cache: Path) -> list[str]:
+    """Returns the names of all files in the cache except locks."""
     return sorted(p.name for p in cache.rglob("*") if p.is_file() and not p.name.endswith(".lock"))
 
 
 BOTH = {"bin/etcd": SCRIPT, "bin/kube-apiserver": SCRIPT, "bin/kubectl": SCRIPT}
 
 
-def test_order(
+def test_assets_precede_the_cache_then_archives_then_builds(
     cache: Path,
     tmp_path: Path,
     served: tuple[Path, str],
@@ -147,7 +147,7 @@ def test_order(
     lines: Lines,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each way is taken only where those before it fail."""
+    """Each source is used only if those before it fail."""
     (etcd,) = [module for module in modules.MODULES if module.directory == "etcd"]
     archive = release(served, BOTH)
 
@@ -168,16 +168,16 @@ def test_order(
     assert (tmp_path / "requests").read_text() == requests
 
 
-def test_assets_must_be_executable(tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asset_that_is_not_executable_is_refused(tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "helm").touch(0o644)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     with pytest.raises(BinaryNotFound, match="is not an executable file"):
         locate(["helm"], progress=lines)
 
 
-def test_archive_is_unpacked(cache: Path, served: tuple[Path, str], lines: Lines) -> None:
+def test_archive_is_downloaded_once_and_unpacked(cache: Path, served: tuple[Path, str], lines: Lines) -> None:
     found = locate(["etcd", "kube-apiserver"], progress=lines, archives=[release(served, BOTH)])
-    assert left(cache) == ["etcd", "kube-apiserver"]
+    assert cached_files(cache) == ["etcd", "kube-apiserver"]
     for path in found.values():
         assert subprocess.check_output([path]) == b"archived\n"
         assert stat.S_IMODE(path.stat().st_mode) == 0o755
@@ -203,7 +203,7 @@ with tarfile.open(fileobj=HALF, mode="w:gz") as _tar:
         ({}, "{version}.absent", "", "404"),
     ],
 )
-def test_useless_archive(
+def test_unusable_archive_leaves_no_file(
     members: dict[str, bytes] | bytes,
     name: str,
     digest: str,
@@ -212,22 +212,24 @@ def test_useless_archive(
     served: tuple[Path, str],
     lines: Lines,
 ) -> None:
-    """Nothing is left of it, not even where it broke in the middle of a file."""
+    """Also if it breaks off in the middle of a file."""
     archive = release(served, members, name=name, digest=digest)
     with pytest.raises(BinaryNotFound, match=reason):
         locate(["etcd"], progress=lines, archives=[archive])
-    assert left(cache) == []
+    assert cached_files(cache) == []
 
 
-def test_unreachable_host(lines: Lines, go: Path) -> None:
-    """It is told, and the next way is taken."""
+def test_unreachable_host_falls_back_to_a_build(lines: Lines, go: Path) -> None:
+    """The failure is reported as progress."""
     archive = Archive("envtest", "v9", "http://127.0.0.1:1/{version}", ("etcd",), binaries.ENVTEST.digests)
     assert locate(["etcd"], progress=lines, archives=[archive])["etcd"].exists()
     assert "http://127.0.0.1:1/v9 cannot be used" in lines.text
     assert "built etcd" in lines.text
 
 
-def test_hostile_members(tmp_path: Path, cache: Path, served: tuple[Path, str], lines: Lines) -> None:
+def test_hostile_archive_members_are_ignored(
+    tmp_path: Path, cache: Path, served: tuple[Path, str], lines: Lines
+) -> None:
     directory, _ = served
     with tarfile.open(directory / "v9.tar.gz", "w:gz") as archive:
         for name, kind, link in [
@@ -245,21 +247,23 @@ def test_hostile_members(tmp_path: Path, cache: Path, served: tuple[Path, str], 
     found = locate(["kube-apiserver"], progress=lines, archives=[release_])["kube-apiserver"]
     assert found.parent == release_.cache
     assert not found.is_symlink()
-    assert left(cache) == ["kube-apiserver"]
+    assert cached_files(cache) == ["kube-apiserver"]
     assert not list(tmp_path.rglob("outside"))
     with pytest.raises(BinaryNotFound):
         locate(["etcd"], progress=lines, archives=[release_])
 
 
-def test_huge_member(cache: Path, served: tuple[Path, str], lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_member_above_the_limit_is_refused(
+    cache: Path, served: tuple[Path, str], lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = release(served, {"etcd": bytes(1000_000)})
     monkeypatch.setattr(binaries, "_LARGEST", 900_000)
     with pytest.raises(BinaryNotFound, match="larger than"):
         locate(["etcd"], progress=lines, archives=[archive])
-    assert left(cache) == []
+    assert cached_files(cache) == []
 
 
-def test_runs_that_start_together(served: tuple[Path, str], tmp_path: Path) -> None:
+def test_concurrent_runs_download_once(served: tuple[Path, str], tmp_path: Path) -> None:
     archive = release(served, BOTH)
     results: list[dict[str, Path]] = []
     threads = [
@@ -274,8 +278,8 @@ def test_runs_that_start_together(served: tuple[Path, str], tmp_path: Path) -> N
     assert (tmp_path / "requests").read_text() == "/v9.tar.gz\n"
 
 
-def test_builds_that_start_together(go: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes, not threads: one builds, which takes until the others say that they wait."""
+def test_concurrent_runs_build_once(go: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes: one builds until the others have reported that they wait."""
     may_end, log = tmp_path / "may-end", tmp_path / "log"
     monkeypatch.setenv("FAKE_GO_WAITS_FOR", str(may_end))
     code = (
@@ -290,11 +294,11 @@ def test_builds_that_start_together(go: Path, cache: Path, tmp_path: Path, monke
     assert [run.wait(60) for run in runs] == [0, 0, 0]
     assert go.read_text() == "built\n"
     assert log.read_text().count(waiting) == 2
-    assert left(cache) == ["helm"]
+    assert cached_files(cache) == ["helm"]
 
 
-def test_build_reports(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The build goes on until its first report is there."""
+def test_build_reports_progress(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build lasts until the first report."""
     report, may_end = "1 packages compiled, now example.com/package", tmp_path / "may-end"
     monkeypatch.setenv("FAKE_GO_WAITS_FOR", str(may_end))
     monkeypatch.setattr(binaries, "REPORT_INTERVAL", 0.05)
@@ -309,22 +313,24 @@ def test_build_reports(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert any(report in line for line in lines)
 
 
-def test_failed_build(go: Path, cache: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_build_reports_the_output_of_go(
+    go: Path, cache: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_GO_FAILS", "1")
     with pytest.raises(BinaryNotFound, match="undefined: everything"):
         locate(["helm"], progress=lines)
-    assert left(cache) == []
+    assert cached_files(cache) == []
 
 
-def test_remains_of_a_killed_build(go: Path, lines: Lines) -> None:
+def test_remains_of_a_killed_build_are_replaced(go: Path, lines: Lines) -> None:
     module = modules.module_of("helm")
     module.cache.mkdir(parents=True)
     (module.cache / ".helm.partial").write_text("half")
     assert locate(["helm"], progress=lines) == {"helm": module.cache / "helm"}
-    assert left(module.cache) == ["helm"]
+    assert cached_files(module.cache) == ["helm"]
 
 
-def test_looking_gets_nothing_but_finds_what_an_archive_brought(
+def test_locate_without_get_finds_unpacked_archives_and_downloads_nothing(
     go: Path, lines: Lines, served: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binaries, "ARCHIVES", [archive := release(served, BOTH)])
@@ -337,7 +343,7 @@ def test_looking_gets_nothing_but_finds_what_an_archive_brought(
 
 
 @pytest.mark.parametrize("archive", PINNED, ids=lambda archive: str(archive.directory))
-def test_pinned_archives_are_for_both_architectures_and_of_the_line_that_is_built(archive: Archive) -> None:
+def test_pinned_archives_have_both_architectures_and_the_minor_version_of_the_module(archive: Archive) -> None:
     assert sorted(archive.digests) == ["linux-amd64", "linux-arm64"]
     for digest in archive.digests.values():
         algorithm, _, value = digest.partition(":")
@@ -346,7 +352,7 @@ def test_pinned_archives_are_for_both_architectures_and_of_the_line_that_is_buil
     assert archive.version.split(".")[:2] == built.split(".")[:2]
 
 
-def test_named_ones_are_copied_where_they_are_wanted(
+def test_named_executables_are_copied_to_a_folder(
     go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: tuple[Path, str]
 ) -> None:
     archive = release(served, {"linux-amd64/helm": SCRIPT})
@@ -360,7 +366,7 @@ def test_named_ones_are_copied_where_they_are_wanted(
         binaries.main()
 
 
-def test_nothing_works(lines: Lines) -> None:
+def test_error_lists_all_attempts_and_what_helps(lines: Lines) -> None:
     with pytest.raises(BinaryNotFound) as caught:
         locate(["filter", "etcd"], progress=lines, archives=())
     message = str(caught.value)
@@ -374,21 +380,21 @@ def test_nothing_works(lines: Lines) -> None:
         assert expected in message
 
 
-def test_unknown_name(lines: Lines) -> None:
+def test_unknown_executable_is_refused(lines: Lines) -> None:
     with pytest.raises(ValueError, match="kubelet"):
         locate(["kubelet"], progress=lines)
 
 
 @pytest.mark.parametrize("module", modules.MODULES, ids=lambda module: str(module.directory))
-def test_modules_are_consistent(module: modules.Module) -> None:
-    """Every executable is a tool of its go.mod, so that `go mod tidy` keeps what it needs."""
+def test_every_executable_is_a_tool_of_its_module(module: modules.Module) -> None:
+    """Otherwise `go mod tidy` would remove its dependencies."""
     go_mod = (module.path / "go.mod").read_text()
     assert module.version.startswith("v")
     for package in module.packages.values():
         assert f"{package}\n" in go_mod
 
 
-def test_programs_know_their_version() -> None:
+def test_linker_flags_set_the_version() -> None:
     flags = modules.module_of("kube-apiserver").linker_flags
     assert "version.gitVersion=v1.36.3 " in flags
     assert flags.endswith("version.gitMinor=36")
@@ -404,7 +410,9 @@ def test_programs_know_their_version() -> None:
         ({"HOME": "/c"}, "/c/.cache/capi-functions"),
     ],
 )
-def test_cache_directory(environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_directory_follows_environment_variables(
+    environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("CAPI_FUNCTIONS_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -412,8 +420,10 @@ def test_cache_directory(environment: dict[str, str], expected: str, monkeypatch
     assert cache_directory() == Path(expected)
 
 
-def test_source_of_a_module(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors only: tests of the providers' manifests get the real thing."""
+def test_missing_source_of_a_module_reports_the_error_of_go(
+    go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests of the providers' manifests download real sources."""
     module = modules.module_of("clusterctl")
     with pytest.raises(ValueError, match=r"capi-1.14/go.mod does not require example.com/other"):
         module.source("example.com/other", lines)
@@ -428,13 +438,13 @@ def test_source_of_a_module(go: Path, lines: Lines, monkeypatch: pytest.MonkeyPa
         module.source("sigs.k8s.io/cluster-api", lines)
 
 
-def test_all_at_once(
+def test_main_gets_all_executables(
     go: Path, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["binaries"])
     names = sorted(name for module in modules.MODULES for name in module.packages)
     binaries.main()
-    assert left(cache) == names
+    assert cached_files(cache) == names
     told = capsys.readouterr().out
     assert all(f"built {name} in" in told for name in names)
     (go.parent / "go").unlink()
@@ -442,7 +452,7 @@ def test_all_at_once(
     assert len(go.read_text().splitlines()) == len(names)
 
 
-def test_all_at_once_but_for_one(go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_fails_if_one_executable_is_missing(go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["binaries"])
     monkeypatch.setenv("FAKE_GO_FAILS", "1")
     with pytest.raises(SystemExit, match="kwok was not found"):

@@ -20,7 +20,7 @@ from shared.download import SourceError
 from shared.download.access import Access
 from shared.download.registry import Layer, Registry
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
-from tests.support.site import Asked, Site, Told
+from tests.support.site import Request, Response, Site
 
 METADATA = """apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
 kind: Metadata
@@ -31,17 +31,20 @@ BASE = "/o/r/releases"
 FILE = "core-components.yaml"
 
 
-def site(pages: Mapping[str, Told]) -> Site:
-    return Site(lambda asked: pages.get(asked.path, Told(404)))
+def site(pages: Mapping[str, Response]) -> Site:
+    return Site(lambda asked: pages.get(asked.path, Response(404)))
 
 
-def release(version: str, place: str = "download/") -> dict[str, Told]:
+def release(version: str, place: str = "download/") -> dict[str, Response]:
     folder = f"{BASE}/{place}{version}"
-    return {f"{folder}/metadata.yaml": Told(body=METADATA.encode()), f"{folder}/{FILE}": Told(body=b"components")}
+    return {
+        f"{folder}/metadata.yaml": Response(body=METADATA.encode()),
+        f"{folder}/{FILE}": Response(body=b"components"),
+    }
 
 
-def listed(*tags: str, **more: object) -> Told:
-    return Told(body=json.dumps([{"tag_name": tag, **more} for tag in tags]).encode())
+def listed(*tags: str, **more: object) -> Response:
+    return Response(body=json.dumps([{"tag_name": tag, **more} for tag in tags]).encode())
 
 
 LIST = "/api/v3/repos/o/r/releases?per_page=100&page=1"
@@ -54,7 +57,7 @@ def test_a_version_that_is_given_is_downloaded_and_nothing_listed() -> None:
     with site(release("v1.1.0")) as server:
         repository = ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}")
         assert repository.fetch("v1.1.0") == FILES
-        assert [asked.path for asked in server.asked] == list(release("v1.1.0"))
+        assert [asked.path for asked in server.requests] == list(release("v1.1.0"))
 
 
 def test_a_plain_mirror_without_the_word_download() -> None:
@@ -66,7 +69,7 @@ def test_latest_is_the_newest_that_is_published() -> None:
     with site({**release("v1.1.0"), LIST: listed("v1.2.0", "v1.1.0", "v1.0.0")}) as server:
         repository = ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}", token="secret-token")
         assert repository.default_version() == "v1.1.0"
-        assert {asked.authorization for asked in server.asked} == {"Bearer secret-token"}
+        assert {asked.authorization for asked in server.requests} == {"Bearer secret-token"}
     assert ReleaseRepository(f"http://host{BASE}/v1.0.0/{FILE}").default_version() == "v1.0.0"
 
 
@@ -83,15 +86,15 @@ def test_drafts_do_not_count_and_lists_have_pages() -> None:
 @pytest.mark.parametrize(
     ("told", "word", "transient", "after"),
     [
-        (Told(404), "no version v1.1.0", False, None),
-        (Told(429, headers={"Retry-After": "30"}), "limits requests", True, 30.0),
-        (Told(500), "HTTP 500", True, None),
-        (Told(401), "github-token", False, None),
-        (Told(body=b"half", length=1000), "does not answer", True, None),
-        (Told(302, headers={"Location": "ftp://elsewhere/x"}), "refused", False, None),
+        (Response(404), "no version v1.1.0", False, None),
+        (Response(429, headers={"Retry-After": "30"}), "limits requests", True, 30.0),
+        (Response(500), "HTTP 500", True, None),
+        (Response(401), "github-token", False, None),
+        (Response(body=b"half", length=1000), "does not answer", True, None),
+        (Response(302, headers={"Location": "ftp://elsewhere/x"}), "refused", False, None),
     ],
 )
-def test_what_a_host_may_say(told: Told, word: str, transient: bool, after: float | None) -> None:
+def test_what_a_host_may_say(told: Response, word: str, transient: bool, after: float | None) -> None:
     path = f"{BASE}/download/v1.1.0/metadata.yaml"
     with site({path: told}) as server, pytest.raises(SourceError) as error:
         ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}", token="secret-token").fetch("v1.1.0")
@@ -105,20 +108,20 @@ def test_a_host_without_a_list_asks_for_a_version() -> None:
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
 
 
-def private(asked: Asked) -> Told:
+def private(asked: Request) -> Response:
     """A private repository: no downloads for anybody, and an API for whom it knows; assets are kept elsewhere."""
     files = {"metadata.yaml": METADATA.encode(), FILE: b"components"}
     api = "/api/v3/repos/o/r/releases"
     if asked.authorization != "Bearer secret-token" or not asked.path.startswith(api):
-        return Told(404)
+        return Response(404)
     path = asked.path.removeprefix(api)
     if path == "/tags/v1.1.0":
         assets = [{"id": n, "name": name, "size": len(data)} for n, (name, data) in enumerate(files.items())]
-        return Told(body=json.dumps({"assets": assets}).encode())
+        return Response(body=json.dumps({"assets": assets}).encode())
     if path.startswith("?"):
         return listed("v1.2.0", "v1.1.0")
     number = path.removeprefix("/assets/")
-    return Told(body=list(files.values())[int(number)]) if number in ("0", "1") else Told(404)
+    return Response(body=list(files.values())[int(number)]) if number in ("0", "1") else Response(404)
 
 
 def test_a_private_repository_is_opened_by_its_token() -> None:
@@ -143,9 +146,13 @@ def test_hosts_that_stand_in_for_github(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     ("told", "transient", "after"),
-    [(Told(429, headers={"Retry-After": "30"}), True, 30.0), (Told(500), True, None), (Told(body=b"{}"), True, None)],
+    [
+        (Response(429, headers={"Retry-After": "30"}), True, 30.0),
+        (Response(500), True, None),
+        (Response(body=b"{}"), True, None),
+    ],
 )
-def test_a_list_that_does_not_come(told: Told, transient: bool, after: float | None) -> None:
+def test_a_list_that_does_not_come(told: Response, transient: bool, after: float | None) -> None:
     with site({LIST: told}) as server, pytest.raises(SourceError, match=r"set spec\.version, which needs no") as error:
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
     assert (error.value.transient, error.value.retry_after) == (transient, after)
@@ -153,7 +160,7 @@ def test_a_list_that_does_not_come(told: Told, transient: bool, after: float | N
 
 def test_a_host_with_a_ca_of_its_own(tmp_path: Path) -> None:
     _, authority = certificate(tmp_path)
-    with Site(lambda asked: release("v1.1.0").get(asked.path, Told(404)), tls=tmp_path) as server:
+    with Site(lambda asked: release("v1.1.0").get(asked.path, Response(404)), tls=tmp_path) as server:
         url = f"{server.url}{BASE}/v1.1.0/{FILE}"
         assert ReleaseRepository(url, authority=authority).fetch("v1.1.0") == FILES
         with pytest.raises(SourceError, match="not trusted"):
@@ -161,7 +168,7 @@ def test_a_host_with_a_ca_of_its_own(tmp_path: Path) -> None:
 
 
 def test_too_much_is_refused() -> None:
-    endless = Told(body=(b"x" * 2**20 for _ in range(100)))
+    endless = Response(body=(b"x" * 2**20 for _ in range(100)))
     pages = {**release("v1.1.0"), f"{BASE}/download/v1.1.0/{FILE}": endless}
     with site(pages) as server, pytest.raises(SourceError, match="more than"):
         ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("v1.1.0")
@@ -171,7 +178,7 @@ def test_a_version_cannot_lead_to_another_path() -> None:
     with site(release("v1.1.0")) as server:
         with pytest.raises(SourceError):
             ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("../../secret")
-        assert all("/secret" not in asked.path for asked in server.asked)
+        assert all("/secret" not in asked.path for asked in server.requests)
 
 
 # -- GitLab --------------------------------------------------------------------------------------------------------
@@ -181,17 +188,20 @@ PACKAGE = "/api/v4/projects/1/packages/generic/p"
 
 def test_gitlab() -> None:
     folder = f"{PACKAGE}/v1.1.0"
-    pages = {f"{folder}/metadata.yaml": Told(body=METADATA.encode()), f"{folder}/{FILE}": Told(body=b"components")}
+    pages = {
+        f"{folder}/metadata.yaml": Response(body=METADATA.encode()),
+        f"{folder}/{FILE}": Response(body=b"components"),
+    }
     with site(pages) as server:
         repository = GitLabRepository(f"{server.url}{PACKAGE}/v1.0.0/{FILE}", "secret-token")
         assert repository.fetch("v1.1.0") == FILES
-        assert {asked.authorization for asked in server.asked} == {"Bearer secret-token"}
+        assert {asked.authorization for asked in server.requests} == {"Bearer secret-token"}
         with pytest.raises(SourceError, match=r"no version v1\.0\.0"):
             repository.fetch("v1.0.0")
 
 
 def test_gitlab_refuses() -> None:
-    with Site(lambda _asked: Told(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
+    with Site(lambda _asked: Response(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
         GitLabRepository(f"{server.url}{PACKAGE}/v1.0.0/{FILE}").fetch("v1.0.0")
 
 
@@ -291,10 +301,10 @@ def test_content_that_is_not_what_its_digest_says() -> None:
         }
     ).encode()
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Request) -> Response:
         if "/manifests/" in asked.path:
-            return Told(body=manifest, headers={"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
-        return Told(body=b"X")
+            return Response(body=manifest, headers={"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
+        return Response(body=b"X")
 
     with Site(answer) as server, pytest.raises(SourceError, match="does not match its digest"):
         oci(f"{server.url}/org/provider").fetch("v1.1.0")

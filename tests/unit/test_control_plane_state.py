@@ -26,7 +26,7 @@ def me() -> Process:
 
 
 def stranger() -> Process:
-    """Our pid in an earlier life."""
+    """A former process with the pid of this one."""
     return Process(os.getpid(), me().started - 1)
 
 
@@ -38,14 +38,14 @@ def stranger() -> Process:
         State("ready", URL, "", Process(1, 2), {"etcd": Process(3, 4), "kube-apiserver": Process(5, 6)}),
     ],
 )
-def test_state_survives_the_file(state: State, tmp_path: Path) -> None:
+def test_state_is_read_as_it_was_written(state: State, tmp_path: Path) -> None:
     state.write(tmp_path / "state.json")
     assert State.read(tmp_path / "state.json") == state
     assert (tmp_path / "state.json").stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [tmp_path / "state.json"]
 
 
-def test_the_supervisor_ends_first_and_what_others_need_last() -> None:
+def test_processes_are_in_the_order_of_their_end() -> None:
     servers = {"etcd": Process(3, 4), "kube-apiserver": Process(5, 6), "kwok": Process(7, 8)}
     assert [process.pid for process in State("ready", supervisor=Process(1, 2), servers=servers).processes] == [
         1,
@@ -67,7 +67,7 @@ def test_the_supervisor_ends_first_and_what_others_need_last() -> None:
         '{"more": 1}',
     ],
 )
-def test_foreign_state(content: str, tmp_path: Path) -> None:
+def test_file_that_is_no_state_reads_as_failed(content: str, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(content)
     state = State.read(tmp_path / "state.json")
     assert state
@@ -97,13 +97,15 @@ def test_foreign_state(content: str, tmp_path: Path) -> None:
         "ready, unknown",
     ],
 )
-def test_status(phase: Phase, supervisor: Process | None, seen: str, pid: int | None, tmp_path: Path) -> None:
+def test_status_follows_the_state_file_and_the_supervisor(
+    phase: Phase, supervisor: Process | None, seen: str, pid: int | None, tmp_path: Path
+) -> None:
     State(phase, URL, supervisor=supervisor).write(tmp_path / "state.json")
     status = local_control_plane.status(tmp_path)
     assert (status.phase, status.pid, status.host, status.port) == (seen, pid, "127.0.0.1", 1234)
 
 
-def test_absent(tmp_path: Path) -> None:
+def test_missing_directory_is_absent_and_stop_and_remove_do_nothing(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing"
     assert local_control_plane.status(nothing).phase == "absent"
     local_control_plane.stop(nothing)
@@ -113,19 +115,19 @@ def test_absent(tmp_path: Path) -> None:
     assert not nothing.exists()
 
 
-def test_remove_spares_other_folders(tmp_path: Path) -> None:
+def test_remove_refuses_a_folder_without_an_instance(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
     with pytest.raises(local_control_plane.ControlPlaneError, match=str(tmp_path)):
         local_control_plane.remove(tmp_path)
     assert (tmp_path / "precious").exists()
 
 
-def test_stop_spares_whoever_has_the_pid_now(tmp_path: Path) -> None:
+def test_stop_does_not_signal_another_process_with_the_pid(tmp_path: Path) -> None:
     State("ready", supervisor=stranger(), servers={"etcd": stranger()}).write(tmp_path / "state.json")
     local_control_plane.stop(tmp_path)
 
 
-def test_stop_kills_what_the_supervisor_left(tmp_path: Path) -> None:
+def test_stop_kills_servers_of_a_dead_supervisor(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "600"]) as left:
         process = Process.of(left.pid)
         assert process
@@ -134,7 +136,7 @@ def test_stop_kills_what_the_supervisor_left(tmp_path: Path) -> None:
         assert left.wait(60) == -signal.SIGTERM
 
 
-def test_stop_escalates(tmp_path: Path) -> None:
+def test_stop_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", "trap '' TERM; echo; read _"], stdin=-1, stdout=-1) as stubborn:
         assert stubborn.stdout
         stubborn.stdout.readline()
@@ -143,13 +145,13 @@ def test_stop_escalates(tmp_path: Path) -> None:
         assert stubborn.wait(60) == -signal.SIGKILL
 
 
-def test_a_zombie_is_not_alive() -> None:
+def test_zombie_is_not_alive() -> None:
     with subprocess.Popen(["true"]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         assert Process.of(ended.pid) is None
 
 
-def test_spawned_dies_with_its_parent(tmp_path: Path) -> None:
+def test_spawned_process_dies_with_its_parent(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from infra.local_control_plane.processes import spawn;"
         "child = spawn(['sleep', '100'], directory=Path('/'), log=Path(sys.argv[1]), environment=os.environ);"
@@ -165,21 +167,21 @@ def test_spawned_dies_with_its_parent(tmp_path: Path) -> None:
     pytest.fail("it lives on")
 
 
-def test_spawn_keeps_the_log_before(tmp_path: Path) -> None:
+def test_spawn_keeps_the_log_of_the_former_run(tmp_path: Path) -> None:
     for word in ("one", "two"):
         spawn(["echo", word], directory=tmp_path, log=tmp_path / "log", environment=os.environ).wait()
     assert files.tail(tmp_path / "log") == "two"
     assert files.tail(tmp_path / "log.previous") == "one"
 
 
-def test_tail(tmp_path: Path) -> None:
+def test_tail_returns_the_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert files.tail(log) == ""
     log.write_text("".join(f"{n}\n" for n in range(10_000)))
     assert files.tail(log, 3) == "9997\n9998\n9999"
 
 
-def test_a_held_port_is_nobody_elses() -> None:
+def test_reserved_port_cannot_be_bound_by_others() -> None:
     with ports.hold() as held, socket.socket() as other:
         port = held.getsockname()[1]
         with pytest.raises(OSError, match="in use"):
@@ -192,14 +194,14 @@ def test_a_held_port_is_nobody_elses() -> None:
             each.close()
 
 
-def test_a_held_port_can_be_shared_with_a_server_and_taken_again() -> None:
+def test_reserved_port_is_shared_with_a_server_and_reserved_again() -> None:
     with ports.hold() as held, socket.socket() as server:
         address = held.getsockname()
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         server.bind(address)
         server.listen()
-        for _ in range(20):  # none is lost to the socket that does not listen
+        for _ in range(20):  # no connection goes to the socket that does not listen
             with socket.create_connection(address, timeout=60), server.accept()[0]:
                 pass
         with ports.hold(address[1]) as second:
@@ -209,12 +211,12 @@ def test_a_held_port_can_be_shared_with_a_server_and_taken_again() -> None:
 
 
 @pytest.mark.parametrize("preferred", [0, -1, 1 << 20])
-def test_preferred_port_that_cannot_be(preferred: int) -> None:
+def test_impossible_preferred_port_is_replaced_by_a_free_one(preferred: int) -> None:
     with ports.hold(preferred) as held:
         assert 0 < held.getsockname()[1] < 1 << 16
 
 
-def test_second_supervisor_refuses(tmp_path: Path) -> None:
+def test_second_supervisor_of_an_instance_exits(tmp_path: Path) -> None:
     Layout(tmp_path).create()
     command = [
         sys.executable,
@@ -232,7 +234,7 @@ def test_second_supervisor_refuses(tmp_path: Path) -> None:
     assert local_control_plane.status(tmp_path).phase == "absent"
 
 
-def test_supervisor_and_status_import_nothing_slow() -> None:
+def test_supervisor_and_status_import_no_slow_modules() -> None:
     code = (
         "import sys, infra.local_control_plane.supervisor; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
     )

@@ -1,4 +1,4 @@
-"""The generators, each on small declarations, and that what is checked in is what they make."""
+"""The generators, on small declarations; the generated files in the repository are up to date."""
 
 import operator
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Outer(Model):
     short: str | None = Field("x", max_length=3, pattern="^x")
 
 
-def test_structural_schema() -> None:
+def test_schema_is_structural() -> None:
     inner = {
         "type": "object",
         "description": "An inner thing.",
@@ -72,13 +72,13 @@ def test_unions_are_refused() -> None:
         crds.schema(Either)
 
 
-def test_crds_say_nothing_that_structural_schemas_do_not_know() -> None:
+def test_crds_contain_no_keywords_beyond_structural_schemas() -> None:
     text = yaml.safe_dump_all([crds.definition(custom) for custom in CUSTOM_RESOURCES])
     for word in ("$ref", "$defs", "anyOf", "title:", "const:", "&id"):
         assert word not in text
 
 
-def test_contract_labels_and_versions() -> None:
+def test_crds_have_contract_labels_and_versions() -> None:
     by_kind = {custom.resource.kind: crds.definition(custom) for custom in CUSTOM_RESOURCES}
     assert by_kind["KINDCluster"]["metadata"]["labels"] == {
         "cluster.x-k8s.io/v1beta1": "v1alpha1",
@@ -88,7 +88,7 @@ def test_contract_labels_and_versions() -> None:
     assert [(version["name"], version["storage"]) for version in versions] == [("v1beta2", True), ("v1beta1", False)]
 
 
-def test_the_kustomization_leaves_cluster_apis_kinds_to_it() -> None:
+def test_kustomization_leaves_out_the_kinds_of_cluster_api() -> None:
     resources = yaml.safe_load(crds.files(CUSTOM_RESOURCES)["kustomization.yaml"])["resources"]
     left_out = {file for file in crds.files(CUSTOM_RESOURCES) if file not in resources} - {"kustomization.yaml"}
     assert left_out == {"cluster.x-k8s.io_clusters.yaml", "cluster.x-k8s.io_clusterclasses.yaml"}
@@ -107,17 +107,17 @@ def test_the_kustomization_leaves_cluster_apis_kinds_to_it() -> None:
         ("x.y/z,a=b", {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "x.y/z", "operator": "Exists"}]}),
     ],
 )
-def test_label_selector(text: str, expected: Any) -> None:
+def test_label_selector_is_converted(text: str, expected: Any) -> None:
     assert eventing.label_selector(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "a in (b,c)", "a!=b", "!a=b", "a=b=c"])
-def test_label_selector_not_understood(text: str) -> None:
+def test_unsupported_label_selector_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="label selector"):
         eventing.label_selector(text)
 
 
-def test_each_kind_is_watched_once() -> None:
+def test_source_watches_each_kind_once() -> None:
     same = [Watch(SECRET, selector="a"), Watch(CLUSTER), Watch(SECRET, selector="a")]
     assert eventing.selectors(same) == {SECRET: "a", CLUSTER: ""}
     different = [Watch(SECRET, selector="a"), Watch(SECRET, selector="b"), Watch(SECRET, selector="b")]
@@ -125,7 +125,7 @@ def test_each_kind_is_watched_once() -> None:
 
 
 def passes(filters: Any, attributes: dict[str, str]) -> bool:
-    """The dialects of Knative's filters that are used here."""
+    """Evaluates the dialects of Knative's filters that the generators use."""
 
     def holds(one: dict[str, Any]) -> bool:
         ((dialect, wanted),) = one.items()
@@ -153,7 +153,7 @@ def passes(filters: Any, attributes: dict[str, str]) -> bool:
         ("infrastructure.cluster-k8s.io/v1alpha1", "KINDCluster"),
     ],
 )
-def test_a_trigger_lets_in_what_the_declaration_does(
+def test_trigger_passes_the_events_that_the_declaration_accepts(
     api_version: str, kind: str, change: Change, reference: bool
 ) -> None:
     obj = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": "n", "name": "c-kubeconfig"}}
@@ -172,7 +172,7 @@ def test_a_trigger_lets_in_what_the_declaration_does(
 # -- RBAC --------------------------------------------------------------------------------------------------------
 
 
-def test_rights_of_a_function() -> None:
+def test_function_may_read_its_kinds_write_their_status_and_follow_its_rules() -> None:
     triggers = Triggers(
         "f", (Watch(CLUSTER), Watch(SECRET, reference=True)), rules=(Rule("", ("configmaps",), ("get",)),)
     )
@@ -188,8 +188,7 @@ def test_rights_of_a_function() -> None:
     assert rbac.rules(Triggers("timer")) == []
 
 
-def test_secrets_are_for_functions_that_declare_so() -> None:
-    """A watch by reference names Secrets and reads none."""
+def test_watch_by_reference_gives_no_right_to_read_secrets() -> None:
     wake = rbac.rules(catalog.triggers()["provider_wake"])
     assert not [rule for rule in wake if {"secrets", "*"} & {*rule["resources"]}]
 
@@ -201,7 +200,7 @@ def test_only_the_installer_may_change_objects_of_any_kind(name: str) -> None:
     assert not everywhere or name == "provider_delete"
 
 
-def test_rules_are_merged() -> None:
+def test_rules_are_merged_by_resource_and_group() -> None:
     rules = [Rule("g", ("b", "a"), ("get",)), Rule("g", ("c",), ("patch", "get")), Rule("g", ("b",), ("get",))]
     assert rbac.merged(rules) == [
         {"apiGroups": ["g"], "resources": ["a", "b"], "verbs": ["get"]},
@@ -220,9 +219,9 @@ SYNTHETIC = {
 }
 
 
-def test_a_synthetic_function() -> None:
+def test_declaration_becomes_manifests_and_docs() -> None:
     files = knative.files(SYNTHETIC)
-    assert "PingSource" not in files["sources.yaml"], "nobody asked for a timer"
+    assert "PingSource" not in files["sources.yaml"], "no subscription to a timer"
     objects = {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(files["function-look-at.yaml"])}
     assert ("Trigger", "look-at-configmap") in objects
     assert objects["Trigger", "look-at-thing-wanted"]["spec"]["filters"] == [
@@ -233,19 +232,19 @@ def test_a_synthetic_function() -> None:
     assert "| `look_at` | ConfigMap | `data`; label `a=b` | add, delete |\n" in docs.text(SYNTHETIC)
 
 
-def test_comments_stand_above_their_object() -> None:
+def test_comments_are_above_their_object() -> None:
     assert yaml_text([("one\n\ntwo\n", {"a": 1})]) == f"# {NOTICE}\n---\n# one\n#\n# two\na: 1\n"
 
 
 @pytest.mark.parametrize("emits", [(), (REFERENCE + "update",)])
-def test_who_emits_events_is_bound_to_the_broker(emits: tuple[str, ...]) -> None:
+def test_function_that_emits_events_has_a_sink_binding(emits: tuple[str, ...]) -> None:
     files = knative.files({"look_at": replace(SYNTHETIC["look_at"], emits=emits)})
     objects = list(yaml.safe_load_all(files["function-look-at.yaml"]))
     bound = [o["spec"]["subject"]["name"] for o in objects if o["kind"] == "SinkBinding"]
     assert bound == ["look-at"] * len(emits)
 
 
-def test_settings_are_mounted_where_they_are_declared() -> None:
+def test_declared_settings_are_mounted() -> None:
     files = knative.files({"look_at": replace(SYNTHETIC["look_at"], settings=(STORAGE, HOOKS))})
     (deployment,) = (o for o in yaml.safe_load_all(files["function-look-at.yaml"]) if o["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
@@ -255,13 +254,13 @@ def test_settings_are_mounted_where_they_are_declared() -> None:
     assert all(source["optional"] for entry in sources for source in entry.values())
 
 
-def test_what_needs_this_machine_is_not_for_a_cluster() -> None:
+def test_local_function_is_not_in_the_manifests() -> None:
     declared = {"look_at": SYNTHETIC["look_at"], "here": Triggers("here", local=True)}
     assert knative.files(declared) == knative.files({"look_at": SYNTHETIC["look_at"]})
     assert [name for name, triggers in catalog.triggers().items() if triggers.local] == ["kind_cluster"]
 
 
-def test_what_is_stale(tmp_path: Path) -> None:
+def test_stale_files_are_written_and_leftovers_deleted(tmp_path: Path) -> None:
     wanted = {"infra/crds/a.yaml": f"# {NOTICE}\na\n", "docs/b.md": "b\n"}
     assert stale(wanted, tmp_path) == wanted
     write(wanted, tmp_path)

@@ -17,15 +17,15 @@ from shared.download.access import Access
 from shared.download.github import GitHubReleases
 from shared.download.ingest import Limits, ingest
 from shared.releases.sources.urls import from_url
-from tests.support.site import Asked, Site, Told, files
+from tests.support.site import Request, Response, Site, files
 
 TAG, TOKEN = "docker-ferrol-1-27-v1", "ghp_t0ken"
 REPOSITORY = "/api/v3/repos/org/repo"
 CONTENT = {"metadata.yaml": b"meta", "a.tgz": bytes(300_000)}
 
 
-def _json(value: Any, **headers: str) -> Told:
-    return Told(200, json.dumps(value).encode(), headers)
+def _json(value: Any, **headers: str) -> Response:
+    return Response(200, json.dumps(value).encode(), headers)
 
 
 @dataclass
@@ -35,17 +35,17 @@ class GitHub:
     storage: Site
     private: bool = True
     releases: list[dict[str, Any]] = field(default_factory=list)
-    said: dict[str, Told] = field(default_factory=dict)
+    said: dict[str, Response] = field(default_factory=dict)
     asset: dict[str, Any] = field(default_factory=dict)
     """What is said of each asset beside the truth."""
 
-    def __call__(self, asked: Asked) -> Told:
+    def __call__(self, asked: Request) -> Response:
         parts = urlsplit(asked.path)
         path = parts.path.removeprefix(REPOSITORY)
         if path in self.said:
             return self.said[path]
         if self.private and asked.authorization != f"Bearer {TOKEN}":
-            return Told(404)
+            return Response(404)
         if path == "/releases":
             query = parse_qs(parts.query)
             return self._page(int(query["page"][0]), int(query["per_page"][0]))
@@ -54,10 +54,10 @@ class GitHub:
         if path.startswith("/releases/assets/"):
             if asked.headers["Accept"] != "application/octet-stream":
                 return _json(self._asset(int(path.rpartition("/")[2])))
-            return Told(302, b"", {"Location": f"{self.storage.url}/{path.rpartition('/')[2]}?signature=s1gned"})
-        return Told(404)
+            return Response(302, b"", {"Location": f"{self.storage.url}/{path.rpartition('/')[2]}?signature=s1gned"})
+        return Response(404)
 
-    def _page(self, page: int, size: int) -> Told:
+    def _page(self, page: int, size: int) -> Response:
         found = self.releases[(page - 1) * size : page * size]
         more = len(self.releases) > page * size
         return _json(
@@ -101,14 +101,14 @@ def _received(source: GitHubReleases, tag: str = TAG) -> dict[str, bytes]:
 
 def test_release_by_tag(source: GitHubReleases, site: Site, github: GitHub) -> None:
     assert _received(source) == CONTENT
-    assert {asked.authorization for asked in site.asked} == {f"Bearer {TOKEN}"}
-    assert [asked.authorization for asked in github.storage.asked] == [None, None]
+    assert {asked.authorization for asked in site.requests} == {f"Bearer {TOKEN}"}
+    assert [asked.authorization for asked in github.storage.requests] == [None, None]
 
 
 def test_public_release_without_a_token(site: Site, github: GitHub) -> None:
     github.private = False
     assert _received(_source(site, "")) == CONTENT
-    assert {asked.authorization for asked in site.asked} == {None}
+    assert {asked.authorization for asked in site.requests} == {None}
 
 
 def test_older_servers_know_no_digests(source: GitHubReleases, github: GitHub) -> None:
@@ -121,7 +121,7 @@ def test_list_has_the_tags_of_all_pages(source: GitHubReleases, site: Site, gith
     github.releases[7] |= {"draft": True}
     github.releases[8] |= {"prerelease": True}
     assert source.list() == [f"t{number:03}" for number in range(250) if number != 7]
-    assert len(site.asked) == 3
+    assert len(site.requests) == 3
 
 
 def test_no_such_release(source: GitHubReleases) -> None:
@@ -149,7 +149,7 @@ def test_rate_limit(
 ) -> None:
     reset = str(int(time.time()) + 600)
     headers = {name: reset if value == "in 600 s" else value for name, value in headers.items()}
-    github.said = {path: Told(status, f'{{"message": "for {TOKEN}"}}'.encode(), headers)}
+    github.said = {path: Response(status, f'{{"message": "for {TOKEN}"}}'.encode(), headers)}
     with pytest.raises(SourceError, match="limits requests") as caught:
         source.list() if path == "/releases" else _received(source)
     assert caught.value.transient
@@ -159,7 +159,7 @@ def test_rate_limit(
 
 
 def test_refused_token(site: Site, github: GitHub) -> None:
-    github.said = {"/releases": Told(401, b"{}")}
+    github.said = {"/releases": Response(401, b"{}")}
     with pytest.raises(SourceError, match="the token is not accepted") as caught:
         _source(site).list()
     assert not caught.value.transient
@@ -168,13 +168,13 @@ def test_refused_token(site: Site, github: GitHub) -> None:
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        (Told(200, b"me", length=4), "does not answer"),
-        (Told(200, b"me"), "2 bytes instead of 4"),
-        (Told(200, b"mexa"), "does not match its digest"),
-        (Told(500), "HTTP 500"),
+        (Response(200, b"me", length=4), "does not answer"),
+        (Response(200, b"me"), "2 bytes instead of 4"),
+        (Response(200, b"mexa"), "does not match its digest"),
+        (Response(500), "HTTP 500"),
     ],
 )
-def test_damaged_assets(source: GitHubReleases, github: GitHub, stored: Told, message: str) -> None:
+def test_damaged_assets(source: GitHubReleases, github: GitHub, stored: Response, message: str) -> None:
     github.storage.answer = lambda _: stored
     with pytest.raises(SourceError, match=message) as caught:
         _received(source)
@@ -203,7 +203,10 @@ def test_asset_that_is_still_coming(source: GitHubReleases, github: GitHub) -> N
     ],
 )
 def test_a_server_that_is_no_github(source: GitHubReleases, github: GitHub, answer: bytes) -> None:
-    github.said = {f"/releases/tags/{TAG}": Told(body=answer), "/releases": Told(body=b'{"message": 1}')}
+    github.said = {
+        f"/releases/tags/{TAG}": Response(body=answer),
+        "/releases": Response(body=b'{"message": 1}'),
+    }
     with pytest.raises(SourceError, match=r"JSON|as GitHub does"):
         _received(source)
     with pytest.raises(SourceError, match="as GitHub does"):

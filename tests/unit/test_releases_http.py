@@ -13,7 +13,7 @@ from shared.download.access import Access
 from shared.download.ingest import Limits, ingest
 from shared.releases.sources import Source
 from shared.releases.sources.http import HttpSource
-from tests.support.site import Site, Told, files
+from tests.support.site import Response, Site, files
 
 TAG = "docker-ferrol-1-27-v2"
 CLASS, ADDON = "docker-ferrol-1-27-cluster-class-v2.tgz", "docker-ferrol-1-27-cluster-addon-v1.tgz"
@@ -46,12 +46,12 @@ def _serve(site: Site, content: Mapping[str, bytes], **more: bytes) -> HttpSourc
 
 def test_what_a_release_has_and_may_have(site: Site) -> None:
     assert received(_serve(site, FILES)) == FILES
-    paths = [asked.path.rpartition("/")[2] for asked in site.asked]
+    paths = [asked.path.rpartition("/")[2] for asked in site.requests]
     assert paths == [
         *("metadata.yaml", "SHA256SUMS", CLASS, ADDON, "cluster-addon-values.yaml", "clusteraddon.yaml"),
         *("topology-docker.yaml", "node-images.yaml", "hashes.json"),
     ]
-    assert {asked.authorization for asked in site.asked} == {"Bearer t0ken"}
+    assert {asked.authorization for asked in site.requests} == {"Bearer t0ken"}
 
 
 def test_sums_are_checked_and_name_further_files(site: Site) -> None:
@@ -102,7 +102,7 @@ def test_metadata_that_is_none(site: Site, metadata: bytes) -> None:
 def test_a_file_that_is_refused_is_not_taken_for_absent(site: Site, status: int, transient: bool) -> None:
     source = _serve(site, FILES)
     given = site.answer
-    site.answer = lambda asked: Told(status) if asked.path.endswith("hashes.json") else given(asked)
+    site.answer = lambda asked: Response(status) if asked.path.endswith("hashes.json") else given(asked)
     with pytest.raises(SourceError, match=f"HTTP {status}") as caught:
         received(source)
     assert caught.value.transient is transient

@@ -18,7 +18,7 @@ from shared.download.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, 
 from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
 from shared.releases.sources.urls import from_url
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
-from tests.support.site import Asked, Site, Told
+from tests.support.site import Request, Response, Site
 
 TAG, NAME = "docker-ferrol-1-27-v1", "org/stacks"
 CONTENT = {"metadata.yaml": b"meta", "docker-ferrol-1-27-cluster-class-v1.tgz": bytes(300_000), "empty": b""}
@@ -115,11 +115,11 @@ def tokens(tmp_path: Path) -> Iterator[Site]:
     """Hands out tokens that the registry takes, signed with tls.key, to USER."""
     certificate(tmp_path)
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Request) -> Response:
         if asked.authorization != KNOWN.basic:
-            return Told(401)
+            return Response(401)
         query = parse_qs(urlsplit(asked.path).query)
-        return Told(body=json.dumps({"token": _signed(tmp_path, query["service"][0], query["scope"][0])}).encode())
+        return Response(body=json.dumps({"token": _signed(tmp_path, query["service"][0], query["scope"][0])}).encode())
 
     with Site(answer) as site:
         yield site
@@ -163,10 +163,10 @@ def test_token_server(start_registry: StartRegistry, tokens: Site, tmp_path: Pat
     token = {"realm": f"{tokens.url}/token", "service": "test service", "issuer": "test"}
     host = start_registry(auth={"token": token | {"rootcertbundle": str(tmp_path / "ca.crt")}})
     _push(host, access=KNOWN, plain=True)
-    assert len(tokens.asked) == 2  # to look, then to push
+    assert len(tokens.requests) == 2  # to look, then to push
     assert _received(OciSource(host, NAME, KNOWN, plain=True)) == CONTENT
     assert OciSource(host, NAME, KNOWN, plain=True).list() == [TAG]
-    assert len(tokens.asked) == 4
+    assert len(tokens.requests) == 4
     with pytest.raises(SourceError, match=f"{tokens.url}/token refuses access"):
         _received(OciSource(host, NAME, plain=True))
 
@@ -174,29 +174,29 @@ def test_token_server(start_registry: StartRegistry, tokens: Site, tmp_path: Pat
 # -- what a registry might say ----------------------------------------------------------------------------------------
 
 
-def _challenged(realm: str) -> Told:
-    return Told(401, b"", {"WWW-Authenticate": f'Bearer realm="{realm}",service="s",scope="repository:a:pull"'})
+def _challenged(realm: str) -> Response:
+    return Response(401, b"", {"WWW-Authenticate": f'Bearer realm="{realm}",service="s",scope="repository:a:pull"'})
 
 
 def test_no_credentials_in_the_clear(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with (
-        Site(lambda _: Told(body=b'{"token": "x"}')) as foreign,
+        Site(lambda _: Response(body=b'{"token": "x"}')) as foreign,
         Site(lambda _: _challenged(foreign.url), tmp_path) as tls,
     ):
         source = OciSource(tls.host, NAME, Access(username=USER, password=PASSWORD, authority=ca))
         with pytest.raises(SourceError, match="in the clear") as caught:
             source.list()
-        assert foreign.asked == []
+        assert foreign.requests == []
     assert not caught.value.transient
 
 
 def test_a_given_token_is_for_the_registry_alone() -> None:
-    with Site(lambda _: Told(body=b"{}")) as foreign, Site(lambda _: _challenged(foreign.url)) as site:
+    with Site(lambda _: Response(body=b"{}")) as foreign, Site(lambda _: _challenged(foreign.url)) as site:
         with pytest.raises(SourceError, match="the credentials are not accepted"):
             OciSource(site.host, NAME, Access(token="t0ken"), plain=True).list()
-        assert [asked.authorization for asked in site.asked] == ["Bearer t0ken"]
-        assert foreign.asked == []
+        assert [asked.authorization for asked in site.requests] == ["Bearer t0ken"]
+        assert foreign.requests == []
 
 
 @pytest.mark.parametrize("realm", ["", "file:///etc/passwd", "//x"])
@@ -210,17 +210,20 @@ def test_token_servers_that_are_none(realm: str) -> None:
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"token": 1}', b'{"token": "a\\r\\nb: c"}', b'{"token": ""}'])
 def test_tokens_that_are_none(answer: bytes) -> None:
-    with Site(lambda _: Told(body=answer)) as tokens, Site(lambda _: _challenged(tokens.url)) as site:
+    with Site(lambda _: Response(body=answer)) as tokens, Site(lambda _: _challenged(tokens.url)) as site:
         with pytest.raises(SourceError, match=r"no token|JSON|as a registry does"):
             OciSource(site.host, NAME, KNOWN, plain=True).list()
-        assert len(site.asked) == 1
+        assert len(site.requests) == 1
 
 
 def test_a_token_that_does_not_help_is_asked_for_once() -> None:
-    with Site(lambda _: Told(body=b'{"token": "x"}')) as tokens, Site(lambda _: _challenged(tokens.url)) as site:
+    with (
+        Site(lambda _: Response(body=b'{"token": "x"}')) as tokens,
+        Site(lambda _: _challenged(tokens.url)) as site,
+    ):
         with pytest.raises(SourceError, match="the credentials are not accepted"):
             OciSource(site.host, NAME, KNOWN, plain=True).list()
-        assert (len(site.asked), len(tokens.asked)) == (2, 1)
+        assert (len(site.requests), len(tokens.requests)) == (2, 1)
 
 
 def test_tags_over_several_pages() -> None:
@@ -234,48 +237,48 @@ def test_tags_over_several_pages() -> None:
         "/more": (b'{"tags": null}', ""),
     }
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Request) -> Response:
         body, link = pages[asked.path]
-        return Told(body=body, headers={"Link": link})
+        return Response(body=body, headers={"Link": link})
 
     with Site(answer) as site:
         assert OciSource(site.host, NAME, plain=True).list() == ["a", "b", "c"]
 
 
 def test_pages_without_end() -> None:
-    with Site(lambda _: Told(body=b'{"tags": []}', headers={"Link": '</v2/>; rel="next"'})) as site:
+    with Site(lambda _: Response(body=b'{"tags": []}', headers={"Link": '</v2/>; rel="next"'})) as site:
         assert OciSource(site.host, NAME, plain=True).list() == []
-        assert len(site.asked) == 200
+        assert len(site.requests) == 200
 
 
 @pytest.mark.parametrize("link", ["http://[", "file:///etc/passwd", "//[x]:y/"])
 def test_pages_that_are_none(link: str) -> None:
-    with Site(lambda _: Told(body=b'{"tags": ["a"]}', headers={"Link": f'<{link}>; rel="next"'})) as site:
+    with Site(lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{link}>; rel="next"'})) as site:
         with pytest.raises(SourceError, match=r"no URL|another host"):
             OciSource(site.host, NAME, plain=True).list()
-        assert len(site.asked) == 1
+        assert len(site.requests) == 1
 
 
 def test_pages_of_another_host_are_not_asked() -> None:
-    with Site(lambda _: Told(body=b'{"tags": ["a"]}')) as foreign, Site(lambda _: Told()) as site:
-        site.answer = lambda _: Told(body=b'{"tags": ["a"]}', headers={"Link": f'<{foreign.url}/v2/>; rel="next"'})
+    with Site(lambda _: Response(body=b'{"tags": ["a"]}')) as foreign, Site(lambda _: Response()) as site:
+        site.answer = lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{foreign.url}/v2/>; rel="next"'})
         with pytest.raises(SourceError, match="refers to another host"):
             OciSource(site.host, NAME, plain=True).list()
-        assert foreign.asked == []
+        assert foreign.requests == []
 
 
 def test_blobs_may_be_elsewhere_but_credentials_do_not_go_there() -> None:
     manifest = _manifest()
-    with Site(lambda _: Told(body=b"data")) as storage, Site(lambda _: Told()) as site:
+    with Site(lambda _: Response(body=b"data")) as storage, Site(lambda _: Response()) as site:
 
-        def answer(asked: Asked) -> Told:
+        def answer(asked: Request) -> Response:
             if "/blobs/" in asked.path:
-                return Told(307, b"", {"Location": f"{storage.url}/x?signed"})
-            return Told(body=manifest, headers={"Content-Type": MANIFEST})
+                return Response(307, b"", {"Location": f"{storage.url}/x?signed"})
+            return Response(body=manifest, headers={"Content-Type": MANIFEST})
 
         site.answer = answer
         assert _received(OciSource(site.host, NAME, Access(token="t0ken"), plain=True)) == {"a": b"data"}
-        assert storage.asked[0].authorization is None
+        assert storage.requests[0].authorization is None
 
 
 def _layer(**changed: Any) -> dict[str, Any]:
@@ -312,9 +315,11 @@ def _manifest(**changed: Any) -> bytes:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_manifests_that_are_none(manifest: bytes, message: str) -> None:
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Request) -> Response:
         return (
-            Told(body=b"data") if "/blobs/" in asked.path else Told(body=manifest, headers={"Content-Type": MANIFEST})
+            Response(body=b"data")
+            if "/blobs/" in asked.path
+            else Response(body=manifest, headers={"Content-Type": MANIFEST})
         )
 
     with Site(answer) as site, pytest.raises(SourceError, match=message):
@@ -323,12 +328,12 @@ def test_manifests_that_are_none(manifest: bytes, message: str) -> None:
 
 def test_manifest_that_was_changed_on_its_way() -> None:
     headers = {"Content-Type": MANIFEST, "Docker-Content-Digest": f"sha256:{'0' * 64}"}
-    with Site(lambda _: Told(body=_manifest(), headers=headers)) as site, pytest.raises(SourceError) as caught:
+    with Site(lambda _: Response(body=_manifest(), headers=headers)) as site, pytest.raises(SourceError) as caught:
         _received(OciSource(site.host, NAME, plain=True))
     assert "does not match its digest" in str(caught.value)
     assert caught.value.transient
     with (
-        Site(lambda _: Told(body=_manifest(), headers={"Content-Type": MANIFEST})) as site,
+        Site(lambda _: Response(body=_manifest(), headers={"Content-Type": MANIFEST})) as site,
         Registry(site.host, NAME, plain=True) as client,
         pytest.raises(SourceError, match="does not match its digest"),
     ):

@@ -10,7 +10,7 @@ from shared.download.ingest import Limits, ingest
 from shared.releases.sources.s3 import S3Source
 from shared.releases.sources.urls import from_env, from_url
 from shared.storage import ObjectStore
-from tests.support.site import Site, Told
+from tests.support.site import Response, Site
 
 TAG = "docker-ferrol-1-27-v1"
 CONTENT = {"metadata.yaml": b"meta", "with space+&=ü.tgz": bytes(300_000)}
@@ -64,11 +64,11 @@ def test_more_than_a_page(bucket: ObjectStore) -> None:
 
 def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
     listing = b"<ListBucketResult><Contents><Key>t/a</Key><Size>1</Size></Contents></ListBucketResult>"
-    with Site(lambda asked: Told(body=listing if "list-type" in asked.path else b"x")) as site:
+    with Site(lambda asked: Response(body=listing if "list-type" in asked.path else b"x")) as site:
         access = Access(access_key="AKIA1", secret_key="s3cret", endpoint=site.url, region="eu-x-1")
         assert _received(_source("s3://bucket", access, local=False), "t") == {"a": b"x"}
-        assert len(site.asked) == 2
-        for asked in site.asked:
+        assert len(site.requests) == 2
+        for asked in site.requests:
             assert (asked.authorization or "").startswith("AWS4-HMAC-SHA256 Credential=AKIA1/")
             assert "/eu-x-1/s3/aws4_request" in (asked.authorization or "")
 
@@ -76,11 +76,11 @@ def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
 @pytest.mark.usefixtures("object_store")
 def test_a_users_source_has_nothing_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment has keys and an endpoint; neither is used."""
-    with Site(lambda _: Told(403)) as site:
+    with Site(lambda _: Response(403)) as site:
         source = _source("s3://bucket", Access(endpoint=site.url), local=False)
         with pytest.raises(SourceError, match="keys are needed"):
             source.list()
-        assert [asked.authorization for asked in site.asked] == [None]
+        assert [asked.authorization for asked in site.requests] == [None]
     monkeypatch.setenv("S3_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     with pytest.raises(SourceError, match=r"https://s3\.eu-x-1\.amazonaws\.com/bucket/ does not answer"):
@@ -90,20 +90,20 @@ def test_a_users_source_has_nothing_of_the_operators(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("told", "message", "transient"),
     [
-        (Told(403), "the keys are not accepted", False),
-        (Told(301, headers={"Location": "http://127.0.0.1:1/"}), "set region or endpoint", False),
-        (Told(503, headers={"Retry-After": "3"}), "HTTP 503", True),
-        (Told(body=b"<html>"), "does not answer as S3 does", True),
-        (Told(body=b'<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'), "does not answer as S3 does", True),
+        (Response(403), "the keys are not accepted", False),
+        (Response(301, headers={"Location": "http://127.0.0.1:1/"}), "set region or endpoint", False),
+        (Response(503, headers={"Retry-After": "3"}), "HTTP 503", True),
+        (Response(body=b"<html>"), "does not answer as S3 does", True),
+        (Response(body=b'<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'), "does not answer as S3 does", True),
         (
-            Told(body=b"<r><Contents><Key>t/../x</Key><Size>0</Size></Contents></r>"),
+            Response(body=b"<r><Contents><Key>t/../x</Key><Size>0</Size></Contents></r>"),
             "file name '../x' is refused",
             False,
         ),
-        (Told(body=b"<r><Contents><Key>other/x</Key></Contents></r>"), "file name 'other/x' is refused", False),
+        (Response(body=b"<r><Contents><Key>other/x</Key></Contents></r>"), "file name 'other/x' is refused", False),
     ],
 )
-def test_answers_that_are_none(told: Told, message: str, transient: bool) -> None:
+def test_answers_that_are_none(told: Response, message: str, transient: bool) -> None:
     with Site(lambda _: told) as site, pytest.raises(SourceError, match=message) as caught:
         _received(_source("s3://bucket", Access(access_key="a", secret_key="s3cret", endpoint=site.url)), "t")
     assert caught.value.transient is transient

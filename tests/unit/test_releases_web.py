@@ -13,7 +13,7 @@ from shared.download import SourceError
 from shared.download.web import MAX_DOCUMENT, HttpSession, retry_after
 from shared.redaction import redact_url
 from tests.support.registry import certificate
-from tests.support.site import Asked, Site, Told, files
+from tests.support.site import Request, Response, Site, files
 
 SECRET = "Bearer t0ken"
 
@@ -31,20 +31,22 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_credentials_stay_with_their_host_over_redirects() -> None:
-    with Site(files({"/end": b"there", "/again": b""})) as other, Site(lambda _: Told()) as site:
+    with Site(files({"/end": b"there", "/again": b""})) as other, Site(lambda _: Response()) as site:
         moved = {"/a": "/b", "/b": f"{other.url}/end"}
-        site.answer = lambda asked: Told(302, b"x", {"Location": moved[asked.path]})
+        site.answer = lambda asked: Response(302, b"x", {"Location": moved[asked.path]})
         assert _read(f"{site.url}/a", SECRET) == b"there"
-        assert [asked.authorization for asked in site.asked] == [SECRET, SECRET]
-        assert [asked.authorization for asked in other.asked] == [None]
+        assert [asked.authorization for asked in site.requests] == [SECRET, SECRET]
+        assert [asked.authorization for asked in other.requests] == [None]
 
 
 def test_credentials_do_not_come_back_after_a_detour() -> None:
-    with Site(lambda _: Told()) as other, Site(lambda _: Told()) as site:
-        other.answer = lambda _: Told(302, b"", {"Location": f"{site.url}/end"})
-        site.answer = lambda asked: Told(302, b"", {"Location": other.url}) if asked.path == "/a" else Told(body=b"end")
+    with Site(lambda _: Response()) as other, Site(lambda _: Response()) as site:
+        other.answer = lambda _: Response(302, b"", {"Location": f"{site.url}/end"})
+        site.answer = lambda asked: (
+            Response(302, b"", {"Location": other.url}) if asked.path == "/a" else Response(body=b"end")
+        )
         assert _read(f"{site.url}/a", SECRET) == b"end"
-        assert [asked.authorization for asked in site.asked] == [SECRET, None]
+        assert [asked.authorization for asked in site.requests] == [SECRET, None]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_credentials_do_not_come_back_after_a_detour() -> None:
 )
 def test_redirects_lead_to_web_servers_only(target: str) -> None:
     with (
-        Site(lambda _: Told(302, b"", {"Location": target})) as site,
+        Site(lambda _: Response(302, b"", {"Location": target})) as site,
         pytest.raises(SourceError, match=r"/a redirects to .*, which is refused"),
     ):
         _read(f"{site.url}/a")
@@ -61,28 +63,28 @@ def test_redirects_lead_to_web_servers_only(target: str) -> None:
 @pytest.mark.parametrize("target", ["http://[", "//[x", "http://host:port/"])
 def test_redirects_to_what_is_no_url(target: str) -> None:
     with (
-        Site(lambda _: Told(302, b"", {"Location": target})) as site,
+        Site(lambda _: Response(302, b"", {"Location": target})) as site,
         pytest.raises(SourceError, match=r"no URL|which is refused"),
     ):
         _read(f"{site.url}/a")
 
 
 def test_redirects_come_to_an_end() -> None:
-    with Site(lambda _: Told(302, b"", {"Location": "/again"})) as site:
+    with Site(lambda _: Response(302, b"", {"Location": "/again"})) as site:
         with pytest.raises(SourceError, match="more than 5 redirects"):
             _read(f"{site.url}/a")
-        assert len(site.asked) == 6
+        assert len(site.requests) == 6
 
 
 def test_no_way_back_from_tls(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with (
         Site(files({"/": b"plain"})) as plain,
-        Site(lambda _: Told(302, b"", {"Location": plain.url}), tmp_path) as tls,
+        Site(lambda _: Response(302, b"", {"Location": plain.url}), tmp_path) as tls,
     ):
         with HttpSession(ca) as session, pytest.raises(SourceError, match="which is refused"):
             session.get(tls.url)
-        assert plain.asked == []
+        assert plain.requests == []
 
 
 def test_a_ca_of_ones_own(tmp_path: Path) -> None:
@@ -96,24 +98,27 @@ def test_a_ca_of_ones_own(tmp_path: Path) -> None:
         ):
             session.get(f"{site.url}/")
         assert not caught.value.transient
-        assert len(site.asked) == 1
+        assert len(site.requests) == 1
     with pytest.raises(SourceError, match=r"ca\.crt holds no certificate"):
         HttpSession("nonsense")
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "[fd00:ec2::254]"])
 def test_metadata_services_are_not_asked_by_proxy_either(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Site(lambda _: Told(302, b"", {"Location": f"http://{host}/latest"})) as site, Site(files({})) as proxy:
+    with (
+        Site(lambda _: Response(302, b"", {"Location": f"http://{host}/latest"})) as site,
+        Site(files({})) as proxy,
+    ):
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         with pytest.raises(SourceError, match=r"/latest is refused: .* is a link-local or metadata address") as caught:
             _read(f"{site.url}/a")
         assert not caught.value.transient
-        assert proxy.asked == []
+        assert proxy.requests == []
 
 
 def test_half_a_body_is_an_error_worth_another_try() -> None:
-    with Site(lambda _: Told(body=b"half", length=8)) as site, pytest.raises(SourceError) as caught:
+    with Site(lambda _: Response(body=b"half", length=8)) as site, pytest.raises(SourceError) as caught:
         _read(f"{site.url}/a?token=t0ken")
     assert caught.value.transient
     assert str(caught.value).startswith(f"{site.url}/a does not answer")
@@ -125,7 +130,7 @@ def test_long_answers_are_not_read_to_the_end() -> None:
             yield bytes(64 * 1024)
 
     with (
-        Site(lambda _: Told(body=endless())) as site,
+        Site(lambda _: Response(body=endless())) as site,
         pytest.raises(SourceError, match=f"more than {MAX_DOCUMENT} bytes"),
     ):
         _read(site.url)
@@ -140,7 +145,7 @@ def test_an_answer_drop_by_drop_is_cut_off() -> None:
     """Each read is in time; only their sum is not."""
     ended = threading.Event()
     try:
-        with Site(lambda _: Told(body=_drops(ended))) as site, pytest.raises(SourceError) as caught:
+        with Site(lambda _: Response(body=_drops(ended))) as site, pytest.raises(SourceError) as caught:
             _read(f"{site.url}/a", total=0.3)
     finally:
         ended.set()
@@ -151,9 +156,9 @@ def test_an_answer_drop_by_drop_is_cut_off() -> None:
 def test_a_server_that_says_nothing() -> None:
     ended = threading.Event()
 
-    def silent(_: Asked) -> Told:
+    def silent(_: Request) -> Response:
         ended.wait(10)
-        return Told()
+        return Response()
 
     try:
         with Site(silent) as site, pytest.raises(SourceError, match="does not answer") as caught:
@@ -169,7 +174,7 @@ def test_the_bound_holds_for_all_requests_together() -> None:
         session.deadline -= 600
         with pytest.raises(SourceError, match="takes longer"):
             session.get(f"{site.url}/")
-        assert len(site.asked) == 1
+        assert len(site.requests) == 1
 
 
 def test_nobody_there() -> None:
@@ -181,14 +186,14 @@ def test_nobody_there() -> None:
 
 
 def test_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Site(lambda asked: Told(body=asked.path.encode())) as proxy, Site(files({"/x": b"direct"})) as site:
+    with Site(lambda asked: Response(body=asked.path.encode())) as proxy, Site(files({"/x": b"direct"})) as site:
         monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:pa%3Ass@{proxy.host}")
         assert _read("http://releases.invalid/x", SECRET) == b"http://releases.invalid/x"
-        assert proxy.asked[0].headers["Proxy-Authorization"] == "Basic dXNlcjpwYTpzcw=="
+        assert proxy.requests[0].headers["Proxy-Authorization"] == "Basic dXNlcjpwYTpzcw=="
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         assert _read(f"{site.url}/x") == b"direct"
-        assert "Proxy-Authorization" not in site.asked[0].headers
-        proxy.answer = lambda _: Told(407, b"")
+        assert "Proxy-Authorization" not in site.requests[0].headers
+        proxy.answer = lambda _: Response(407, b"")
         with pytest.raises(SourceError) as caught, HttpSession() as session:
             raise session.get("http://releases.invalid/x").error()
         assert "pa" + "ss" not in str(caught.value)
@@ -233,7 +238,7 @@ def test_proxy_for_tls_is_asked_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_refusals(status: int, headers: dict[str, str], transient: bool, seconds: float | None, message: str) -> None:
-    with Site(lambda _: Told(status, b"text of a stranger", headers)) as site, HttpSession() as session:
+    with Site(lambda _: Response(status, b"text of a stranger", headers)) as site, HttpSession() as session:
         error = session.get(f"{site.url}/a?t0ken", SECRET).error("way out")
     assert (error.transient, error.retry_after) == (transient, seconds)
     with pytest.raises(SourceError, match=message):

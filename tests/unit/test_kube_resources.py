@@ -1,4 +1,4 @@
-"""Names and paths: what is asked for, and what must never be."""
+"""API paths of resources, plurals, and access to fields of objects."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
         (NODE, ("", "system:node.a"), "/api/v1/nodes/system:node.a"),
     ],
 )
-def test_path(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
+def test_path_of_a_resource(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
     assert resource.path(*arguments) == path
 
 
 @pytest.mark.parametrize("name", ["../../secrets/x", "..", ".", "a/b", "a%2Fb", "a?watch=1", "a#b", "a\nb", "ä"])
-def test_a_name_cannot_lead_elsewhere(name: str) -> None:
+def test_name_that_would_change_the_path_is_refused(name: str) -> None:
     with pytest.raises(NotFound, match="is not a valid name of a Cluster"):
         CLUSTER.path("ns", name)
     with pytest.raises(NotFound, match="is not a valid name of a Cluster"):
@@ -44,13 +44,19 @@ def test_a_name_cannot_lead_elsewhere(name: str) -> None:
         ("Ingress", "ingresses"),
     ],
 )
-def test_plural(kind: str, plural: str) -> None:
+def test_conventional_plural(kind: str, plural: str) -> None:
     assert conventional_plural(kind) == plural
 
 
-def test_small_things() -> None:
+def test_api_version_is_split_into_group_and_version() -> None:
     assert split_api_version("apps/v1") == ("apps", "v1")
     assert split_api_version("v1") == ("", "v1")
+
+
+def test_dig_returns_the_default_for_null_and_for_other_types() -> None:
     assert dig({"a": {"b": None}}, "a.b", 1) == 1
     assert dig({"a": []}, "a.b") is None
+
+
+def test_key_without_namespace_is_the_name() -> None:
     assert str(Key("", "n")) == "n"
