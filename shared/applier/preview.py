@@ -148,8 +148,8 @@ def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, p
         return Change(entry, "recreate", fields, reason="an immutable field changes: it is deleted and recreated")
     if applied.conflicts and policy.conflicts == "fail":
         return Change(entry, "refuse", fields, applied.conflicts, "other managers hold fields of it (conflicts: fail)")
-    told = f"other managers hold fields of it (conflicts: {policy.conflicts})" if applied.conflicts else ""
-    return Change(entry, "update" if fields else "unchanged", fields, applied.conflicts, told)
+    reason = f"other managers hold fields of it (conflicts: {policy.conflicts})" if applied.conflicts else ""
+    return Change(entry, "update" if fields else "unchanged", fields, applied.conflicts, reason)
 
 
 def _rejection(entry: InventoryEntry, error: Exception) -> str:
