@@ -150,7 +150,7 @@ def test_paused_provider_is_left_unchanged(core: FakeProvider, providers: Provid
     assert core.value == "v1.2.0"
 
 
-# -- what it is made from ------------------------------------------------------------------------------------------
+# -- inputs --------------------------------------------------------------------------------------------------------
 
 
 def test_additional_manifests_and_patches_are_applied(core: FakeProvider, providers: Providers) -> None:

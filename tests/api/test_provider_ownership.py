@@ -175,7 +175,7 @@ def test_crd_of_a_cluster_stack_is_not_taken(bootstrap: FakeProvider) -> None:
     providers.client.delete(WIDGET, template)
 
 
-# -- somebody who was there before ---------------------------------------------------------------------------------
+# -- objects of unknown owners -------------------------------------------------------------------------------------
 
 
 def test_existing_objects_are_adopted_and_reported(core: FakeProvider) -> None:
@@ -212,7 +212,7 @@ def test_conflict_message_names_the_providers_kind(core: FakeProvider) -> None:
     client.delete(CLUSTER_ROLE, Key("", "ops-team"))
 
 
-# -- one that was made anew ----------------------------------------------------------------------------------------
+# -- recreated objects ---------------------------------------------------------------------------------------------
 
 
 class Killed(BaseException):

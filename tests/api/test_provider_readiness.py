@@ -108,7 +108,7 @@ def agents() -> Object:
     }
 
 
-# -- what comes late -----------------------------------------------------------------------------------------------
+# -- webhooks and their backends -----------------------------------------------------------------------------------
 
 
 def test_webhooks_are_not_applied_before_their_backend_runs(core: FakeProvider) -> None:
@@ -184,7 +184,7 @@ def test_without_wait_webhooks_are_applied_at_once(core: FakeProvider) -> None:
     assert core.condition_of("Ready")[0] == "True"
 
 
-# -- what works ----------------------------------------------------------------------------------------------------
+# -- availability --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

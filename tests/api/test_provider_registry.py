@@ -81,7 +81,7 @@ def test_interrupted_download_is_not_stored(core: FakeProvider, proxy: Proxy) ->
     assert core.value == "v1.1.0"
 
 
-# -- credentials, by the names that Cluster API Operator knows -----------------------------------------------------
+# -- credentials, by Cluster API Operator's names ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("password", ["OCI_PASSWORD", "OCI_REFRESH_TOKEN"])

@@ -53,7 +53,10 @@ def test_generated_rights_suffice_to_install_upgrade_and_delete(
     assert core.installed == "v1.2.0"
     core.delete()
     until(
-        lambda: core.gone, "the provider is gone", between=core.reconcile, details=lambda: core.providers.answers[-3:]
+        lambda: core.gone,
+        "the provider is deleted",
+        between=core.reconcile,
+        details=lambda: core.providers.answers[-3:],
     )
 
 
@@ -68,7 +71,10 @@ def test_generated_rights_suffice_for_forced_deletion(core: FakeProvider, accoun
     core.providers.client.patch(core.kind.resource, core.at, patch)
     core.delete()
     until(
-        lambda: core.gone, "the provider is gone", between=core.reconcile, details=lambda: core.providers.answers[-3:]
+        lambda: core.gone,
+        "the provider is deleted",
+        between=core.reconcile,
+        details=lambda: core.providers.answers[-3:],
     )
 
 

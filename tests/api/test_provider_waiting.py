@@ -88,7 +88,7 @@ def test_init_does_not_wait_without_functions_in_the_cluster(
     assert WAITED in " ".join(result.stderr.split())
 
 
-# -- for programs --------------------------------------------------------------------------------------------------
+# -- JSON output ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("option", [["-o", "json"], ["--json"]])

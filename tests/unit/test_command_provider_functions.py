@@ -78,7 +78,7 @@ def test_providers_in_a_local_run_get_annotations_for_no_pods() -> None:
     assert "without" not in note
 
 
-# -- what is told of it --------------------------------------------------------------------------------------------
+# -- the report ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("as_json", [True, False])

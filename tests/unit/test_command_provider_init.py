@@ -276,7 +276,7 @@ def test_catalog_lists_kinds_names_and_urls() -> None:
     ]
 
 
-# -- how providers stand -------------------------------------------------------------------------------------------
+# -- status --------------------------------------------------------------------------------------------------------
 
 
 def condition(type_: str, status: str, reason: str = "Because", *, generation: int = 1) -> Object:
