@@ -1,4 +1,4 @@
-"""What is rendered of the real components is what clusterctl generates, object by object."""
+"""Real and odd components render to the objects that clusterctl generates."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def plain(obj: Object) -> Object:
 
 @pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.label)
-def test_the_same_objects(configuration: Path, provider: Provider, version: str) -> None:
+def test_rendered_objects_are_those_of_clusterctl(configuration: Path, provider: Provider, version: str) -> None:
     text = (components(version) / DOWNLOADS / version / provider.file).read_text()
     label = BY_KIND[provider.type].label(provider.name)
     ours = generate_components(text, VARIABLES, namespace="elsewhere", label=label)
@@ -165,7 +165,7 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("images", [{}, IMAGES], ids=["as released", "other images"])
-def test_the_same_objects_of_odd_components(tmp_path: Path, images: Object) -> None:
+def test_objects_of_odd_components_are_those_of_clusterctl(tmp_path: Path, images: Object) -> None:
     release = tmp_path / ODD.label / "v1.0.0"
     release.mkdir(parents=True)
     (release / ODD.file).write_text(ODD_COMPONENTS)
@@ -179,7 +179,7 @@ def test_the_same_objects_of_odd_components(tmp_path: Path, images: Object) -> N
     assert [plain(obj) for obj in ours] == [plain(obj) for obj in theirs]
 
 
-def test_the_same_substitutions(tmp_path: Path) -> None:
+def test_substitutions_are_those_of_clusterctl(tmp_path: Path) -> None:
     """In YAML, since clusterctl takes nothing else."""
     text = "text: |" + TEXTS.replace("\n", "\n  ") + "\n"
     ours, theirs = (
@@ -189,7 +189,7 @@ def test_the_same_substitutions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_the_same_is_refused(tmp_path: Path, text: str) -> None:
+def test_clusterctl_refuses_the_same_components(tmp_path: Path, text: str) -> None:
     with pytest.raises(SubstitutionError):
         substitute(text, VALUES)
     with pytest.raises(subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Any pod may send events: what they ask for is fetched only where an object names it."""
+"""Any pod may send events: a requested release is fetched only if an object refers to it."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def wish(clients: Clients, tag: str = TAG) -> Answer:
     return catalog.handler("release_assets")(clients, event)
 
 
-def test_a_release_that_no_object_names_is_not_fetched(clients: Clients, object_store: ObjectStore) -> None:
+def test_release_without_references_is_not_fetched(clients: Clients, object_store: ObjectStore) -> None:
     for number in range(1, 6):
         assert wish(clients, f"test-demand-1-36-v{number}").status == 204
     assert list(object_store.list_objects("")) == []  # not even a note of the failure
 
 
-def test_a_release_of_a_clusters_class_is_fetched(clients: Clients, made: Any) -> None:
+def test_release_of_a_clusters_class_is_fetched(clients: Clients, made: Any) -> None:
     made(CLUSTER, "demand", spec={"topology": {"classRef": {"name": TAG}, "version": "v1.36.0"}})
     assert "fetched" in wish(clients).message
     assert clients.releases.load(TAG) is not None
 
 
-def test_a_release_that_is_an_object_is_fetched(clients: Clients, made: Any) -> None:
+def test_release_of_a_cluster_stack_release_is_fetched(clients: Clients, made: Any) -> None:
     made(CLUSTER_STACK_RELEASE, TAG, spec={})
     assert "fetched" in wish(clients).message
 
 
-def test_forged_timers_do_not_multiply_work(
+def test_forged_timer_events_do_not_multiply_work(
     clients: Clients, made: Any, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(CLUSTER, "demand")
@@ -79,7 +79,7 @@ def test_forged_timers_do_not_multiply_work(
     assert catalog.handler("sweep")(clients, odd).status == 400
 
 
-def test_forged_timers_do_not_read_storage_again_and_again(clients: Clients, management: Client) -> None:
+def test_forged_timer_events_do_not_read_storage_repeatedly(clients: Clients, management: Client) -> None:
     event = Event(type=PING, source="/anybody", id="1", data={"everything": True})
     prune = catalog.handler("release_prune")
     assert prune(clients, event).status == 204

@@ -1,5 +1,4 @@
-"""Whence releases come, and where they are kept: ClusterStacks and Secrets in a real API server, real web servers and a
-real object store."""
+"""Source resolution and storage of releases, with a real API server, real web servers and a real object store."""
 
 from __future__ import annotations
 
@@ -105,7 +104,7 @@ def _wanted(namespace: str, tag: str = V1) -> Event:
 # -- origin --------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_stack_of_its_own_from_the_environment(clients: Clients, namespace: str, stack: Any) -> None:
+def test_release_without_cluster_stack_comes_from_settings(clients: Clients, namespace: str, stack: Any) -> None:
     assert resolve_source(clients, namespace, NAME).scope == ""
     stack()
     stack("https://host/other", name="other", kubernetesVersion="1.35")
@@ -113,7 +112,7 @@ def test_without_a_stack_of_its_own_from_the_environment(clients: Clients, names
     assert list(resolve_source(clients, namespace, NAME).source.list()) == []
 
 
-def test_scope_is_of_the_namespace_the_urls_and_the_secret(clients: Clients, namespace: str, stack: Any) -> None:
+def test_scope_depends_on_namespace_urls_and_secret(clients: Clients, namespace: str, stack: Any) -> None:
     own = stack("https://host/x")
     scope = resolve_source(clients, namespace, NAME).scope
     assert scope == scope_of(own) == source_of_stack(clients, own).scope != ""
@@ -129,14 +128,16 @@ def test_scope_is_of_the_namespace_the_urls_and_the_secret(clients: Clients, nam
     assert len(scopes) == 5
 
 
-def test_a_stack_that_was_there_before_the_asker_counts_at_once(clients: Clients, namespace: str, stack: Any) -> None:
+def test_cluster_stack_older_than_the_requesting_object_counts_at_once(
+    clients: Clients, namespace: str, stack: Any
+) -> None:
     other = stack("https://host/other", name="other", kubernetesVersion="1.35")
     assert resolve_source(clients, namespace, NAME, since=other["metadata"]["resourceVersion"]).scope == ""
     own = stack("https://host/x")
     assert resolve_source(clients, namespace, NAME, since=own["metadata"]["resourceVersion"]).scope == scope_of(own)
 
 
-def test_of_several_stacks_that_of_the_channel_then_the_oldest(
+def test_cluster_stack_of_the_channel_then_the_oldest_is_the_source(
     management: Client, clients: Clients, namespace: str, stack: Any
 ) -> None:
     custom = stack("https://host/custom", name="a", channel="custom")
@@ -158,7 +159,7 @@ def test_of_several_stacks_that_of_the_channel_then_the_oldest(
         ({"tokne": "t0ken"}, "Secret {namespace}/access has none of the keys token, "),
     ],
 )
-def test_a_secret_that_does_not_do(
+def test_unusable_secret_fails_the_fetch(
     management: Client, clients: Clients, namespace: str, stack: Any, secret: dict[str, str] | None, message: str
 ) -> None:
     origin = source_of_stack(clients, stack("https://host/x", secret="access"))
@@ -174,7 +175,7 @@ def test_a_secret_that_does_not_do(
 # -- fetching --------------------------------------------------------------------------------------------------------
 
 
-def test_a_stacks_own_source(
+def test_release_comes_from_the_source_of_the_cluster_stack(
     management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore
 ) -> None:
     own = stack(site.url, secret="access")
@@ -188,7 +189,7 @@ def test_a_stacks_own_source(
     assert store.load(V1) is None  # nobody else gets it
 
 
-def test_a_tenant_cannot_plant_a_release_for_others(
+def test_tenant_cannot_replace_a_release_of_others(
     clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore, tmp_path: Path
 ) -> None:
     write_release(tmp_path / "operators", "v901", values="from: operator")
@@ -200,7 +201,7 @@ def test_a_tenant_cannot_plant_a_release_for_others(
     assert store.read(release, "cluster-addon-values.yaml") == b"from: operator"
 
 
-def test_folders_are_not_a_users_to_name(
+def test_folder_in_spec_sources_is_refused(
     clients: Clients, namespace: str, stack: Any, tmp_path: Path, store: ReleaseStore
 ) -> None:
     write_release(tmp_path / "operators", "v901")
@@ -212,7 +213,7 @@ def test_folders_are_not_a_users_to_name(
         assert "operator's environment only" in failure[0]
 
 
-def test_a_failure_is_told_to_who_shares_the_source(
+def test_failure_is_recorded_for_all_that_share_the_source(
     management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore
 ) -> None:
     own = stack(f"{site.url}/nowhere", secret="access")
@@ -225,7 +226,9 @@ def test_a_failure_is_told_to_who_shares_the_source(
     assert store.last_failure(V1) is None
 
 
-def test_namespace_of_the_one_who_asks(clients: Clients, namespace: str, stack: Any, site: Site) -> None:
+def test_namespace_of_the_requesting_object_decides_the_source(
+    clients: Clients, namespace: str, stack: Any, site: Site
+) -> None:
     """An event from before there were namespaces in its data."""
     stack(site.url)
     event = own_event("release.wanted", source="/t", subject=V1, about=None, data={"release": V1})
@@ -235,12 +238,12 @@ def test_namespace_of_the_one_who_asks(clients: Clients, namespace: str, stack: 
 
 
 @pytest.mark.parametrize("data", [{}, {"release": 7}, {"release": "nonsense"}, {"release": V1, "namespace": 7}])
-def test_events_that_are_none(clients: Clients, data: Object) -> None:
+def test_malformed_event_is_refused(clients: Clients, data: Object) -> None:
     event = own_event("release.wanted", source="/t", subject="x", data=data)
     assert fetch(clients, event).status == 400
 
 
-def test_retry_after_is_kept_to(
+def test_no_request_is_sent_before_retry_after(
     clients: Clients, namespace: str, stack: Any, site: Site, content: dict[str, bytes], object_store: ObjectStore
 ) -> None:
     own = stack(site.url)
@@ -265,7 +268,7 @@ def test_retry_after_is_kept_to(
     assert object_store.get(key) is None
 
 
-def test_equal_wishes_for_what_cannot_be_fetched_ask_once(
+def test_concurrent_requests_for_a_failing_release_send_one_request(
     clients: Clients,
     namespace: str,
     stack: Any,
@@ -303,7 +306,7 @@ def test_equal_wishes_for_what_cannot_be_fetched_ask_once(
     assert fetch(clients, _wanted(namespace)).message == f"{V1} fetched"
 
 
-def test_equal_wishes_fetch_once_and_different_ones_side_by_side(
+def test_concurrent_requests_are_deduplicated_by_release(
     clients: Clients, namespace: str, stack: Any, site: Site, content: dict[str, bytes]
 ) -> None:
     stack(site.url)
@@ -339,7 +342,7 @@ print(release.files["cluster-addon-values.yaml"].digest)
 """
 
 
-def test_two_processes_come_to_one_truth(tmp_path: Path, store: ReleaseStore) -> None:
+def test_two_processes_agree_on_one_release(tmp_path: Path, store: ReleaseStore) -> None:
     """Each from a source with another content under the same tag."""
     processes = []
     try:
@@ -390,7 +393,7 @@ def no_age(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_age")
-def test_what_objects_name_stays(
+def test_referenced_releases_stay_and_others_are_pruned(
     management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore, tmp_path: Path
 ) -> None:
     for version in ("v901", "v902", "v903", "v904", "v905"):
@@ -422,7 +425,7 @@ def test_what_objects_name_stays(
             management.delete(resource, Key(namespace, name))
 
 
-def test_what_is_young_stays(clients: Clients, store: ReleaseStore, tmp_path: Path) -> None:
+def test_recent_releases_are_not_pruned(clients: Clients, store: ReleaseStore, tmp_path: Path) -> None:
     write_release(tmp_path / "operators", "v901")
     fetch(clients, _wanted("elsewhere"))
     assert prune(clients, _timer()).message == "0 releases and 0 blobs deleted"
@@ -440,7 +443,9 @@ def test_other_events_prune_nothing(clients: Clients, store: ReleaseStore, tmp_p
 
 
 @pytest.mark.usefixtures("no_age")
-def test_nothing_goes_unless_all_objects_could_be_read(clients: Clients, store: ReleaseStore, tmp_path: Path) -> None:
+def test_nothing_is_pruned_unless_all_kinds_can_be_listed(
+    clients: Clients, store: ReleaseStore, tmp_path: Path
+) -> None:
     write_release(tmp_path / "operators", "v901")
     fetch(clients, _wanted("elsewhere"))
     threading.Event().wait(1.1)
@@ -454,7 +459,7 @@ def test_nothing_goes_unless_all_objects_could_be_read(clients: Clients, store: 
 
 
 @pytest.mark.parametrize("hours", ["nonsense", "-1", "nan", "inf", ""])
-def test_a_setting_that_is_none_is_the_default(
+def test_invalid_keep_hours_mean_the_default(
     clients: Clients, store: ReleaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: str
 ) -> None:
     monkeypatch.setenv("RELEASE_KEEP_HOURS", hours)
@@ -479,7 +484,7 @@ def test_a_setting_that_is_none_is_the_default(
         ([], None, "team", True),
     ],
 )
-def test_releases_of_own_sources_are_open_to_whom_the_stack_lets(
+def test_release_of_a_cluster_stack_is_for_allowed_namespaces(
     clients: Clients, sources: list[str], allowed: list[str] | None, asker: str, open_: bool
 ) -> None:
     spec = {"sources": [{"url": url} for url in sources], "allowedNamespaces": allowed}

@@ -1,4 +1,4 @@
-"""From a source of its own to the ClusterClass: a ClusterStack, its functions, and a real registry with a login."""
+"""From the source of a ClusterStack to its ClusterClass, with a real registry that needs a login."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _publish(host: str, access: Access, folder: Path, version: str) -> None:
         registry.push(tag, layers, artifact_type=ARTIFACT_TYPE)
 
 
-def test_a_stack_follows_a_registry_of_its_own(stacks: Stacks, start_registry: StartRegistry, tmp_path: Path) -> None:
+def test_cluster_stack_follows_its_own_registry(stacks: Stacks, start_registry: StartRegistry, tmp_path: Path) -> None:
     keys, built = tmp_path / "keys", tmp_path / "built"
     keys.mkdir()
     tls, ca = certificate(keys)
@@ -47,7 +47,7 @@ def test_a_stack_follows_a_registry_of_its_own(stacks: Stacks, start_registry: S
     assert PASSWORD not in str([told, stacks.answers])
 
 
-def test_a_source_that_wants_to_be_left_in_peace(stacks: Stacks) -> None:
+def test_cluster_stack_waits_for_retry_after_of_its_source(stacks: Stacks) -> None:
     """Whatever events come meanwhile; but another source is asked at once."""
     with (
         Site(lambda _asked: Response(429, headers={"Retry-After": "1800"})) as site,

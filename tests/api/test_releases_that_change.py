@@ -139,7 +139,7 @@ class Once:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("mishap", MISHAPS)
-def test_mishap(
+def test_storage_mishap_during_a_rollout_never_mixes_two_contents(
     addons: Addons, storage: Proxy, object_store: ObjectStore, tmp_path: Path, mishap: str, moment: str
 ) -> None:
     for version in ("1", "2"):
@@ -158,7 +158,9 @@ def test_mishap(
     assert applied(addons) == {("2", "2")}
 
 
-def test_source_that_changes_under_the_same_tag(addons: Addons, object_store: ObjectStore, tmp_path: Path) -> None:
+def test_source_that_changes_a_tag_does_not_change_the_stored_release(
+    addons: Addons, object_store: ObjectStore, tmp_path: Path
+) -> None:
     """What was published first is what the tag means, for as long as it is stored."""
     write(tmp_path, "v1", addons.namespace, "first")
     ReleaseStore(object_store).save(V1, from_env())
@@ -168,7 +170,7 @@ def test_source_that_changes_under_the_same_tag(addons: Addons, object_store: Ob
     assert applied(addons) == {("first", "first")}
 
 
-def test_another_content_under_the_same_tag_in_the_middle_of_a_rollout(
+def test_other_content_under_the_tag_during_a_rollout_is_not_applied(
     addons: Addons, workload: Proxy, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """Half of it is applied, then it is lost and fetched again as something else: then all of it is that."""
@@ -185,7 +187,7 @@ def test_another_content_under_the_same_tag_in_the_middle_of_a_rollout(
 
 
 @pytest.mark.parametrize("lost", ["its manifest is gone", "its files are gone", "its files are other bytes"])
-def test_a_tag_that_is_published_again_is_told_and_not_applied(
+def test_republished_tag_is_reported_and_not_applied(
     addons: Addons, object_store: ObjectStore, tmp_path: Path, lost: str
 ) -> None:
     """It has to be fetched again, and is something else by then; until it is what it was, or told apart by its name."""
@@ -211,7 +213,9 @@ def test_a_tag_that_is_published_again_is_told_and_not_applied(
     assert applied(addons) == {("v2", "v2")}
 
 
-def test_released_again_with_the_old_one_gone(addons: Addons, object_store: ObjectStore, tmp_path: Path) -> None:
+def test_republished_tag_is_accepted_after_its_pin_is_deleted(
+    addons: Addons, object_store: ObjectStore, tmp_path: Path
+) -> None:
     """An upgrade needs nothing of the release that it leaves, wherever that was."""
     write(tmp_path, "v1", addons.namespace, "1")
     addons.want(V1)

@@ -1,4 +1,4 @@
-"""A server on loopback that means harm: it drips, floods, hangs, redirects, or answers what a test wants.
+"""A hostile server on loopback: it drips, floods, hangs, redirects, or answers what a test gives it.
 
 A real one, with or without TLS; `seen` holds the request lines that arrived.
 """
@@ -19,7 +19,7 @@ import yaml
 from shared.certificates import Authority
 
 Behaviour = Callable[[str, threading.Event], Iterator[bytes]]
-"""From a request's path to the pieces of the answer; the event says that the server ends."""
+"""Returns the pieces of the answer to a request's path; the event is set when the server ends."""
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -39,7 +39,7 @@ def hanging(_path: str, closing: threading.Event) -> Iterator[bytes]:
 
 
 def dripping(_path: str, closing: threading.Event) -> Iterator[bytes]:
-    """A body that goes on for ever, each byte of it in time."""
+    """An endless body, each byte of which arrives in time."""
     yield _OK + b"Content-Length: 1000000\r\n\r\n"
     while not closing.wait(0.02):
         yield b" "
@@ -52,7 +52,7 @@ def dripping_headers(_path: str, closing: threading.Event) -> Iterator[bytes]:
 
 
 def continuing(_path: str, closing: threading.Event) -> Iterator[bytes]:
-    """Promises an answer without end."""
+    """Answers with an endless body."""
     while not closing.wait(0.02):
         yield b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -72,7 +72,7 @@ class HostileServer:
         self.behaviour = behaviour
         self.seen: list[str] = []
         self.sent = 0
-        """Bytes of answers so far."""
+        """Bytes that have been sent."""
         self._closing = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._authority = Authority.generate("hostile") if tls else None
@@ -130,7 +130,7 @@ def kubeconfig(server: str, user: dict[str, str] | None = None, **cluster: objec
 
 
 def _request(sock: socket.socket) -> str:
-    """Its first line, once it is there as a whole; empty at the end of the connection."""
+    """Returns the first line of a request; empty at the end of the connection."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = sock.recv(65536)

@@ -18,7 +18,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def object_store_url() -> Iterator[str]:
-    """Address of the server; its process ends with the session, or with this process if that is killed."""
+    """Returns the address of the server; its process ends with the session, or with this process."""
     server = start()
     try:
         wait_ready(server.url)

@@ -1,4 +1,4 @@
-"""A real OCI registry: Debian's `docker-registry`, a process for each test that wants one."""
+"""A real OCI registry: Debian's `docker-registry`, one process for each test that uses it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USER, PASSWORD = "robot", "s3cret-word"
 _HTPASSWD = "robot:$2b$05$HBzZR.efFgzBUBlUj0/QIuLs3ZD7Fvzxyt7P7odJX1.UFWEomUNna"
 
 StartRegistry = Callable[..., str]
-"""Starts a registry with these sections of its configuration; the result is its host and port."""
+"""Starts a registry with these sections of its configuration; returns its host and port."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def start_registry(tmp_path: Path) -> Iterator[StartRegistry]:
 
 @pytest.fixture
 def registry(start_registry: StartRegistry) -> str:
-    """Host and port of a registry that is open to all."""
+    """Host and port of a registry without authentication."""
     return start_registry()
 
 

@@ -15,7 +15,7 @@ STACK = "test-stack-1-36"
 
 
 def archive(files: Mapping[str, str]) -> bytes:
-    """A .tgz of text files."""
+    """Returns a .tgz of text files."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, text in files.items():
@@ -42,7 +42,7 @@ def write_release(
     class_templates: Mapping[str, str] | None = None,
     stack: str = STACK,
 ) -> str:
-    """A release folder below `root`; returns the class name that asks for it."""
+    """Writes a release folder below `root`; returns the name of its ClusterClass."""
     tag = f"{stack}-{version}"
     addon = addon_version or version
     folder = root / tag.replace(".", "-")
@@ -68,7 +68,7 @@ def write_stages(
     overwrite: Mapping[str, str] | None = None,
     templates: Mapping[str, Mapping[str, str]] | None = None,
 ) -> str:
-    """A release whose addons come in stages: `config` are the `addonStages`, `charts` the objects of each folder."""
+    """Writes a release with stages: `config` are its `addonStages`, `charts` the objects of each folder."""
     files: dict[str, str] = {}
     for name in {*charts, *(templates or {})}:
         files[f"{name}/Chart.yaml"] = f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n"

@@ -1,4 +1,4 @@
-"""YAML means what sigs.k8s.io/yaml takes it for, and hostile documents end in an error at a limit."""
+"""YAML is parsed as sigs.k8s.io/yaml does, and documents beyond a limit are refused."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from shared import bounded_yaml
         ("{<<: {a: 1, b: 1}, b: 2}", {"a": 1, "b": 2}),
     ],
 )
-def test_scalars_and_keys(text: str, value: Any) -> None:
+def test_scalars_and_keys_are_parsed_as_kubernetes_does(text: str, value: Any) -> None:
     found = bounded_yaml.load(f"x: {text}")["x"]
     assert found == value
     assert type(found) is type(value)
 
 
-def test_aliases_share_nothing() -> None:
+def test_aliases_become_copies() -> None:
     document = bounded_yaml.load("a: &a {b: 1}\nc: *a")
     document["a"]["b"] = 2
     assert document["c"] == {"b": 1}
 
 
-def test_long_is_not_deep() -> None:
+def test_long_documents_are_accepted() -> None:
     assert len(bounded_yaml.load("- [[1], {a: [2]}]\n" * 1000)) == 1000
 
 
@@ -86,12 +86,12 @@ def merging(merged: list[str]) -> str:
         pytest.param("a: 1\n---\nb: 2", "one YAML document", id="two documents"),
     ],
 )
-def test_refused(text: str, words: str) -> None:
+def test_document_beyond_a_limit_is_refused(text: str, words: str) -> None:
     with pytest.raises(bounded_yaml.YAMLError, match=words):
         bounded_yaml.load(text)
 
 
-def test_the_limit_is_of_all_documents() -> None:
+def test_limit_is_for_all_documents_of_a_text() -> None:
     """Many small documents are no way around it."""
     document = tenfold("a0: &a0 [1]\n", "a{0}: &a{0} [{1}]\n").partition("a5:")[0]
     assert bounded_yaml.load(document)

@@ -19,12 +19,12 @@ OBJECTS = {
         ("1 == 1", True),
     ],
 )
-def test_truth(expression: str, result: bool) -> None:
+def test_expression_is_true_or_false(expression: str, result: bool) -> None:
     assert evaluate(expression, OBJECTS) is result
 
 
 @pytest.mark.parametrize("expression", ["web.status.missing == 1", "web.status.conditions[4].type == 'x'"])
-def test_what_is_missing_may_still_come(expression: str) -> None:
+def test_missing_field_is_not_yet(expression: str) -> None:
     with pytest.raises(NotYet):
         evaluate(expression, OBJECTS)
 

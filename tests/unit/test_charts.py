@@ -1,4 +1,4 @@
-"""From a release's chart to objects: hostile archives, values templates, rendering, parsing, order."""
+"""Charts: unsafe archives, values templates, rendering, parsing, and the order of objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def member(name: str, content: bytes = b"", **fields: Any) -> bytes:
 # -- archives --------------------------------------------------------------------------------------------------
 
 
-def test_inspect() -> None:
+def test_inspect_returns_files_of_the_archive_and_of_packed_subcharts() -> None:
     inner = archive({"sub/Chart.yaml": "name: sub"})
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
@@ -68,13 +68,13 @@ def test_inspect() -> None:
         pytest.param(member("c/fifo", type=tarfile.FIFOTYPE), "plain file", id="fifo"),
     ],
 )
-def test_hostile_archives(data: bytes, words: str) -> None:
+def test_unsafe_archive_is_refused_with_archive_and_member_named(data: bytes, words: str) -> None:
     with pytest.raises(ArchiveError, match=words) as caught:
         charts.inspect(data, "evil.tgz")
     assert "evil.tgz" in str(caught.value)
 
 
-def test_ten_gigabytes_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_that_unpacks_beyond_the_limit_is_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten million bytes that would unpack to ten thousand million; the work stops at the limit."""
 
     class Zeros(io.RawIOBase):
@@ -112,7 +112,7 @@ def member_header(number: int) -> bytes:
     return info.tobuf()
 
 
-def test_too_many_entries() -> None:
+def test_archive_with_too_many_entries_is_refused() -> None:
     data = archive({f"c/{number}": "" for number in range(50)})
     with pytest.raises(ArchiveError, match="more than 20 entries"):
         charts.inspect(data, "c.tgz", max_entries=20)
@@ -149,7 +149,7 @@ CONTEXT = {
         ("x: {{ upper .Cluster.metadata.name | quote }}", {"x": "DEMO"}),
     ],
 )
-def test_values(template: str, values: dict[str, Any]) -> None:
+def test_values_template_renders_over_objects_of_the_cluster(template: str, values: dict[str, Any]) -> None:
     assert charts.render_values(template, CONTEXT, name="v.yaml") == values
 
 
@@ -167,14 +167,14 @@ def test_values(template: str, values: dict[str, Any]) -> None:
         ("values: '- a list'", "not a mapping"),
     ],
 )
-def test_values_that_fail(template: str, words: str) -> None:
+def test_failing_values_template_names_file_and_line(template: str, words: str) -> None:
     with pytest.raises(ValuesError, match=words) as caught:
         charts.render_values(template, CONTEXT, name="v.yaml")
     assert "v.yaml" in str(caught.value)
     assert "Traceback" not in str(caught.value)
 
 
-def test_values_cannot_resolve_names() -> None:
+def test_values_template_cannot_resolve_host_names() -> None:
     assert charts.render_values('x: {{ getHostByName "localhost" | quote }}', CONTEXT, name="v") == {"x": ""}
 
 
@@ -198,7 +198,7 @@ def rendered(templates: dict[str, str], values: dict[str, Any] | None = None, **
         ("x: {{ .Release.Name }}/{{ .Release.Namespace }}", {}, "x: cluster-addon/kube-system"),
     ],
 )
-def test_integers_stay_integers(template: str, values: dict[str, Any], text: str) -> None:
+def test_large_integers_in_values_print_as_integers(template: str, values: dict[str, Any], text: str) -> None:
     assert text in rendered({"t.yaml": template}, values)
 
 
@@ -206,7 +206,7 @@ def test_notes_and_empty_files_are_left_out() -> None:
     assert rendered({"NOTES.txt": "hello", "e.yaml": "{{ if false }}x{{ end }}", "t.yaml": "a: 1"}) == "a: 1"
 
 
-def test_crds_come_first() -> None:
+def test_crds_precede_other_manifests() -> None:
     data = archive({"c/Chart.yaml": CHART, "c/crds/x.yaml": "crd: 1", "c/templates/a.yaml": "a: 1"})
     assert [m.text.strip() for m in charts.render(data, {}, name="c.tgz")] == ["crd: 1", "a: 1"]
 
@@ -220,7 +220,7 @@ def test_template_errors_name_the_file(template: str) -> None:
 @pytest.mark.parametrize(
     "data", [archive({"c/readme": "no chart"}), archive({"c/Chart.yaml": "a: ["}), archive({"c/Chart.yaml": "name: c"})]
 )
-def test_broken_charts(data: bytes) -> None:
+def test_broken_chart_is_a_render_error(data: bytes) -> None:
     with pytest.raises(RenderError, match=r"c\.tgz"):
         charts.render(data, {}, name="c.tgz")
 
@@ -249,20 +249,20 @@ def test_broken_charts(data: bytes) -> None:
         ({"c/charts/s/charts/r/crds/t.yaml": ".Capabilities"}, False),
     ],
 )
-def test_who_needs_facts_of_the_cluster(files: dict[str, str], needs: bool) -> None:
+def test_chart_that_mentions_capabilities_or_lookup_needs_cluster_facts(files: dict[str, str], needs: bool) -> None:
     assert charts.needs_cluster_facts({path: text.encode() for path, text in files.items()}) is needs
 
 
 CAPABILITIES = {"t.yaml": "v: {{ .Capabilities.KubeVersion.Version }}\nn: {{ .Values.n }}"}
 
 
-def test_facts_without_helm_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_that_needs_cluster_facts_fails_without_the_helm_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM", "/nowhere/helm")
     with pytest.raises(HelmMissing, match=r"c\.tgz.*install the helm program"):
         rendered(CAPABILITIES, {"n": 1})
 
 
-def test_facts_come_from_the_helm_program(helm: Path) -> None:
+def test_helm_program_renders_with_given_version_and_api_list(helm: Path) -> None:
     text = rendered(CAPABILITIES, {"n": 10485760}, kube_version="v1.31.7", helm=lambda: helm)
     assert "v: v1.31.7" in text
     assert "n: 10485760" in text
@@ -277,7 +277,7 @@ def parsed(text: str) -> list[dict[str, Any]]:
     return charts.parse([Manifest("c/t.yaml", text)], default_namespace="d")
 
 
-def test_parse() -> None:
+def test_parse_expands_lists_and_skips_empty_documents_and_test_hooks() -> None:
     text = (
         "null\n---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n# nothing\n---\n"
         "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: B, metadata: {name: b, namespace: ns}}\n---\n"
@@ -299,13 +299,13 @@ def test_parse() -> None:
         ("apiVersion: v1\nkind: XList\nitems: 1", "not a list"),
     ],
 )
-def test_no_objects(text: str, words: str) -> None:
+def test_document_that_is_no_object_is_refused_with_its_place(text: str, words: str) -> None:
     with pytest.raises(OutputError, match=words) as caught:
         parsed(text)
     assert "c/t.yaml, document 1" in str(caught.value)
 
 
-def test_the_same_object_twice() -> None:
+def test_object_that_occurs_twice_is_refused() -> None:
     one = "apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: d}"
     with pytest.raises(OutputError, match="occurs twice"):
         parsed(f"{one}\n---\n{one.replace(', namespace: d', '')}")
@@ -315,12 +315,12 @@ def test_the_same_object_twice() -> None:
     ("text", "value"),
     [("yes", True), ("'yes'", "yes"), ("0o14", "0o14"), ("1e3", 1000.0), ("2001-01-01", "2001-01-01")],
 )
-def test_scalars_mean_what_kubernetes_takes_them_for(text: str, value: object) -> None:
+def test_scalars_of_manifests_are_parsed_as_kubernetes_does(text: str, value: object) -> None:
     [obj] = parsed(f"apiVersion: v1\nkind: A\nmetadata: {{name: a}}\nx: {text}")
     assert obj["x"] == value or text == "0o14"
 
 
-def test_waves() -> None:
+def test_waves_put_namespaces_then_crds_before_the_rest() -> None:
     def obj(kind: str, api_version: str = "v1") -> dict[str, Any]:
         return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
 
@@ -331,7 +331,7 @@ def test_waves() -> None:
     assert waves([]) == []
 
 
-def test_helm_hooks_go_before_and_after_by_weight() -> None:
+def test_waves_put_helm_hooks_before_and_after_by_weight() -> None:
     def hook(name: str, hooks: str, weight: str = "0", kind: str = "Job") -> dict[str, Any]:
         annotations = {"helm.sh/hook": hooks, "helm.sh/hook-weight": weight} if hooks else {}
         return {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": name, "annotations": annotations}}
@@ -381,7 +381,7 @@ def demo(version: str) -> dict[str, dict[str, Any]]:
     return {str(identity(obj)): obj for obj in objects}
 
 
-def test_each_demo_version_adds_changes_and_removes() -> None:
+def test_each_demo_version_adds_changes_and_removes_objects() -> None:
     stack = [demo(version) for version in VERSIONS]
     assert [len(objects) for objects in stack] == [14, 14, 14]
     for before, after in itertools.pairwise(stack):
@@ -392,7 +392,7 @@ def test_each_demo_version_adds_changes_and_removes() -> None:
     assert settings == {"cluster": "demo", "endpoint": "h:6443", "logLevel": "info", "podCIDRs": "10.0.0.0/8"}
 
 
-def test_charts_leave_no_files_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_leaves_no_files_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     rendered({"t.yaml": "a: 1"})
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Both engines give the same objects, whole numbers stay whole in every way of using them, schemas stay offline."""
+"""Both engines render the same objects; integers print as integers; external schemas are never fetched."""
 
 from __future__ import annotations
 
@@ -77,10 +77,12 @@ SUB = {"ConfigMap s", "CustomResourceDefinition.apiextensions.k8s.io subs.x"}
     ids=["defaults", "subchart off", "numbers"],
 )
 class TestUmbrella:
-    def test_objects(self, values: dict[str, Any], names: set[str]) -> None:
+    def test_library_renders_the_objects(self, values: dict[str, Any], names: set[str]) -> None:
         assert addon(umbrella(), values).keys() == names
 
-    def test_engines_agree(self, values: dict[str, Any], names: set[str], helm: Path) -> None:
+    def test_helm_program_renders_the_same_objects_as_the_library(
+        self, values: dict[str, Any], names: set[str], helm: Path
+    ) -> None:
         asking = umbrella("{{/* .Capabilities */}}")
         assert charts.needs_cluster_facts(charts.inspect(asking, "c.tgz"))
         found = addon(asking, values, helm=lambda: helm)
@@ -88,7 +90,7 @@ class TestUmbrella:
         assert found.keys() == names
 
 
-def test_numbers_of_defaults_lists_and_subcharts() -> None:
+def test_integers_of_defaults_lists_and_subcharts_print_as_integers() -> None:
     objects = addon(umbrella(), {"list": [12345678]})
     assert objects["ConfigMap c"]["data"] == {"plain": "10485760", "list": "[12345678]", "encoded": "MTA0ODU3NjA="}
     assert objects["ConfigMap s"]["data"] == {"b": "7654321"}
@@ -111,7 +113,7 @@ def test_numbers_of_defaults_lists_and_subcharts() -> None:
         ("{{ kindOf .Values.x }}", 5, "float64"),
     ],
 )
-def test_numbers(template: str, value: float, text: str) -> None:
+def test_number_prints_as_in_helm_with_set(template: str, value: float, text: str) -> None:
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/a/b/c/d.yaml": template})
     [manifest] = charts.render(chart, {"x": value}, name="c.tgz")
     assert manifest.text == text
@@ -147,7 +149,7 @@ def test_schemas_are_never_fetched(schema: str | bytes, offline: bool, monkeypat
             charts.render(chart, {"x": 1}, name="c.tgz")
 
 
-def test_a_schema_elsewhere_is_ignored(helm: Path) -> None:
+def test_external_schema_is_ignored(helm: Path) -> None:
     schema = '{"$ref": "http://127.0.0.1:9/x.json"}'
     chart = packed(
         {"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema, "c/templates/t.yaml": "x: {{ .Values.x }}"}
@@ -158,21 +160,21 @@ def test_a_schema_elsewhere_is_ignored(helm: Path) -> None:
 
 @pytest.mark.parametrize("asks", ["", "{{ .Capabilities.KubeVersion }}"])
 @pytest.mark.parametrize("action", ['fail (b64dec "/w==")', 'fail (repeat 20000000 "x")', 'fail (repeat 40000000 "x")'])
-def test_templates_may_fail_with_any_text(asks: str, action: str, helm: Path) -> None:
+def test_template_that_fails_with_any_bytes_is_a_render_error(asks: str, action: str, helm: Path) -> None:
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/t.yaml": f"{asks}{{{{ {action} }}}}"})
     with pytest.raises(RenderError, match=r"^c\.tgz: .*(UTF-8|\ufffd|xxx|memory)") as refused:
         charts.render(chart, {}, name="c.tgz", helm=lambda: helm)
     assert len(str(refused.value)) < 40_000
 
 
-def test_a_schema_holds() -> None:
+def test_schema_inside_the_chart_is_enforced() -> None:
     schema = '{"properties": {"x": {"type": "string"}}}'
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema})
     with pytest.raises(RenderError, match=r"c\.tgz.*got number, want string"):
         charts.render(chart, {"x": 1}, name="c.tgz")
 
 
-def test_versions_reach_the_program(helm: Path) -> None:
+def test_kubernetes_version_and_api_list_reach_the_helm_program(helm: Path) -> None:
     template = '{{ .Capabilities.KubeVersion.Minor }} {{ .Capabilities.APIVersions.Has "x.io/v1/Thing" }}'
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/t.yaml": f"x: {template}"})
     [manifest] = charts.render(
@@ -181,7 +183,7 @@ def test_versions_reach_the_program(helm: Path) -> None:
     assert manifest.text.strip() == "x: 31 true"
 
 
-def test_a_kubernetes_version_that_does_not_fit(helm: Path) -> None:
+def test_chart_for_another_kubernetes_version_is_refused(helm: Path) -> None:
     chart = packed({"c/Chart.yaml": CHART.format("c") + 'kubeVersion: ">=1.99"\n'})
     with pytest.raises(RenderError, match=r"c\.tgz.*>=1\.99"):
         charts.render(chart, {}, name="c.tgz", kube_version="v1.36.3", helm=lambda: helm)

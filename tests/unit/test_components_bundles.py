@@ -1,4 +1,4 @@
-"""Downloaded components in real object storage."""
+"""Downloaded components in a real object store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.storage import ObjectStore
 BUNDLE = Bundle("v1.1.0", "metadata", "components", "https://example.com")
 
 
-def test_bundles_are_found_by_source_and_version(object_store: ObjectStore) -> None:
+def test_bundle_is_found_by_source_and_version(object_store: ObjectStore) -> None:
     store = BundleStore(object_store)
     here, there = source_identity("a", "CoreProvider", "x"), source_identity("b", "CoreProvider", "x")
     assert store.find(here, "v1.1.0") is None
@@ -19,7 +19,7 @@ def test_bundles_are_found_by_source_and_version(object_store: ObjectStore) -> N
     assert store.find(here, "../v1") is None
 
 
-def test_d6_another_source_is_another_bundle() -> None:
+def test_d6_each_source_has_its_own_bundle() -> None:
     places = [
         source_identity("a", "CoreProvider", "x"),
         source_identity("b", "CoreProvider", "x"),
@@ -29,7 +29,7 @@ def test_d6_another_source_is_another_bundle() -> None:
     assert len(set(places)) == 4
 
 
-def test_damaged_bundles_are_fetched_again(object_store: ObjectStore) -> None:
+def test_damaged_bundle_counts_as_absent(object_store: ObjectStore) -> None:
     store, here = BundleStore(object_store), source_identity("a", "CoreProvider", "x")
     store.save(here, BUNDLE)
     [content] = object_store.list("components/")

@@ -1,4 +1,4 @@
-"""Providers that are known by name, and what a mounted configuration adds to them."""
+"""The catalog of providers, and the mounted configuration that extends it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.components import catalog
 from shared.components.errors import ComponentsError, UnknownProvider
 
 
-def test_everything_in_the_catalog_can_be_found() -> None:
+def test_every_catalog_entry_has_a_url() -> None:
     entries = catalog.built_in_providers()
     assert len(entries) == 67
     assert {kind for kind, _ in entries} == set(KINDS)
@@ -38,17 +38,17 @@ def test_everything_in_the_catalog_can_be_found() -> None:
         ),
     ],
 )
-def test_urls(kind: ProviderKind, name: str, path: str) -> None:
+def test_catalog_has_the_urls_of_clusterctl(kind: ProviderKind, name: str, path: str) -> None:
     assert catalog.lookup(kind, name) == f"https://github.com/{path}"
 
 
-def test_unknown_names_are_refused() -> None:
+def test_provider_that_is_not_in_the_catalog_is_unknown() -> None:
     with pytest.raises(UnknownProvider, match="InfrastructureProvider my-own"):
         catalog.lookup(INFRASTRUCTURE, "my-own")
     assert not catalog.knows(BOOTSTRAP, "aws")
 
 
-def test_a_mounted_configuration_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mounted_configuration_adds_and_overrides_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "clusterctl.yaml"
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(path))
     monkeypatch.setenv("MIRROR", "https://mirror.example.com")
@@ -76,7 +76,7 @@ def test_a_mounted_configuration_adds_and_overrides(tmp_path: Path, monkeypatch:
         ("providers: [{name: aws, type: InfrastructureProvider}]", "want a list"),
     ],
 )
-def test_a_configuration_that_is_wrong_is_not_passed_over(
+def test_invalid_configuration_is_an_error_not_ignored(
     text: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "clusterctl.yaml"
@@ -89,13 +89,13 @@ def test_a_configuration_that_is_wrong_is_not_passed_over(
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "providers:", "other: 1"])
-def test_a_configuration_may_say_nothing(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_configuration_changes_nothing(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "clusterctl.yaml"
     path.write_text(text)
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(path))
     assert catalog.lookup(CORE, "cluster-api").startswith("https://github.com/kubernetes-sigs/")
 
 
-def test_another_host_for_the_built_in_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_github_url_replaces_the_host_of_built_in_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_URL", "https://mirror.internal/")
     assert catalog.lookup(CORE, "cluster-api").startswith("https://mirror.internal/kubernetes-sigs/cluster-api/rel")

@@ -1,4 +1,4 @@
-"""Serving certificates for providers' webhooks where there is no cert-manager."""
+"""Serving certificates of providers' webhooks in clusters without cert-manager."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def certificates(secret: Object, name: str) -> list[x509.Certificate]:
     return x509.load_pem_x509_certificates(base64.b64decode(secret["data"][name]))
 
 
-def test_requests_are_read_from_certificates() -> None:
+def test_certificate_objects_become_requests() -> None:
     issuer = {**CERTIFICATE, "kind": "Issuer"}
     other = {**CERTIFICATE, "apiVersion": "example.com/v1"}
     assert certificate_requests([issuer, CERTIFICATE, other]) == [REQUEST]
 
 
-def test_the_certificate_serves_these_names_and_its_ca_signed_it() -> None:
+def test_issued_certificate_has_the_requested_names_and_its_ca() -> None:
     secret = issue(REQUEST)
     assert (secret["type"], secret["metadata"]) == (
         "kubernetes.io/tls",
@@ -58,7 +58,7 @@ def test_the_certificate_serves_these_names_and_its_ca_signed_it() -> None:
     assert until > datetime.now(UTC) + timedelta(days=200)
 
 
-def test_what_does_not_serve_is_issued_again() -> None:
+def test_secret_that_does_not_serve_the_request_has_no_renewal_time() -> None:
     secret, other = issue(REQUEST), issue(REQUEST)
     data = secret["data"]
     broken: list[Object] = [
@@ -73,7 +73,7 @@ def test_what_does_not_serve_is_issued_again() -> None:
     assert renewal_time(secret, more) is None
 
 
-def test_a_renewal_trusts_the_former_ca_for_the_time_being() -> None:
+def test_renewed_secret_still_trusts_the_previous_ca() -> None:
     first = issue(REQUEST)
     second = issue(REQUEST, first)
     third = issue(REQUEST, second)
@@ -82,7 +82,7 @@ def test_a_renewal_trusts_the_former_ca_for_the_time_being() -> None:
     assert len({a, b, c}) == 3
 
 
-def test_injection() -> None:
+def test_ca_is_injected_into_annotated_objects_and_cert_manager_objects_are_removed() -> None:
     annotations = {INJECT: "capi-system/serving"}
     webhook: Object = {
         "apiVersion": "admissionregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Which versions of providers stand beside each other. Numbers are those of the acceptance list."""
+"""Which contracts installed providers may have. Numbers are those of the acceptance list."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def moving(contract: str) -> Object:
         pytest.param(core(NOW), "v1.11.0", NOW, [infra("")], "", id="D-10 one that tells nothing"),
     ],
 )
-def test_upgrades(upgraded: Object, version: str, contract: str, others: list[Object], word: str) -> None:
+def test_upgrade_needs_contracts_compatible_with_core(
+    upgraded: Object, version: str, contract: str, others: list[Object], word: str
+) -> None:
     message = upgrade_refusal(upgraded, version, contract, others)
     assert bool(message) == bool(word)
     assert word in message
@@ -65,7 +67,9 @@ def test_upgrades(upgraded: Object, version: str, contract: str, others: list[Ob
         (core(NOW, "v1.9.0"), "v1.14.0", True),
     ],
 )
-def test_up13_skipped_versions(upgraded: Object, version: str, passes: bool) -> None:
+def test_up13_upgrade_by_more_than_three_minor_versions_is_refused(
+    upgraded: Object, version: str, passes: bool
+) -> None:
     message = upgrade_refusal(upgraded, version, NOW, [])
     assert (message == "") is passes
     if not passes:
@@ -73,7 +77,7 @@ def test_up13_skipped_versions(upgraded: Object, version: str, passes: bool) -> 
         assert "v1.13" in message
 
 
-def test_contract_of_a_version() -> None:
+def test_contract_of_a_version_comes_from_its_release_series() -> None:
     told = Metadata((Series(1, 14, NOW), Series(1, 5, "v1alpha4"), Series(1, 10, OLD)))
     assert contract_of(told, "v1.14.3") == (NOW, "")
     assert contract_of(told, "v1.10.0") == (OLD, "")
@@ -81,7 +85,7 @@ def test_contract_of_a_version() -> None:
     assert "does not match any release series" in contract_of(told, "v1.3.0")[1]
 
 
-def test_up10_contracts_to_come() -> None:
+def test_up10_unknown_contract_is_refused() -> None:
     contract, refused = contract_of(Metadata((Series(2, 0, NEXT),)), "v2.0.0")
     assert contract == NEXT
     assert "supported are v1beta2 and v1beta1" in refused

@@ -49,7 +49,7 @@ def changed(obj: Object, **spec: Any) -> Object:
 
 
 @pytest.mark.parametrize("spec", [{}, {"deployment": {}}, {"manager": {}}, {"manager": {"verbosity": 1}}], ids=str)
-def test_cu1_nothing_asked_nothing_changed(spec: Object) -> None:
+def test_cu1_provider_without_customization_changes_nothing(spec: Object) -> None:
     assert changed(deployment(), **spec) == deployment()
 
 
@@ -63,20 +63,20 @@ POD_FIELDS: Object = {
 
 
 @pytest.mark.parametrize("field", list(POD_FIELDS))
-def test_cu3_to_cu7_a_field_of_the_pod_is_replaced(field: str) -> None:
+def test_cu3_to_cu7_field_of_the_pod_is_replaced(field: str) -> None:
     before = deployment(**{name: type(value)() for name, value in POD_FIELDS.items()}, hostNetwork=True)
     expected = deepcopy(before)
     expected["spec"]["template"]["spec"][field] = POD_FIELDS[field]
     assert changed(before, deployment={field: POD_FIELDS[field]}) == expected
 
 
-def test_empty_texts_ask_for_nothing() -> None:
+def test_empty_strings_change_nothing() -> None:
     changes = {"serviceAccountName": "", "containers": [{"name": "manager", "imageUrl": ""}]}
     before = deployment(serviceAccountName="given")
     assert changed(before, deployment=changes) == before
 
 
-def test_what_is_changed_shares_nothing_with_the_spec() -> None:
+def test_customized_objects_share_no_values_with_the_spec() -> None:
     container = {"name": "manager", "resources": {"limits": {}}, "env": [{"name": "A", "valueFrom": {}}]}
     made = provider(deployment={"tolerations": [TOLERATION], "containers": [container]})
     (result,) = customize([deployment()], made)
@@ -89,13 +89,13 @@ def test_what_is_changed_shares_nothing_with_the_spec() -> None:
 
 
 @pytest.mark.parametrize("replicas", [0, 3])
-def test_cu2_replicas(replicas: int) -> None:
+def test_cu2_replicas_are_set(replicas: int) -> None:
     expected = deployment()
     expected["spec"]["replicas"] = replicas
     assert changed(deployment(), deployment={"replicas": replicas}) == expected
 
 
-def test_cu9_all_of_it_together() -> None:
+def test_cu9_all_fields_apply_together() -> None:
     container = {"name": "manager", "imageUrl": "registry.example/other:v2", "command": ["/expected"]}
     result = changed(deployment(), deployment={"replicas": 2, **POD_FIELDS, "containers": [container]})
     manager = MANAGER | {"image": "registry.example/other:v2", "command": ["/expected"]}
@@ -104,7 +104,7 @@ def test_cu9_all_of_it_together() -> None:
     assert result == expected
 
 
-def test_cu8_cu10_a_container() -> None:
+def test_cu8_cu10_container_fields_are_set() -> None:
     changes = {
         "name": "manager",
         "imageUrl": "registry.example/other:v2",
@@ -122,13 +122,13 @@ def test_cu8_cu10_a_container() -> None:
     assert result == deployment("anything", PROXY, expected)
 
 
-def test_a_container_without_anything_gets_flags_in_order() -> None:
+def test_container_without_args_gets_flags_in_order() -> None:
     changes = {"name": "bare", "args": {"--b": "2", "--a": "1"}, "env": [{"name": "A", "value": "1"}]}
     result = changed(deployment("d", {"name": "bare"}), deployment={"containers": [changes]})
     assert of(result, "bare") == {"name": "bare", "args": ["--a=1", "--b=2"], "env": changes["env"]}
 
 
-def test_every_variable_of_the_name_goes() -> None:
+def test_environment_variable_replaces_all_of_its_name() -> None:
     present = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"name": "A", "value": "3"}]
     changes = {"name": "c", "env": [{"name": "A", "value": "4"}]}
     result = changed(deployment("d", {"name": "c", "env": present}), deployment={"containers": [changes]})
@@ -167,7 +167,7 @@ ALL_OF_MANAGER: Object = {
 }
 
 
-def test_cu11_everything_a_manager_can_be_told() -> None:
+def test_cu11_all_fields_of_spec_manager_become_flags() -> None:
     result = changed(deployment(), manager=ALL_OF_MANAGER)
     assert of(result)["args"] == [
         "--webhook-port=3579",
@@ -228,7 +228,7 @@ def added(manager: Object, *args: str) -> list[str]:
     ],
     ids=str,
 )
-def test_cu16_what_is_said_and_what_is_not(manager: Object, expected: list[str]) -> None:
+def test_cu16_default_and_empty_values_set_no_flag(manager: Object, expected: list[str]) -> None:
     assert added(manager, "--kept") == expected
 
 
@@ -257,24 +257,24 @@ def test_cu18_feature_gates_are_merged_in_their_place() -> None:
     assert of(result)["args"] == ["--a=1", f"--feature-gates={merged}", "--b=2"]
 
 
-def test_the_first_container_stands_in_for_the_manager() -> None:
+def test_first_container_is_customized_if_none_is_named_manager() -> None:
     result = changed(deployment("d", {"name": "controller"}, PROXY), manager={"verbosity": 3})
     assert of(result, "controller")["args"] == ["--v=3"]
     assert of(result, "kube-rbac-proxy") == PROXY
 
 
-def test_probes_that_are_not_there_are_not_made() -> None:
+def test_missing_probes_are_not_created() -> None:
     bare = deployment("d", {"name": "manager", "livenessProbe": {"tcpSocket": {"port": 1}}})
     assert changed(bare, manager={"health": ALL_OF_MANAGER["health"] | {"healthProbeBindAddress": ""}}) == bare
 
 
-def test_the_manager_wins_over_the_deployment() -> None:
+def test_flags_of_spec_manager_override_those_of_spec_deployment() -> None:
     container = {"name": "manager", "args": {"--v": "9", "--sync-period": "1h"}}
     result = changed(deployment(), deployment={"containers": [container]}, manager={"verbosity": 3})
     assert of(result)["args"] == ["--webhook-port=2345", "--sync-period=1h", "--v=3"]
 
 
-def test_cu14_no_tolerations_is_not_the_same_as_none_said() -> None:
+def test_cu14_empty_tolerations_remove_those_of_the_pod() -> None:
     before = deployment(tolerations=[TOLERATION])
     cleared = changed(before, deployment={"tolerations": []})
     assert cleared["spec"]["template"]["spec"]["tolerations"] == []
@@ -297,7 +297,7 @@ VERBOSE: Object = {"verbosity": 3}
         "azureserviceoperator-controller-manager",
     ],
 )
-def test_cu15_of_several_only_the_main_one(name: str) -> None:
+def test_cu15_only_the_main_deployment_of_several_is_customized(name: str) -> None:
     main, other = deployment("cap-controller-manager"), deployment(name)
     changes: Any = {"manager": VERBOSE, "deployment": {"replicas": 3}}
     result = customize([other, main], provider(**changes, additionalDeployments={"another": changes}))
@@ -306,7 +306,7 @@ def test_cu15_of_several_only_the_main_one(name: str) -> None:
     assert result[1]["spec"]["replicas"] == 3
 
 
-def test_cu15_another_deployment_has_changes_of_its_own() -> None:
+def test_cu15_additional_deployment_has_its_own_customization() -> None:
     names = ("cap-controller-manager", "azureserviceoperator-controller-manager")
     spec: Object = {
         "deployment": {"replicas": 3},
@@ -317,7 +317,7 @@ def test_cu15_another_deployment_has_changes_of_its_own() -> None:
     assert (other["spec"]["replicas"], of(other)["args"]) == (1, ["--webhook-port=2345", "--v=3"])
 
 
-def test_only_deployments_count() -> None:
+def test_only_deployments_are_customized() -> None:
     others = [
         deployment("cap-controller-manager") | {"kind": "DaemonSet"},
         deployment("cap-controller-manager") | {"apiVersion": "example.com/v1"},
@@ -359,13 +359,13 @@ def test_only_deployments_count() -> None:
     ],
     ids=str,
 )
-def test_errors_name_the_field(spec: Object, message: str) -> None:
+def test_error_names_the_field(spec: Object, message: str) -> None:
     with pytest.raises(CustomizationError) as caught:
         changed(deployment(), **spec)
     assert message in str(caught.value)
 
 
-def test_errors_name_the_other_deployment() -> None:
+def test_error_names_the_additional_deployment() -> None:
     changes = {"deployment": {"containers": [{"name": "unknown"}]}}
     objects = [deployment("cap-controller-manager"), deployment("other")]
     with pytest.raises(CustomizationError) as caught:
@@ -388,12 +388,12 @@ def test_errors_name_the_other_deployment() -> None:
     ],
     ids=str,
 )
-def test_a_deployment_that_is_none_is_told(broken: Object) -> None:
+def test_malformed_deployment_is_an_error(broken: Object) -> None:
     with pytest.raises(CustomizationError, match=r"^spec\.manager: .*Deployment anything"):
         changed(deployment() | broken, manager=VERBOSE)
 
 
-def test_an_environment_that_is_none_is_told() -> None:
+def test_malformed_environment_is_an_error() -> None:
     changes = {"name": "c", "env": [{"name": "A", "value": "1"}]}
     with pytest.raises(CustomizationError, match="env of container 'c' of Deployment d"):
         changed(deployment("d", {"name": "c", "env": ["A=1"]}), deployment={"containers": [changes]})
@@ -424,13 +424,13 @@ def test_an_environment_that_is_none_is_told() -> None:
         ("0" * 62 + "5s", 5),
     ],
 )
-def test_durations(text: str, seconds: int) -> None:
+def test_duration_is_rounded_to_seconds(text: str, seconds: int) -> None:
     assert whole_seconds(text) == seconds
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "s", ".s", "1d", "1 h", "1h ", "1h-2m", "--1s", "1e3s", "1s\n", "9" * 70 + "s"]
 )
-def test_no_durations(text: str) -> None:
+def test_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         whole_seconds(text)

@@ -1,4 +1,4 @@
-"""Images of components taken from elsewhere. IM numbers are those of the acceptance list."""
+"""Overrides of images. IM numbers are those of the acceptance list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def workload(kind: str, *images: str, **more: Any) -> Object:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
-def test_im1_every_container_of_workloads(kind: str) -> None:
+def test_im1_images_of_all_containers_of_workloads_are_overridden(kind: str) -> None:
     before = workload(kind, IMAGE, "nginx")
     kept = deepcopy(before)
     assert override_images([before], {"all": {"repository": "r.io"}}, LABEL) == [
@@ -43,7 +43,7 @@ def test_im1_every_container_of_workloads(kind: str) -> None:
     ],
     ids=str,
 )
-def test_what_has_no_images_stays(obj: Object) -> None:
+def test_objects_without_images_are_unchanged(obj: Object) -> None:
     assert override_images([obj], {"all": {"tag": "v9"}}, LABEL) == [obj]
 
 
@@ -88,19 +88,21 @@ def test_what_has_no_images_stays(obj: Object) -> None:
         pytest.param("no image", {}, "no image", id="what is not a valid image stays"),
     ],
 )
-def test_im3_precedence(image: str, overrides: dict[str, dict[str, str]], result: str) -> None:
+def test_im3_overrides_of_one_image_precede_those_of_the_provider_and_of_all(
+    image: str, overrides: dict[str, dict[str, str]], result: str
+) -> None:
     assert override_image(image, overrides, LABEL) == result
 
 
 @pytest.mark.parametrize(
     "image", ["no image", "", "reg.example/foo:", "reg.example/FOO", "x/" * 50_000, "r.io/f:" + "t" * 129]
 )
-def test_im3_what_is_no_image_cannot_be_overridden(image: str) -> None:
+def test_im3_invalid_image_cannot_be_overridden(image: str) -> None:
     with pytest.raises(ImageError, match="is not a valid image"):
         override_image(image, {"all": {"tag": "v9"}}, LABEL)
 
 
-def test_im2_errors_name_the_container() -> None:
+def test_im2_error_names_the_container() -> None:
     with pytest.raises(ImageError, match="Deployment w, container c1: 'no image' is not a valid image"):
         override_images([workload("Deployment", IMAGE, "no image")], {"all": {"tag": "v9"}}, LABEL)
 
@@ -115,7 +117,7 @@ def test_im2_errors_name_the_container() -> None:
         ("all: {tag: '', unknown: x}\nx:", {"all": {}, "x": {}}),
     ],
 )
-def test_overrides(text: str, overrides: object) -> None:
+def test_overrides_are_parsed_field_by_field(text: str, overrides: object) -> None:
     assert parse(text) == overrides
 
 
@@ -134,11 +136,11 @@ def test_overrides(text: str, overrides: object) -> None:
     ],
     ids=lambda value: value[:40],
 )
-def test_im3_bad_overrides(text: str, message: str) -> None:
+def test_im3_invalid_overrides_are_refused(text: str, message: str) -> None:
     with pytest.raises(ImageError, match=message):
         parse(text)
 
 
-def test_where_overrides_come_from_is_told() -> None:
+def test_error_names_the_origin_of_the_overrides() -> None:
     with pytest.raises(ImageError, match=r"^images of the configuration: all: want"):
         validate_overrides({"all": []}, "images of the configuration")

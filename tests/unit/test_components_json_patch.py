@@ -1,4 +1,4 @@
-"""Merge patches (RFC 7396) and JSON patches (RFC 6902), with what bounds them."""
+"""Merge patches (RFC 7396) and JSON patches (RFC 6902), and their limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from shared.components.json_patch import Budget, apply_operations, merge
     ],
     ids=str,
 )
-def test_merge(document: Any, patch: Any, expected: Any) -> None:
+def test_merge_patch_merges_as_rfc_7396(document: Any, patch: Any, expected: Any) -> None:
     assert merge(document, patch, Budget()) == expected
 
 
@@ -71,7 +71,7 @@ def op(name: str, path: str, *value: Any, source: str | None = None) -> dict[str
     ],
     ids=str,
 )
-def test_operations(document: Any, operations: list[Any], expected: Any) -> None:
+def test_operations_change_the_document_as_rfc_6902(document: Any, operations: list[Any], expected: Any) -> None:
     assert apply_operations(document, operations, Budget()) == expected
 
 
@@ -111,21 +111,21 @@ def test_operations(document: Any, operations: list[Any], expected: Any) -> None
     ],
     ids=str,
 )
-def test_operations_that_fail(operation: Any, message: str) -> None:
+def test_invalid_operation_is_an_error(operation: Any, message: str) -> None:
     document = {"text": "t", "one": 1, "list": [1, 2], "map": {"in": {}}}
     with pytest.raises(ValueError, match="operation 0") as caught:
         apply_operations(document, [operation], Budget())
     assert message in str(caught.value)
 
 
-def test_the_operation_is_named_by_number_and_never_by_its_value() -> None:
+def test_error_names_the_operation_without_its_value() -> None:
     operations = [op("add", "/a", 1), op("replace", "/token", "hush")]
     with pytest.raises(ValueError, match=r"^operation 1 \(replace /token\)") as caught:
         apply_operations({}, operations, Budget())
     assert "hush" not in str(caught.value)
 
 
-def test_what_is_added_is_nobody_elses() -> None:
+def test_added_values_are_copies() -> None:
     value = {"list": [1]}
     patch = {"a": value}
     documents = [merge({}, patch, Budget()) for _ in range(2)]
@@ -155,12 +155,12 @@ def deep(levels: int) -> Any:
     ],
     ids=["whole", "list", "many"],
 )
-def test_copies_of_copies_are_bounded(operations: list[Any]) -> None:
+def test_copies_of_copies_exhaust_the_budget(operations: list[Any]) -> None:
     with pytest.raises(ValueError, match="too many values"):
         apply_operations({"list": [1]}, operations, Budget())
 
 
-def test_the_budget_is_for_all_documents() -> None:
+def test_budget_is_shared_by_all_documents() -> None:
     budget, patch = Budget(24), {"a": {"b": [1, 2, 3]}}  # 6 values
     for _ in range(4):
         merge({}, deepcopy(patch), budget)
@@ -179,12 +179,12 @@ def test_the_budget_is_for_all_documents() -> None:
     ],
     ids=lambda operations: operations[0]["op"],
 )
-def test_depth_is_bounded(operations: list[Any]) -> None:
+def test_added_value_beyond_the_nesting_limit_is_refused(operations: list[Any]) -> None:
     with pytest.raises(ValueError, match="more than 200 levels deep"):
         apply_operations(deep(100) | {"b": deep(100)}, operations, Budget())
 
 
-def test_merged_depth_is_bounded() -> None:
+def test_merged_value_beyond_the_nesting_limit_is_refused() -> None:
     patch = deep(100) | {"value": [1]}
     assert merge({}, deep(200), Budget()) == deep(200)
     assert merge({"a": 1}, patch, Budget()) == patch
@@ -193,7 +193,7 @@ def test_merged_depth_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "replace"])
-def test_as_deep_as_it_may_be(name: str) -> None:
+def test_document_at_the_nesting_limit_is_accepted(name: str) -> None:
     result = apply_operations(deep(100), [op(name, "/a" * 100, deep(100))], Budget())
     assert result == deep(200)
     assert apply_operations(result, [op("test", "/a" * 199, {"a": {}})], Budget()) == deep(200)

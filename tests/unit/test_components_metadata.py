@@ -1,4 +1,4 @@
-"""metadata.yaml, as it should be and as it should not."""
+"""Valid and invalid metadata.yaml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ releaseSeries:
 """
 
 
-def test_metadata() -> None:
+def test_release_series_are_parsed() -> None:
     found = parse(GOOD, "x")
     assert [found.contract(1, minor) for minor in (14, 10, 9)] == ["v1beta2", "v1beta1", ""]
 
@@ -39,7 +39,7 @@ def test_metadata() -> None:
         (b"x" * 2_000_000, "larger"),
     ],
 )
-def test_no_metadata(data: bytes, word: str) -> None:
+def test_invalid_metadata_is_refused(data: bytes, word: str) -> None:
     with pytest.raises(IncompatibleVersion) as error:
         parse(data, "somewhere")
     assert word in str(error.value)

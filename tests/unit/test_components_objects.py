@@ -30,7 +30,7 @@ def moved(*objects: Object) -> list[Object]:
 # -- documents -----------------------------------------------------------------------------------------------------
 
 
-def test_documents_in_their_order() -> None:
+def test_objects_keep_the_order_of_the_documents() -> None:
     text = "---\n---\n# nothing\n---\nkind: B\napiVersion: v1\nmetadata: {name: b}\n---\nnull\n---\n" + (
         "{apiVersion: a/v1, kind: A, metadata: {name: a, labels: null}, version: 1.10, on: 2026-01-01}\n...\n"
     )
@@ -47,7 +47,7 @@ def test_documents_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "---\n", "# nothing\n---\nnull\n"])
-def test_no_documents(text: str) -> None:
+def test_empty_documents_give_no_objects(text: str) -> None:
     assert parse(text) == []
 
 
@@ -85,7 +85,7 @@ OBJECT = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n"
         pytest.param((OBJECT + "---\n") * 4_001, "more than 4000 objects", id="too many"),
     ],
 )
-def test_bad_documents(text: str, message: str) -> None:
+def test_document_that_is_no_object_is_refused(text: str, message: str) -> None:
     with pytest.raises(ComponentsError, match=message):
         parse(text)
 
@@ -93,12 +93,12 @@ def test_bad_documents(text: str, message: str) -> None:
 # -- namespaces ----------------------------------------------------------------------------------------------------
 
 
-def test_nf1_two_namespaces() -> None:
+def test_nf1_components_with_two_namespaces_are_refused() -> None:
     with pytest.raises(ComponentsError, match="no more than one resource with Kind Namespace"):
         moved(made("Namespace", "a"), made("Namespace", "b"))
 
 
-def test_nf2_the_namespace_is_renamed() -> None:
+def test_nf2_namespace_object_is_renamed() -> None:
     assert moved(made("Namespace", "from")) == [made("Namespace", "to")]
 
 
@@ -114,7 +114,7 @@ def test_nf2_the_namespace_is_renamed() -> None:
         ),
     ],
 )
-def test_nf3_nf4_objects(before: Object, after: Object) -> None:
+def test_nf3_nf4_namespaced_objects_move_and_cluster_scoped_objects_stay(before: Object, after: Object) -> None:
     assert moved(before) == [after]
 
 
@@ -138,18 +138,18 @@ def crd(kind: str, scope: str, group: str = "x.io") -> Object:
     ],
     ids=str,
 )
-def test_crds_among_the_objects_tell_the_scope(scope: str, kind: str, api: str, namespaced: bool) -> None:
+def test_crd_among_the_objects_decides_the_scope_of_its_kind(scope: str, kind: str, api: str, namespaced: bool) -> None:
     *_, result = moved(crd(kind, scope), made(kind, api=api, namespace="from"))
     assert result["metadata"].get("namespace") == ("to" if namespaced else "from")
 
 
 @pytest.mark.parametrize("spec", [None, [], {"names": 7}, {"conversion": {"webhook": {"clientConfig": "x"}}}], ids=str)
-def test_odd_crds_are_left_to_the_api_server(spec: object) -> None:
+def test_malformed_crd_is_left_to_the_api_server(spec: object) -> None:
     obj = made("CustomResourceDefinition", api="apiextensions.k8s.io/v1", spec=spec)
     assert moved(obj) == [obj]
 
 
-def test_of_two_of_one_name_the_last_counts() -> None:
+def test_last_of_two_objects_with_one_identity_counts() -> None:
     first, other, last = made("Pod", namespace="a", spec=1), made("Pod", "other"), made("Pod", namespace="b", spec=2)
     assert moved(first, other, last) == [made("Pod", namespace="to", spec=2), made("Pod", "other", namespace="to")]
 
@@ -168,7 +168,7 @@ def test_of_two_of_one_name_the_last_counts() -> None:
     ],
     ids=str,
 )
-def test_subjects(kind: str, subjects: object, after: object) -> None:
+def test_namespaces_of_role_binding_subjects_are_replaced(kind: str, subjects: object, after: object) -> None:
     (result,) = moved(made(kind, api="rbac.authorization.k8s.io/v1", subjects=subjects))
     assert result["subjects"] == after
 
@@ -191,13 +191,13 @@ def conversion(version: str, namespace: str, inject: str) -> Object:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_nf5_webhooks_and_conversions(version: str) -> None:
+def test_nf5_services_of_webhooks_and_conversions_move(version: str) -> None:
     for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
         assert moved(webhooks(kind, version, "from", "from/c")) == [webhooks(kind, version, "to", "to/c")]
     assert moved(conversion(version, "from", "from/c")) == [conversion(version, "to", "to/c")]
 
 
-def test_nf5_a_service_without_namespace_gets_one() -> None:
+def test_nf5_service_without_namespace_gets_one() -> None:
     hooks = webhooks("ValidatingWebhookConfiguration", "v1", "to", "to/c")
     bare = deepcopy(hooks)
     del bare["webhooks"][0]["clientConfig"]["service"]["namespace"]
@@ -213,13 +213,13 @@ def test_nf5_a_service_without_namespace_gets_one() -> None:
     ],
     ids=lambda obj: obj["kind"],
 )
-def test_nf5_other_versions(obj: Object) -> None:
+def test_nf5_webhook_of_unsupported_version_is_refused(obj: Object) -> None:
     with pytest.raises(ComponentsError, match=f"{obj['kind']} it has apiVersion .*supported are v1 and v1beta1"):
         moved(obj)
 
 
 @pytest.mark.parametrize("value", ["c", "", "a/b/c"])
-def test_nf5_annotations_that_name_nothing(value: str) -> None:
+def test_nf5_invalid_injection_annotation_is_refused(value: str) -> None:
     for obj in (webhooks("MutatingWebhookConfiguration", "v1", "from", value), conversion("v1", "from", value)):
         with pytest.raises(ComponentsError, match=f"{obj['kind']} it: annotation {INJECT} is '{value}'"):
             moved(obj)
@@ -236,7 +236,7 @@ def test_nf5_annotations_that_name_nothing(value: str) -> None:
         ("webhook.from", "webhook.from"),
     ],
 )
-def test_nf6_names_of_certificates(name: str, after: str) -> None:
+def test_nf6_dns_names_of_certificates_get_the_namespace(name: str, after: str) -> None:
     def certificate(namespace: str, name: str) -> Object:
         return made("Certificate", api="cert-manager.io/v1", namespace=namespace, spec={"dnsNames": [name]})
 
@@ -245,7 +245,7 @@ def test_nf6_names_of_certificates(name: str, after: str) -> None:
 
 
 @pytest.mark.parametrize("spec", [None, {"dnsNames": "x"}, {"dnsNames": None}], ids=str)
-def test_nf6_odd_certificates(spec: object) -> None:
+def test_nf6_malformed_certificates_are_unchanged(spec: object) -> None:
     (result,) = moved(made("Certificate", api="cert-manager.io/v1", namespace="from", spec=spec))
     assert result["spec"] == spec
 
@@ -254,7 +254,7 @@ def test_nf6_odd_certificates(spec: object) -> None:
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"a": "b"}, {"a": "b", "cluster.x-k8s.io/provider": "other"}], ids=str)
-def test_nf7_labels(labels: dict[str, str] | None) -> None:
+def test_nf7_all_objects_get_the_labels_of_clusterctl(labels: dict[str, str] | None) -> None:
     obj = made("Pod")
     obj["metadata"]["labels"] = labels
     (result,) = add_labels([obj], "infrastructure-x")
@@ -266,7 +266,7 @@ def test_nf7_labels(labels: dict[str, str] | None) -> None:
     }
 
 
-def test_the_namespace_comes_first_then_certificates() -> None:
+def test_namespace_then_issuers_then_certificates_come_first() -> None:
     objects = [
         made("Pod", "b"),
         made("Certificate", "c", "cert-manager.io/v1"),
@@ -279,7 +279,7 @@ def test_the_namespace_comes_first_then_certificates() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "-a", "a..b", "A", "a" * 254, 5, ["a"]], ids=lambda name: str(name)[:9])
-def test_certificates_go_into_secrets_that_can_be(name: object) -> None:
+def test_certificate_with_an_invalid_secret_name_is_refused_without_quoting_it(name: object) -> None:
     certificate = made("Certificate", api="cert-manager.io/v1", spec={"secretName": name})
     with pytest.raises(ComponentsError, match=r"Certificate \S+: spec\.secretName is not a valid name$"):
         move_to_namespace([certificate], "ns")

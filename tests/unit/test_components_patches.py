@@ -97,7 +97,7 @@ OPERATIONS = [
     [{"manifestPatches": [text(one) for one in MANIFESTS]}, {"patches": MERGES}, {"patches": OPERATIONS}],
     ids=["PA1", "PA2", "PA3"],
 )
-def test_three_ways_to_the_same(spec: Object) -> None:
+def test_patches_as_operations_merge_or_manifest_give_the_same_object(spec: Object) -> None:
     expected = [
         binding([ACCOUNT, MORE]),
         service("one", port=7777),
@@ -110,23 +110,23 @@ def test_three_ways_to_the_same(spec: Object) -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"patches": []}, {"manifestPatches": []}, {"patches": [patch([])]}], ids=str)
-def test_no_patches_no_changes(spec: Object) -> None:
+def test_provider_without_patches_changes_nothing(spec: Object) -> None:
     assert with_patches(OBJECTS, **spec) == OBJECTS
 
 
-def test_objects_that_no_patch_is_for_are_not_copied() -> None:
+def test_objects_without_patch_are_not_copied() -> None:
     result = apply_patches(OBJECTS, provider(patches=[patch(LABEL, name="two")]))
     assert [one is other for one, other in zip(result, OBJECTS, strict=True)] == [True, True, False]
 
 
-def test_patches_are_yaml() -> None:
+def test_patch_may_be_yaml() -> None:
     content = {"patch": "# none\n- op: remove\n  path: /subjects\n", "target": {"kind": "ClusterRoleBinding"}}
     assert "subjects" not in with_patches(OBJECTS, patches=[content])[0]
     result = with_patches(OBJECTS, manifestPatches=["---\nkind: Service\nspec:\n  selector: null\n"])
     assert [list(obj["spec"]) for obj in result[1:]] == [["ports"], ["ports"]]
 
 
-def test_patches_see_what_those_before_did() -> None:
+def test_patch_applies_to_the_result_of_earlier_patches() -> None:
     patches = [patch({"metadata": {"labels": {"new": "a"}}}, name="two"), patch(PORT, labelSelector="new=a")]
     assert with_patches(OBJECTS, patches=patches) == [*OBJECTS[:2], service("two", port=7777, new="a")]
 
@@ -169,7 +169,7 @@ MARK = {"annotations": {"marked": "yes"}}
     ],
     ids=str,
 )
-def test_what_manifest_patches_are_for(matcher: Object, expected: list[int]) -> None:
+def test_manifest_patch_selects_objects_by_its_own_identity(matcher: Object, expected: list[int]) -> None:
     manifest = matcher | {"metadata": matcher.get("metadata", {}) | MARK}
     assert marked(manifestPatches=[text(manifest)]) == expected
 
@@ -194,7 +194,7 @@ def test_what_manifest_patches_are_for(matcher: Object, expected: list[int]) -> 
     ],
     ids=str,
 )
-def test_what_patches_are_for(target: Any, expected: list[int]) -> None:
+def test_patch_selects_objects_by_its_target(target: Any, expected: list[int]) -> None:
     given = {"target": target} if target is not None else {}
     assert marked(patches=[{"patch": text({"metadata": MARK}), **given}]) == expected
 
@@ -248,13 +248,13 @@ def test_what_patches_are_for(target: Any, expected: list[int]) -> None:
     ],
     ids=str,
 )
-def test_errors_name_the_patch(spec: Object, message: str) -> None:
+def test_error_names_the_patch_and_the_object(spec: Object, message: str) -> None:
     with pytest.raises(PatchError) as caught:
         with_patches(OBJECTS, **spec)
     assert message in str(caught.value)
 
 
-def test_a_few_lines_do_not_fill_the_memory() -> None:
+def test_values_added_by_all_patches_are_limited() -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
     assert with_patches(OBJECTS, patches=[{"patch": bomb}])[0]["c"][9][9] == ["x"] * 10
     many = [service(f"s{number}") for number in range(200)]

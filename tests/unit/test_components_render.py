@@ -1,4 +1,4 @@
-"""A provider's objects from its components: each step in its turn, and whose errors are whose."""
+"""Rendering a provider: the order of the steps, and the reason of the error of each step."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def image(objects: list[Object]) -> str:
     return str(container["image"])
 
 
-def test_what_clusterctl_generates_without_the_namespace_that_is_there_already() -> None:
+def test_rendered_objects_are_those_of_clusterctl_without_the_namespace() -> None:
     plain = generate_components(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
     assert [obj["kind"] for obj in plain] == ["Namespace", "ConfigMap", "Deployment"]
     assert plain[0]["metadata"]["name"] == "to"
@@ -69,7 +69,7 @@ def test_what_clusterctl_generates_without_the_namespace_that_is_there_already()
     assert rendered == render(COMPONENTS, provider=x(), values=VALUES)
 
 
-def test_a_namespace_where_components_bring_none() -> None:
+def test_components_without_namespace_object_get_one() -> None:
     components = COMPONENTS.partition("---")[2]
     whole = generate_components(COMPONENTS, VALUES, namespace="to", label="infrastructure-x")
     assert generate_components(components, VALUES, namespace="to", label="infrastructure-x") == whole
@@ -78,7 +78,7 @@ def test_a_namespace_where_components_bring_none() -> None:
 @pytest.mark.parametrize(
     ("provider", "label"), [(x(), "infrastructure-x"), (x(CORE, "cluster-api"), "cluster-api")], ids=["x", "core"]
 )
-def test_everything_is_in_the_namespace_of_the_provider_and_has_its_label(provider: Object, label: str) -> None:
+def test_all_objects_have_namespace_and_label_of_the_provider(provider: Object, label: str) -> None:
     before = deepcopy(provider)
     for obj in render(COMPONENTS, provider=provider, values=VALUES).objects:
         assert obj["metadata"]["namespace"] == "to"
@@ -86,7 +86,7 @@ def test_everything_is_in_the_namespace_of_the_provider_and_has_its_label(provid
     assert provider == before
 
 
-def test_additional_manifests_are_components_too() -> None:
+def test_additional_manifests_are_treated_like_components() -> None:
     more = (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: more}\nstringData: {project: '${PROJECT}', also: '${ALSO:=a}'}"
     )
@@ -97,7 +97,7 @@ def test_additional_manifests_are_components_too() -> None:
     assert set(rendered.variables) == {"REGION", "PROJECT", "ALSO"}
 
 
-def test_additional_manifests_take_the_place_of_components() -> None:
+def test_additional_manifest_replaces_the_component_of_its_identity() -> None:
     more = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mine: 'yes'}"
     rendered = render(COMPONENTS, provider=x(), values=VALUES, additional=more)
     assert [obj["kind"] for obj in rendered.objects] == ["ConfigMap", "Deployment"]
@@ -107,19 +107,19 @@ def test_additional_manifests_take_the_place_of_components() -> None:
 REPLICAS = {"target": {"kind": "Deployment"}, "patch": "[{op: test, path: /spec/replicas, value: 3}]"}
 
 
-def test_patches_see_what_customization_made() -> None:
+def test_patches_apply_after_customization() -> None:
     made = render(COMPONENTS, provider=x(deployment={"replicas": 3}, patches=[REPLICAS]), values=VALUES)
     assert of(made.objects, "Deployment")["spec"]["replicas"] == 3
 
 
-def test_customization_sees_the_images_of_the_secret() -> None:
+def test_customization_applies_after_image_overrides_of_the_secret() -> None:
     values = {**VALUES, "images": "{all: {repository: r.io}, infrastructure-x/manager: {tag: v2}}"}
     assert image(render(COMPONENTS, provider=x(), values=values).objects) == "r.io/manager:v2"
     custom = x(deployment={"containers": [{"name": "manager", "imageUrl": "s.io/other:v3"}]})
     assert image(render(COMPONENTS, provider=custom, values=values).objects) == "s.io/other:v3"
 
 
-def test_images_of_the_mounted_configuration_come_last(configuration: Path) -> None:
+def test_image_overrides_of_the_mounted_configuration_apply_last(configuration: Path) -> None:
     configuration.write_text("images: {all: {repository: last.io}, infrastructure-y: {tag: v9}}")
     values = {**VALUES, "images": "{all: {repository: r.io, tag: v2}}"}
     assert image(render(COMPONENTS, provider=x(), values=values).objects) == "last.io/manager:v2"
@@ -152,7 +152,7 @@ def test_images_of_the_mounted_configuration_come_last(configuration: Path) -> N
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_errors_have_the_reason_of_their_step(
+def test_error_has_the_condition_reason_of_its_step(
     components: str, values: dict[str, str], spec: Object, reason: str, message: str
 ) -> None:
     with pytest.raises(ComponentsError, match=message) as caught:
@@ -160,7 +160,7 @@ def test_errors_have_the_reason_of_their_step(
     assert caught.value.reason == reason
 
 
-def test_the_mounted_configuration_is_named_in_errors(configuration: Path) -> None:
+def test_error_in_the_mounted_configuration_names_it(configuration: Path) -> None:
     configuration.write_text("images: {all: r.io}")
     with pytest.raises(ComponentsError, match="images of the configuration: all") as caught:
         render(COMPONENTS, provider=x(), values=VALUES)
@@ -172,7 +172,7 @@ def test_the_mounted_configuration_is_named_in_errors(configuration: Path) -> No
     ["${" + "A" * 100_000 + "}", "apiVersion: v1\nkind: Pod\nmetadata: {labels: [], name: " + "a" * 100_000 + "}"],
     ids=["variable", "object"],
 )
-def test_messages_fit_into_conditions(components: str) -> None:
+def test_long_message_is_shortened_for_conditions(components: str) -> None:
     with pytest.raises(ComponentsError) as caught:
         render(components, provider=x(), values={})
     assert len(str(caught.value)) == MAX_MESSAGE
@@ -193,7 +193,7 @@ def test_messages_fit_into_conditions(components: str) -> None:
 @pytest.mark.parametrize(
     "secret", ["!hunter2", "*hunter2", "!hun'ter2", '!hunt"er2', "aHVudGVyMg==", "@hunter2", "{hunter2"]
 )
-def test_errors_do_not_cite_secrets(components: str, secret: str) -> None:
+def test_error_quotes_no_value_of_a_variable(components: str, secret: str) -> None:
     with pytest.raises(ComponentsError) as caught:
         render(components, provider=x(), values={"S": secret})
     told = str(caught.value).lower()

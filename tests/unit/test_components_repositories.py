@@ -1,4 +1,4 @@
-"""Components from real servers: code hosts as they should answer and should not, an OCI registry, folders."""
+"""Repositories of components on real servers: code hosts, an OCI registry, folders."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ LIST = "/api/v3/repos/o/r/releases?per_page=100&page=1"
 # -- releases of a code host ---------------------------------------------------------------------------------------
 
 
-def test_a_version_that_is_given_is_downloaded_and_nothing_listed() -> None:
+def test_given_version_is_downloaded_without_listing_releases() -> None:
     with site(release("v1.1.0")) as server:
         repository = ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}")
         assert repository.fetch("v1.1.0") == FILES
         assert [asked.path for asked in server.requests] == list(release("v1.1.0"))
 
 
-def test_a_plain_mirror_without_the_word_download() -> None:
+def test_mirror_without_download_in_its_paths_is_supported() -> None:
     with site(release("v1.1.0", "")) as server:
         assert ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("v1.1.0") == FILES
 
 
-def test_latest_is_the_newest_that_is_published() -> None:
+def test_latest_is_the_newest_published_version() -> None:
     with site({**release("v1.1.0"), LIST: listed("v1.2.0", "v1.1.0", "v1.0.0")}) as server:
         repository = ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}", token="secret-token")
         assert repository.default_version() == "v1.1.0"
@@ -73,7 +73,7 @@ def test_latest_is_the_newest_that_is_published() -> None:
     assert ReleaseRepository(f"http://host{BASE}/v1.0.0/{FILE}").default_version() == "v1.0.0"
 
 
-def test_drafts_do_not_count_and_lists_have_pages() -> None:
+def test_latest_ignores_drafts_and_reads_all_pages() -> None:
     pages = {
         **release("v1.1.0"),
         LIST: replace(listed("v9.0.0", builder=True), headers={"Link": '<https://x/>; rel="next"'}),
@@ -94,7 +94,9 @@ def test_drafts_do_not_count_and_lists_have_pages() -> None:
         (Response(302, headers={"Location": "ftp://elsewhere/x"}), "refused", False, None),
     ],
 )
-def test_what_a_host_may_say(told: Response, word: str, transient: bool, after: float | None) -> None:
+def test_answer_of_the_host_decides_whether_to_retry(
+    told: Response, word: str, transient: bool, after: float | None
+) -> None:
     path = f"{BASE}/download/v1.1.0/metadata.yaml"
     with site({path: told}) as server, pytest.raises(SourceError) as error:
         ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}", token="secret-token").fetch("v1.1.0")
@@ -103,7 +105,7 @@ def test_what_a_host_may_say(told: Response, word: str, transient: bool, after: 
     assert (error.value.transient, error.value.retry_after) == (transient, after)
 
 
-def test_a_host_without_a_list_asks_for_a_version() -> None:
+def test_host_without_release_list_needs_spec_version() -> None:
     with site({}) as server, pytest.raises(SourceError, match=r"set spec\.version"):
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
 
@@ -124,7 +126,7 @@ def private(asked: Request) -> Response:
     return Response(body=list(files.values())[int(number)]) if number in ("0", "1") else Response(404)
 
 
-def test_a_private_repository_is_opened_by_its_token() -> None:
+def test_token_opens_a_private_repository() -> None:
     with Site(private) as server:
         url = f"{server.url}{BASE}/latest/{FILE}"
         repository = ReleaseRepository(url, token="secret-token")
@@ -137,7 +139,7 @@ def test_a_private_repository_is_opened_by_its_token() -> None:
             ReleaseRepository(url).fetch("v1.1.0")
 
 
-def test_hosts_that_stand_in_for_github(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_replace_the_host_of_github(monkeypatch: pytest.MonkeyPatch) -> None:
     with site({"/api/repos/o/r/releases?per_page=100&page=1": listed("v1.1.0")}) as api, site(release("v1.1.0")) as web:
         monkeypatch.setenv("GITHUB_URL", web.url)
         monkeypatch.setenv("GITHUB_API_URL", f"{api.url}/api")
@@ -152,13 +154,15 @@ def test_hosts_that_stand_in_for_github(monkeypatch: pytest.MonkeyPatch) -> None
         (Response(body=b"{}"), True, None),
     ],
 )
-def test_a_list_that_does_not_come(told: Response, transient: bool, after: float | None) -> None:
+def test_failing_release_list_names_spec_version_as_way_out(
+    told: Response, transient: bool, after: float | None
+) -> None:
     with site({LIST: told}) as server, pytest.raises(SourceError, match=r"set spec\.version, which needs no") as error:
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
     assert (error.value.transient, error.value.retry_after) == (transient, after)
 
 
-def test_a_host_with_a_ca_of_its_own(tmp_path: Path) -> None:
+def test_host_with_its_own_ca_is_trusted_by_ca_crt(tmp_path: Path) -> None:
     _, authority = certificate(tmp_path)
     with Site(lambda asked: release("v1.1.0").get(asked.path, Response(404)), tls=tmp_path) as server:
         url = f"{server.url}{BASE}/v1.1.0/{FILE}"
@@ -167,14 +171,14 @@ def test_a_host_with_a_ca_of_its_own(tmp_path: Path) -> None:
             ReleaseRepository(url).fetch("v1.1.0")
 
 
-def test_too_much_is_refused() -> None:
+def test_file_beyond_the_size_limit_is_refused() -> None:
     endless = Response(body=(b"x" * 2**20 for _ in range(100)))
     pages = {**release("v1.1.0"), f"{BASE}/download/v1.1.0/{FILE}": endless}
     with site(pages) as server, pytest.raises(SourceError, match="more than"):
         ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("v1.1.0")
 
 
-def test_a_version_cannot_lead_to_another_path() -> None:
+def test_version_cannot_change_the_path_of_the_download() -> None:
     with site(release("v1.1.0")) as server:
         with pytest.raises(SourceError):
             ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}").fetch("../../secret")
@@ -186,7 +190,7 @@ def test_a_version_cannot_lead_to_another_path() -> None:
 PACKAGE = "/api/v4/projects/1/packages/generic/p"
 
 
-def test_gitlab() -> None:
+def test_version_is_downloaded_from_a_gitlab_package() -> None:
     folder = f"{PACKAGE}/v1.1.0"
     pages = {
         f"{folder}/metadata.yaml": Response(body=METADATA.encode()),
@@ -200,7 +204,7 @@ def test_gitlab() -> None:
             repository.fetch("v1.0.0")
 
 
-def test_gitlab_refuses() -> None:
+def test_refusal_of_gitlab_names_the_token() -> None:
     with Site(lambda _asked: Response(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
         GitLabRepository(f"{server.url}{PACKAGE}/v1.0.0/{FILE}").fetch("v1.0.0")
 
@@ -228,7 +232,7 @@ def oci(url: str, name: str = "docker", access: Access | None = None) -> OciRepo
         ),
     ],
 )
-def test_files_of_an_artifact(registry: str, names: tuple[str, str]) -> None:
+def test_files_are_layers_of_an_oci_artifact(registry: str, names: tuple[str, str]) -> None:
     others = {"infrastructure-aws-v1.1.0-metadata.yaml": "x", "infrastructure-aws-v1.1.0-components.yaml": "y"}
     digest = pushed(registry, "v1.1.0", {names[0]: METADATA, names[1]: "components", **others})
     for url in ("", ":v1.1.0", f"@{digest}"):
@@ -236,7 +240,7 @@ def test_files_of_an_artifact(registry: str, names: tuple[str, str]) -> None:
     assert oci(f"http://{registry}/org/provider:v1.1.0").default_version() == "v1.1.0"
 
 
-def test_one_artifact_for_several_providers(registry: str) -> None:
+def test_one_oci_artifact_may_have_files_of_several_providers(registry: str) -> None:
     """E8, OC7: what `layers_of` names is what is found again."""
     other = Files(METADATA, "other components")
     layers = [*layers_of("infrastructure", "docker", "v1.1.0", FILES), *layers_of("core", "x", "v1.1.0", other)]
@@ -249,13 +253,13 @@ def test_one_artifact_for_several_providers(registry: str) -> None:
         oci(url, "aws").fetch("v1.1.0")
 
 
-def test_an_artifact_that_is_too_large(registry: str) -> None:
+def test_oci_layer_beyond_the_size_limit_is_refused(registry: str) -> None:
     pushed(registry, "v1.1.0", {"metadata.yaml": "m" * 1_000_001, "components.yaml": "c"})
     with pytest.raises(SourceError, match="too large"):
         oci(f"http://{registry}/org/provider").fetch("v1.1.0")
 
 
-def test_what_is_not_there_is_named(registry: str) -> None:
+def test_missing_artifact_or_file_is_named(registry: str) -> None:
     pushed(registry, "v1.1.0", {"meta.yaml": METADATA, "components.yaml": "c"})
     with pytest.raises(ComponentsError, match=r"none of the files .*metadata\.yaml"):  # OC8
         oci(f"http://{registry}/org/provider").fetch("v1.1.0")
@@ -269,7 +273,7 @@ def test_what_is_not_there_is_named(registry: str) -> None:
             oci(f"http://{registry}/org/provider{tag}").default_version()
 
 
-def test_credentials_and_a_ca_of_its_own(start_registry: StartRegistry, tmp_path: Path) -> None:
+def test_oci_registry_is_opened_with_credentials_and_its_own_ca(start_registry: StartRegistry, tmp_path: Path) -> None:
     tls, authority = certificate(tmp_path)
     host = start_registry(auth=htpasswd(tmp_path), http={"tls": tls})
     access = Access(username=USER, password=PASSWORD, authority=authority)
@@ -283,7 +287,7 @@ def test_credentials_and_a_ca_of_its_own(start_registry: StartRegistry, tmp_path
         oci(f"{host}/org/provider", access=Access(username=USER, password=PASSWORD)).fetch("v1.1.0")
 
 
-def test_content_that_is_not_what_its_digest_says() -> None:
+def test_oci_layer_that_does_not_match_its_digest_is_refused() -> None:
     layers = [
         {
             "mediaType": "text/plain",
@@ -313,7 +317,7 @@ def test_content_that_is_not_what_its_digest_says() -> None:
 # -- folders -------------------------------------------------------------------------------------------------------
 
 
-def test_folders(tmp_path: Path) -> None:
+def test_versions_are_read_from_a_folder_of_clusterctl(tmp_path: Path) -> None:
     for version in ("v1.9.0", "v1.10.0", "notes"):
         folder = tmp_path / "cluster-api" / version
         folder.mkdir(parents=True)

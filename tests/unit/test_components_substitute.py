@@ -28,7 +28,7 @@ from shared.components.substitute import missing_variables, substitute, variable
         pytest.param("${\tA\n}", {"A": None}, id="any blanks"),
     ],
 )
-def test_variables(text: str, found: dict[str, str | None]) -> None:
+def test_variables_are_listed_with_their_defaults(text: str, found: dict[str, str | None]) -> None:
     assert variables(text) == found
 
 
@@ -97,7 +97,7 @@ def test_variables(text: str, found: dict[str, str | None]) -> None:
         pytest.param("", {}, "", id="nothing"),
     ],
 )
-def test_substitution(text: str, values: dict[str, str], result: str) -> None:
+def test_expressions_expand_as_in_clusterctl(text: str, values: dict[str, str], result: str) -> None:
     assert substitute(text, values) == result
 
 
@@ -129,20 +129,20 @@ def test_substitution(text: str, values: dict[str, str], result: str) -> None:
         ("${A:=" * 100 + "}" * 100, "nested more than"),
     ],
 )
-def test_what_cannot_be_read(text: str, word: str) -> None:
+def test_invalid_expression_is_an_error_with_its_line(text: str, word: str) -> None:
     with pytest.raises(SubstitutionError) as error:
         substitute("one\n" + text, {})
     assert word in str(error.value)
     assert "line 2" in str(error.value)
 
 
-def test_es6_all_missing_variables_are_named_at_once() -> None:
+def test_es6_error_names_all_missing_variables() -> None:
     with pytest.raises(SubstitutionError, match=r"\[BAR, BAZ, CAR\] is not set.*spec\.configSecret"):
         substitute("${BAZ} ${BAR} ${CAR} ${FOO:=x}", {})
     assert missing_variables("${B} ${A} ${C=}", {"B": ""}) == ["A", "C"]
 
 
-def test_a_negative_length_is_told_without_the_value() -> None:
+def test_negative_length_is_an_error_that_does_not_quote_the_value() -> None:
     with pytest.raises(SubstitutionError, match="variable A: the length of a part cannot be negative") as error:
         substitute("${A:1:${B}}", {"A": "abc", "B": "-7351"})
     assert "7351" not in str(error.value)
@@ -169,7 +169,7 @@ def test_a_negative_length_is_told_without_the_value() -> None:
         ("*a" * 30, "a" * 200 + "b", list(range(30, 201))),
     ],
 )
-def test_globs(pattern: str, text: str, lengths: list[int]) -> None:
+def test_glob_matches_prefixes_as_in_a_shell(pattern: str, text: str, lengths: list[int]) -> None:
     assert prefixes(pattern, text) == lengths
 
 
@@ -184,7 +184,7 @@ def test_globs(pattern: str, text: str, lengths: list[int]) -> None:
     ],
     ids=["replaced", "nested", "repeated", "measured", "matched"],
 )
-def test_growth_has_a_limit(text: str, values: dict[str, str]) -> None:
+def test_expansion_beyond_the_limit_is_refused(text: str, values: dict[str, str]) -> None:
     with pytest.raises(SubstitutionError, match=r"grow too large, at variable [VA]"):
         substitute(text, values)
 
@@ -194,11 +194,11 @@ def test_growth_has_a_limit(text: str, values: dict[str, str]) -> None:
     ["${" * 100_000, "${ " * 100_000, "${A/" + "\\" * 200_000, "${A:=" + "$" * 200_000, "${" + "A$" * 100_000],
     ids=lambda text: text[:6],
 )
-def test_long_nonsense_is_read_once(text: str) -> None:
+def test_long_invalid_text_is_parsed_in_linear_time(text: str) -> None:
     """It would take minutes were it read again and again."""
     with pytest.raises(SubstitutionError, match="line 1"):
         substitute(text, {})
 
 
-def test_many_dollars() -> None:
+def test_many_dollar_signs_are_parsed_in_linear_time() -> None:
     assert substitute("$" * 200_001, {}) == "$" * 100_001

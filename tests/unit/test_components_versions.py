@@ -22,7 +22,7 @@ from shared.components.versions import parse as version
         ("v999.9.2", Version(999, 9, 2)),
     ],
 )
-def test_versions(text: str, found: Version) -> None:
+def test_semantic_version_is_parsed(text: str, found: Version) -> None:
     assert version(text) == found
 
 
@@ -30,12 +30,12 @@ def test_versions(text: str, found: Version) -> None:
     "text",
     ["", "one", "v1", "v1.2", "1.2.3.4", "v01.2.3", "v1.2.3-", "v1.2.3-a..b", "v1.2.3-01", "v1.2.x", "v" + "9" * 300],
 )
-def test_no_versions(text: str) -> None:
+def test_text_that_is_no_semantic_version_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="could not parse"):
         version(text)
 
 
-def test_order() -> None:
+def test_versions_are_ordered_as_semver() -> None:
     """As semver.org has it in its section 11."""
     before = ["alpha", "alpha.1", "alpha.beta", "beta", "beta.2", "beta.11", "rc.1"]
     texts = [*(f"v1.0.0-{each}" for each in before), "v1.0.0", "v1.0.1", "v1.9.0", "v1.10.0", "v2.0.0"]
@@ -46,12 +46,12 @@ def test_order() -> None:
     ("texts", "found"),  # CR10
     [(["1.0.0"], "1.0.0"), (["1.0.0", "2.0.0", "1.5.0"], "2.0.0")],
 )
-def test_cr10_highest(texts: list[str], found: str) -> None:
+def test_cr10_highest_version_is_found(texts: list[str], found: str) -> None:
     assert highest(texts) == found
 
 
 @pytest.mark.parametrize("texts", [[], ["1.0.0", "bad"]])
-def test_cr10_no_highest(texts: list[str]) -> None:
+def test_cr10_highest_of_no_or_invalid_versions_is_an_error(texts: list[str]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever says that there is none
         highest(texts)
 
@@ -67,11 +67,11 @@ def test_cr10_no_highest(texts: list[str]) -> None:
         ("v1.10.0", "v1.10.0", True),
     ],
 )
-def test_pf18_downgrades(installed: str, wanted: str, passes: bool) -> None:
+def test_pf18_downgrade_beyond_the_release_series_is_refused(installed: str, wanted: str, passes: bool) -> None:
     assert (downgrade_refusal(installed, wanted) == "") is passes
 
 
-def test_downgrades_name_both_versions() -> None:
+def test_downgrade_message_names_both_versions() -> None:
     assert downgrade_refusal("v1.9.3", "v1.9.1") == ""
     assert downgrade_refusal("", "v1.9.1") == ""
     message = downgrade_refusal("v1.10.0", "v1.9.9")
@@ -98,7 +98,7 @@ ANY = Metadata(())
         ("", "", None),
     ],
 )
-def test_latest_of_those_published(tags: str, published: str, found: str | None) -> None:
+def test_latest_is_the_newest_published_release(tags: str, published: str, found: str | None) -> None:
     there = published.split()
 
     def ask() -> str:
@@ -124,5 +124,5 @@ def told(*series: tuple[int, int, str]) -> Metadata:
         ("1.2.0 1.0.5", told((1, 2, "v1beta3"), (1, 0, "v1beta1")), "1.0.5"),
     ],
 )
-def test_up14_latest_of_the_contract(tags: str, metadata: Metadata, found: str) -> None:
+def test_up14_latest_keeps_the_best_contract(tags: str, metadata: Metadata, found: str) -> None:
     assert latest(tags.split(), lambda _tag: metadata, ["v1beta2", "v1beta1"]) == found

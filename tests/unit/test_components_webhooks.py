@@ -1,4 +1,4 @@
-"""Components for clusters in which nothing runs that would answer webhooks."""
+"""Components without webhooks, for clusters in which the managers do not run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def of_kind(kind: str, **fields: object) -> Object:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, **fields}
 
 
-def test_nothing_is_left_that_makes_the_api_server_ask() -> None:
+def test_webhooks_and_conversions_are_removed() -> None:
     webhook = {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "s", "namespace": "n"}}}}
     crd = of_kind("CustomResourceDefinition", spec={"group": "example.com", "conversion": webhook})
     asking = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
@@ -27,11 +27,11 @@ def test_nothing_is_left_that_makes_the_api_server_ask() -> None:
 
 
 @pytest.mark.parametrize(("value", "left_out"), [(None, False), ("install", False), ("none", True)])
-def test_annotation(value: str | None, left_out: bool) -> None:
+def test_annotation_requests_components_without_webhooks(value: str | None, left_out: bool) -> None:
     annotations = {WEBHOOKS: value} if value else {}
     assert omits_webhooks({"metadata": {"annotations": annotations}}) is left_out
 
 
-def test_annotation_that_says_nothing_known() -> None:
+def test_unknown_value_of_the_annotation_is_refused() -> None:
     with pytest.raises(PolicyError, match="webhooks is 'false'; it may be install, none"):
         omits_webhooks({"metadata": {"annotations": {WEBHOOKS: "false"}}})

@@ -1,4 +1,4 @@
-"""The demo's cluster stack: sources that authors can start from, and releases that are made of them."""
+"""The demo's cluster stack: its sources, and the releases built from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infra.demo import build
 from infra.release_tools.build import read_folder
 
 
-def test_the_sources_are_those_of_any_cluster_stack(tmp_path: Path) -> None:
+def test_demo_sources_have_the_layout_of_a_cluster_stack(tmp_path: Path) -> None:
     source = str(build.FOLDER / "stack/v1")
     made = CliRunner().invoke(app, ["release", "build", source, str(tmp_path), "--version", "v33"])
     assert made.exit_code == 0, made.output
@@ -21,7 +21,7 @@ def test_the_sources_are_those_of_any_cluster_stack(tmp_path: Path) -> None:
     assert (said.exit_code, said.stdout) == (0, "no findings\n")
 
 
-def test_stale_releases_are_found_and_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stale_demo_releases_are_found_and_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = shutil.copytree(build.RELEASES, tmp_path / "releases")
     monkeypatch.setattr(build, "RELEASES", place)
     monkeypatch.setattr("sys.argv", ["build", "--check"])

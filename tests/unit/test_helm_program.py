@@ -1,4 +1,4 @@
-"""Which helm program is used, and how it comes to a machine that has none."""
+"""Which helm program is used, and how a machine without one gets it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(*arguments: str | Path) -> str:
     return result.stdout
 
 
-def test_functions_use_what_helm_names_else_the_path(
+def test_helm_comes_from_the_variable_else_from_the_path(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(HelmMissing, match=r"PATH has no helm.*use this project's image"):
@@ -77,9 +77,7 @@ def test_functions_use_what_helm_names_else_the_path(
         find_helm()
 
 
-def test_what_a_process_provides_comes_before_the_path(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_provided_helm_precedes_the_path(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_path = program(path / "helm")
     provide_helm(lambda: tmp_path / "provided")
     try:
@@ -91,9 +89,7 @@ def test_what_a_process_provides_comes_before_the_path(
 
 
 @pytest.mark.parametrize(("version", "fits"), [("v4.0.1", True), ("v3.19.0", False), ("", False)])
-def test_a_helm_in_the_path_counts_if_it_is_of_the_same_major_version(
-    version: str, fits: bool, path: Path, empty_cache: Path
-) -> None:
+def test_helm_in_the_path_needs_the_same_major_version(version: str, fits: bool, path: Path, empty_cache: Path) -> None:
     in_path = program(path / "helm", f"echo {version}")
     assert helm.present() == (in_path if fits else None)
     module = modules.module_of("helm")
@@ -101,12 +97,12 @@ def test_a_helm_in_the_path_counts_if_it_is_of_the_same_major_version(
     assert helm.present() == cached
 
 
-def test_nowhere_to_be_had_says_what_would_help(empty_cache: Path) -> None:
+def test_missing_helm_message_says_how_to_get_it(empty_cache: Path) -> None:
     with pytest.raises(HelmMissing, match=r"(?s)helm was not found.*install Go"):
         helm.helm(print)
 
 
-def test_render_and_lint_find_the_program_by_themselves(helm: Path, tmp_path: Path) -> None:
+def test_render_and_lint_provide_helm(helm: Path, tmp_path: Path) -> None:
     shutil.copytree(STACK, tmp_path / "stack")
     (tmp_path / "stack" / "cluster-addon" / "templates" / "asking.yaml").write_text(ASKING)
     assert run("release", "build", tmp_path / "stack", tmp_path / "out", "--version", "v9")
@@ -138,7 +134,7 @@ def ended(pid: int) -> bool:
         return True
 
 
-def test_a_run_gets_it_in_the_background(tmp_path: Path, helm: Path) -> None:
+def test_local_run_gets_helm_in_the_background(tmp_path: Path, helm: Path) -> None:
     lines: list[str] = []
     background = HelmInBackground(tmp_path / "run" / "bin" / "helm", lines.append)
     background.start()
@@ -150,7 +146,7 @@ def test_a_run_gets_it_in_the_background(tmp_path: Path, helm: Path) -> None:
         background.stop()
 
 
-def test_a_build_in_the_background_ends_with_its_run(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
+def test_background_build_ends_with_its_run(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
     background = HelmInBackground(tmp_path / "helm", lambda _line: None)
     background.start()
     until(lambda: slow_go.exists() and slow_go.read_text().strip())
@@ -161,7 +157,7 @@ def test_a_build_in_the_background_ends_with_its_run(tmp_path: Path, empty_cache
     assert not background.path.exists()
 
 
-def test_the_functions_of_a_run_are_told_where_it_is_or_will_be(
+def test_functions_of_a_local_run_get_the_path_of_helm(
     tmp_path: Path, helm: Path, slow_go: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Stack(tmp_path / "run").helm_program() == {"HELM": str(helm)}
@@ -179,7 +175,7 @@ def test_the_functions_of_a_run_are_told_where_it_is_or_will_be(
         Stack(tmp_path / "run").helm_program()
 
 
-def test_it_ends_with_a_run_that_is_killed(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
+def test_background_build_ends_with_a_killed_run(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
     code = (
         "import pathlib, sys, time\n"
         "from infra.local.helm import HelmInBackground\n"

@@ -1,4 +1,4 @@
-"""`release build`: versions, archives, and what it says about sources that make no release."""
+"""`release build`: versions, archives, and errors in sources."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _numbers(stack: int, addon: int, node_image: int) -> Versions:
     return Versions(Version(stack), Version(addon), Version(node_image))
 
 
-def test_custom(source: Path) -> None:
+def test_custom_versions_default_to_that_of_the_stack(source: Path) -> None:
     release, files = build(load_stack(source), custom_versions("v3", "v2", "v0-rc.1"))
     assert (release.name.tag, release.metadata.kubernetes) == ("docker-test-1-36-v3", "v1.36.3")
     assert sorted(files) == [
@@ -79,7 +79,7 @@ def test_same_sources_give_same_bytes_wherever_they_are(source: Path, tmp_path: 
     assert hash_versions(load_stack(source)) != hash_versions(first)
 
 
-def test_stable_counts_what_has_changed(source: Path, tmp_path: Path) -> None:
+def test_next_versions_count_changed_parts_only(source: Path, tmp_path: Path) -> None:
     place = FolderSource(tmp_path / "published")
     place.root.mkdir()
 
@@ -118,7 +118,7 @@ def test_stable_counts_what_has_changed(source: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_sources_that_make_no_release(source: Path, path: str, text: str | None, said: str) -> None:
+def test_unusable_sources_are_refused_with_the_file(source: Path, path: str, text: str | None, said: str) -> None:
     if text is None:
         (source / path).unlink()
     else:
@@ -127,13 +127,13 @@ def test_sources_that_make_no_release(source: Path, path: str, text: str | None,
         build(load_stack(source), custom_versions("v1"))
 
 
-def test_links_are_refused(source: Path) -> None:
+def test_links_in_sources_are_refused(source: Path) -> None:
     (source / "cluster-addon/secret").symlink_to("/etc/passwd")
     with pytest.raises(BuildError, match="links are not supported in archives"):
         load_stack(source)
 
 
-def test_stages(source: Path) -> None:
+def test_charts_in_folders_make_a_release_with_stages(source: Path) -> None:
     stages = "addonStages:\n  AfterControlPlaneInitialized: [{name: cni}]\n"
     (source / "clusteraddon.yaml").write_text(stages)
     (source / "cluster-addon-values.yaml").unlink()
@@ -146,7 +146,7 @@ def test_stages(source: Path) -> None:
     assert release.multi_stage
 
 
-def test_command(source: Path, tmp_path: Path) -> None:
+def test_command_builds_a_release(source: Path, tmp_path: Path) -> None:
     made = tmp_path / "made"
     command = ["release", "build", str(source)]
     done = CliRunner().invoke(app, [*command, str(made), "--mode", "stable", "--since", str(made)])

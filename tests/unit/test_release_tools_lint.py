@@ -1,4 +1,4 @@
-"""`release lint`: what it says about good and bad releases."""
+"""`release lint`: findings about good and bad releases."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def _said(folder: Path) -> list[str]:
     return [str(finding) for finding in lint(folder)]
 
 
-def test_good_release(tmp_path: Path) -> None:
+def test_good_release_has_no_findings(tmp_path: Path) -> None:
     assert _said(_release(tmp_path)) == []
 
 
-def test_what_is_known_once_the_control_plane_is_there(tmp_path: Path) -> None:
+def test_fields_of_an_initialized_control_plane_are_known(tmp_path: Path) -> None:
     values = "host: {{ .Cluster.spec.controlPlaneEndpoint.host }}\nkind: {{ .InfraCluster.kind }}\n"
     assert _said(_release(tmp_path, cluster__addon__values_yaml=values)) == []
 
 
-def test_a_values_template_in_another_encoding(tmp_path: Path) -> None:
+def test_values_template_in_another_encoding_is_an_error(tmp_path: Path) -> None:
     folder = _release(tmp_path)
     (folder / "cluster-addon-values.yaml").write_bytes(b"name: \xfc\n")
     [said] = _said(folder)
@@ -81,7 +81,7 @@ def test_a_values_template_in_another_encoding(tmp_path: Path) -> None:
     assert said.endswith("cluster-addon-values.yaml: not UTF-8")
 
 
-def test_good_stages(tmp_path: Path) -> None:
+def test_good_stages_have_no_findings(tmp_path: Path) -> None:
     addons = _chart(
         "cni", "1.0.0", {"templates/x.yaml": SETTINGS, "overwrite.yaml": "a: {{ .Cluster.metadata.name }}\n"}
     )
@@ -135,7 +135,7 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
         ),
     ],
 )
-def test_findings(tmp_path: Path, changes: dict[str, str], said: str) -> None:
+def test_problem_is_found(tmp_path: Path, changes: dict[str, str], said: str) -> None:
     found = _said(_release(tmp_path, **changes))  # type: ignore[arg-type]
     assert any(said in line for line in found), found
 
@@ -151,7 +151,7 @@ def test_findings(tmp_path: Path, changes: dict[str, str], said: str) -> None:
         ("{{ .Values.sub.anything }}{{ .Values.sub.more }}", "", []),
     ],
 )
-def test_values_of_a_chart(tmp_path: Path, template: str, values: str, said: list[str]) -> None:
+def test_values_that_no_file_sets_are_found(tmp_path: Path, template: str, values: str, said: list[str]) -> None:
     """Of its own ones, with those of the release over them; a subchart is another author's."""
     settings = f"{SETTINGS}data:\n  k: '{template}'\n"
     addons = _chart("a", "v1", {"templates/x.yaml": settings, "values.yaml": values})
@@ -166,7 +166,7 @@ def test_values_of_a_chart(tmp_path: Path, template: str, values: str, said: lis
 
 
 @pytest.mark.parametrize("action", ["apply", "delete"])
-def test_a_chart_is_rendered_whatever_the_last_hook_does_with_it(tmp_path: Path, action: str) -> None:
+def test_charts_of_all_stages_are_rendered(tmp_path: Path, action: str) -> None:
     addons = _chart("cni", "1.0.0", {"templates/x.yaml": '{{ fail "broken" }}'})
     last = f"  BeforeClusterUpgrade:\n    - {{name: cni, action: {action}}}\n"
     [said] = _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + last))
@@ -174,7 +174,7 @@ def test_a_chart_is_rendered_whatever_the_last_hook_does_with_it(tmp_path: Path,
     assert "broken" in said
 
 
-def test_an_object_that_another_stage_takes_over(tmp_path: Path) -> None:
+def test_object_that_moves_to_another_stage_is_no_error(tmp_path: Path) -> None:
     """They are never both wanted."""
     addons = {
         path: text
@@ -185,7 +185,7 @@ def test_an_object_that_another_stage_takes_over(tmp_path: Path) -> None:
     assert _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + upgrade)) == []
 
 
-def test_same_object_in_two_stages(tmp_path: Path) -> None:
+def test_object_in_two_stages_is_an_error(tmp_path: Path) -> None:
     addons = {
         path: text
         for name in ("cni", "csi")
@@ -195,13 +195,13 @@ def test_same_object_in_two_stages(tmp_path: Path) -> None:
     assert found == [f"error {_ADDON}: ConfigMap settings is in stage cni and in stage csi"]
 
 
-def test_incomplete_release(tmp_path: Path) -> None:
+def test_incomplete_release_is_an_error(tmp_path: Path) -> None:
     folder = _release(tmp_path)
     (folder / _ADDON).unlink()
     assert _said(folder) == [f"error {_ADDON}: missing"]
 
 
-def test_command(tmp_path: Path) -> None:
+def test_command_prints_findings_and_exits_with_their_severity(tmp_path: Path) -> None:
     folder = _release(tmp_path, cluster__addon__values_yaml="a: {{ .Cluster.spec.mine }}\n")
     own = tmp_path / "own.yaml"
     own.write_text("kind: Cluster\nmetadata: {name: own}\nspec: {mine: 1}\n")
@@ -218,7 +218,7 @@ def test_command(tmp_path: Path) -> None:
         assert [finding["file"] for finding in json.loads(failed.output)] == [_ADDON]
 
 
-def test_what_is_generated(tmp_path: Path) -> None:
+def test_generated_fields_are_warnings(tmp_path: Path) -> None:
     text = SETTINGS + "data:\n  password: {{ randAlphaNum 9 }}\n  at: {{ now | date `2006` | quote }}\n  a: b\n"
     folder = _release(tmp_path, addons=_chart("addon", "v1", {"templates/a.yaml": text}))
     archive_name = f"{STACK}-cluster-addon-v1.tgz"
@@ -229,7 +229,7 @@ def test_what_is_generated(tmp_path: Path) -> None:
     ]
 
 
-def test_class_charts_are_to_render_the_same_twice(tmp_path: Path) -> None:
+def test_class_chart_with_varying_output_is_a_warning(tmp_path: Path) -> None:
     folder = _release(tmp_path)
     text = CLASS + "  labels: {a: {{ randAlpha 9 }}}\n"
     packed = archive(_chart("class", "v1", {"templates/class.yaml": text}))
@@ -239,7 +239,7 @@ def test_class_charts_are_to_render_the_same_twice(tmp_path: Path) -> None:
     assert "its output varies" in finding.text
 
 
-def test_lookups_are_told_to_come_back_empty(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookups_without_a_cluster_are_reported(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM", str(helm))
     text = '{{ $_ := lookup "v1" "Secret" "" "" }}'
     addons = _chart("addon", "v1", {"templates/settings.yaml": text + SETTINGS})
@@ -255,7 +255,7 @@ def test_lookups_are_told_to_come_back_empty(tmp_path: Path, helm: Path, monkeyp
     assert "lookups always find nothing" in found["warning", "class-v1.tgz"]
 
 
-def test_what_only_some_clusters_have(tmp_path: Path) -> None:
+def test_field_that_only_some_clusters_have_is_an_info(tmp_path: Path) -> None:
     template = "a: {{ .Cluster.spec.mine }}\nb: {{ .Cluster.spec.nope }}\nc: {{ .Cluster.spec.mine | default 1 }}\n"
     folder = _release(tmp_path, cluster__addon__values_yaml=template)
     samples = [
@@ -267,7 +267,7 @@ def test_what_only_some_clusters_have(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_no_release(tmp_path: Path) -> None:
+def test_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
     release = _release(tmp_path)
     sources = tmp_path / "src"
     sources.mkdir()

@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"oci+http://{request.getfixturevalue('registry')}/org/stacks"
 
 
-def test_round_trip(release: Path, place: str) -> None:
+def test_pushed_release_is_fetched_unchanged(release: Path, place: str) -> None:
     _, files = read_release(release)
     assert push(release, place) == "pushed"
     assert fetch_files(from_url(place), release.name) == files
@@ -62,7 +62,7 @@ def test_interrupted_push_to_bucket_is_completed(release: Path, object_store: Ob
     assert fetch_files(from_url(url), release.name) == read_release(release)[1]
 
 
-def test_artifact(release: Path, registry: str) -> None:
+def test_oci_artifact_has_the_media_types_of_csctl(release: Path, registry: str) -> None:
     (release / "hashes.json").write_text('{"clusterStack": "abcdefghij"}')
     push(release, f"oci+http://{registry}/stacks")
     with Registry(registry, "stacks", plain=True) as client:
@@ -72,7 +72,7 @@ def test_artifact(release: Path, registry: str) -> None:
     assert {layer.name for layer in manifest.layers} == {path.name for path in release.iterdir()}
 
 
-def test_command(release: Path, start_registry: StartRegistry, tmp_path: Path) -> None:
+def test_command_pushes_with_credentials(release: Path, start_registry: StartRegistry, tmp_path: Path) -> None:
     tls, authority = certificate(tmp_path)
     (tmp_path / "ca.crt").write_text(authority)
     host = start_registry(auth=htpasswd(tmp_path), http={"tls": {"certificate": tls["certificate"], "key": tls["key"]}})
@@ -107,7 +107,7 @@ def test_command(release: Path, start_registry: StartRegistry, tmp_path: Path) -
         ("oci://registry.test/a?token=hidden", "without credentials"),
     ],
 )
-def test_where_nothing_can_be_pushed(release: Path, url: str, shown: str) -> None:
+def test_url_that_cannot_be_pushed_to_is_refused(release: Path, url: str, shown: str) -> None:
     result = CliRunner().invoke(app, ["release", "push", str(release), url])
     assert result.exit_code == 1
     assert shown in result.stderr
@@ -116,6 +116,6 @@ def test_where_nothing_can_be_pushed(release: Path, url: str, shown: str) -> Non
     assert "hidden" not in result.stderr
 
 
-def test_a_registry_without_tls_is_named_so(release: Path, registry: str) -> None:
+def test_registry_without_tls_is_hinted_at(release: Path, registry: str) -> None:
     with pytest.raises(PushError, match=rf"without TLS it is oci\+http://{registry}/org/stacks"):
         push(release, f"oci://{registry}/org/stacks")

@@ -1,4 +1,4 @@
-"""`shared.releases.metadata` and the rules of `shared.releases.release`."""
+"""The metadata of a release, and the files that a release must have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ versions:
 NODE_IMAGE = "    nodeImage: v1-sha-def\n"
 
 
-def test_all_fields() -> None:
+def test_all_fields_are_parsed() -> None:
     assert parse(GOOD.encode(), "r") == Metadata(
         Version(3, "sha", "abc"), "v1.27.3", Version(2), Version(1, "sha", "def")
     )
@@ -34,7 +34,7 @@ def test_node_image_is_optional(line: str) -> None:
 @pytest.mark.parametrize(
     ("written", "read"), [("1.30.0", "v1.30.0"), ("v1.36.0-rc.1", "v1.36.0-rc.1"), ("v1.30.2+k3s1", "v1.30.2+k3s1")]
 )
-def test_kubernetes_version(written: str, read: str) -> None:
+def test_kubernetes_version_gets_its_v(written: str, read: str) -> None:
     assert parse(GOOD.replace("v1.27.3", written).encode(), "r").kubernetes == read
 
 
@@ -62,7 +62,7 @@ def test_kubernetes_version(written: str, read: str) -> None:
         (GOOD, "? [a]\n: b", "(file)"),
     ],
 )
-def test_errors_name_release_and_field(old: str, new: str, field: str) -> None:
+def test_error_names_release_and_field(old: str, new: str, field: str) -> None:
     assert old in GOOD
     with pytest.raises(MetadataError) as caught:
         parse(GOOD.replace(old, new).encode(), "docker-ferrol-1-27-v3")
@@ -71,12 +71,12 @@ def test_errors_name_release_and_field(old: str, new: str, field: str) -> None:
     assert field in str(caught.value)
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_bytes_that_are_not_utf8_are_an_error() -> None:
     with pytest.raises(MetadataError, match="not YAML"):
         parse(b"\xff\xfe\xfa", "r")
 
 
-def test_merge_keys_cannot_blow_up() -> None:
+def test_merge_keys_are_limited() -> None:
     bomb = "a0: &a0 {x: y}\n" + "".join(
         f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 20)}]}}\n" for n in range(1, 12)
     )
@@ -94,7 +94,7 @@ def _assemble(*files: str) -> Release:
     return assemble(NAME, dict.fromkeys(files, BLOB), GOOD.encode())
 
 
-def test_names_of_files() -> None:
+def test_files_have_the_names_of_their_versions() -> None:
     release = _assemble("metadata.yaml", CLASS, ADDON)
     assert (release.class_chart, release.addon_chart) == (CLASS, ADDON)
     assert (release.values_template, release.stages, release.multi_stage) == (None, None, False)
@@ -115,7 +115,7 @@ def test_names_of_files() -> None:
         ),
     ],
 )
-def test_what_is_missing(files: list[str], problems: dict[str, str]) -> None:
+def test_error_lists_missing_files(files: list[str], problems: dict[str, str]) -> None:
     with pytest.raises(InvalidRelease) as caught:
         _assemble(*files)
     assert caught.value.problems == problems
@@ -123,13 +123,13 @@ def test_what_is_missing(files: list[str], problems: dict[str, str]) -> None:
     assert all(file in str(caught.value) for file in problems)
 
 
-def test_empty_chart_is_no_chart() -> None:
+def test_empty_chart_is_an_error() -> None:
     files = {"metadata.yaml": BLOB, CLASS: Blob("0" * 64, 0), ADDON: BLOB}
     with pytest.raises(InvalidRelease, match=f"{CLASS}: empty"):
         assemble(NAME, files, GOOD.encode())
 
 
-def test_metadata_missing_or_bad() -> None:
+def test_missing_or_invalid_metadata_is_an_error() -> None:
     with pytest.raises(InvalidRelease, match=r"metadata\.yaml: missing"):
         assemble(NAME, {CLASS: BLOB, ADDON: BLOB}, None)
     with pytest.raises(InvalidRelease, match=r"metadata\.yaml: apiVersion: missing"):

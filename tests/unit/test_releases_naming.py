@@ -1,4 +1,4 @@
-"""The grammar of names: `shared.releases.naming`."""
+"""Names and versions of releases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.releases.naming import IncomparableVersions, InvalidName, ReleaseNam
         ("v1-git.0123abc", Version(1, "git", "0123abc"), "v1-git-0123abc", "v1-git.0123abc"),
     ],
 )
-def test_version(text: str, version: Version, tag: str, dotted: str) -> None:
+def test_version_is_parsed_in_both_forms(text: str, version: Version, tag: str, dotted: str) -> None:
     assert Version.parse(text) == version
     assert (version.tag, version.dotted, str(version)) == (tag, dotted, dotted)
     assert Version.parse(tag) == Version.parse(dotted) == version
@@ -32,13 +32,13 @@ def test_version(text: str, version: Version, tag: str, dotted: str) -> None:
         *("v1.0-alpha.1", "v1-Alpha.1", "v1-alpha.A", "v1-al_pha.1", "v1-stable.1", "v1-stable-1", "v1-a/b.1"),
     ],
 )
-def test_invalid_version(text: str) -> None:
+def test_invalid_version_is_refused(text: str) -> None:
     with pytest.raises(InvalidName):
         Version.parse(text)
 
 
 @pytest.mark.parametrize("parts", [(-1,), (1, "sha"), (1, "sha", ""), (1, "stable", "2"), (1, "a-b", "c")])
-def test_invalid_version_parts(parts: tuple[int]) -> None:
+def test_version_of_invalid_parts_is_refused(parts: tuple[int]) -> None:
     with pytest.raises(InvalidName):
         Version(*parts)
 
@@ -55,7 +55,7 @@ def test_invalid_version_parts(parts: tuple[int]) -> None:
         ("v0-sha.2", "v0-sha.1a"),
     ],
 )
-def test_order(older: str, newer: str) -> None:
+def test_versions_of_a_channel_are_ordered(older: str, newer: str) -> None:
     old, new = Version.parse(older), Version.parse(newer)
     assert old < new
     assert new > old
@@ -71,7 +71,7 @@ def test_order_is_total_within_a_channel() -> None:
         assert [version.patch for version in sorted(Version(0, "sha", patch) for patch in shuffled)] == ordered
 
 
-def test_channels_do_not_compare() -> None:
+def test_versions_of_two_channels_are_not_comparable() -> None:
     with pytest.raises(IncomparableVersions):
         assert Version(1) < Version(2, "sha", "abc")
     assert Version(1) != Version(1, "sha", "abc")
@@ -103,7 +103,7 @@ def test_channels_do_not_compare() -> None:
         ),
     ],
 )
-def test_release_name(text: str, name: ReleaseName, tag: str, class_name: str) -> None:
+def test_release_name_is_parsed_in_both_forms(text: str, name: ReleaseName, tag: str, class_name: str) -> None:
     assert ReleaseName.parse(text) == ReleaseName.from_class_name(text) == name
     assert (name.tag, name.class_name, str(name)) == (tag, class_name, tag)
 
@@ -118,7 +118,7 @@ def test_release_name(text: str, name: ReleaseName, tag: str, class_name: str) -
         *("docker-ferrol-1-27-v1\n", " docker-ferrol-1-27-v1", "../ferrol-1-27-v1", "docker-ferrol-1-27-v1/.."),
     ],
 )
-def test_foreign_names(text: str) -> None:
+def test_other_names_are_not_release_names(text: str) -> None:
     assert ReleaseName.from_class_name(text) is None
     with pytest.raises(InvalidName, match="invalid"):
         ReleaseName.parse(text)
@@ -127,12 +127,12 @@ def test_foreign_names(text: str) -> None:
 @pytest.mark.parametrize(
     "parts", [("do-cker", "f", "1.27"), ("d", "", "1.27"), ("d", "f", "1-27"), ("d", "f", "v1.27")]
 )
-def test_invalid_parts(parts: tuple[str, str, str]) -> None:
+def test_release_name_of_invalid_parts_is_refused(parts: tuple[str, str, str]) -> None:
     with pytest.raises(InvalidName, match="invalid"):
         ReleaseName(*parts, Version(1))
 
 
-def test_file_names() -> None:
+def test_charts_have_file_names_of_the_stack_and_version() -> None:
     name = ReleaseName.parse("docker-ferrol-1-27-v3-sha-abc")
     assert name.stack == "docker-ferrol-1-27"
     assert name.class_chart == "docker-ferrol-1-27-cluster-class-v3-sha.abc.tgz"

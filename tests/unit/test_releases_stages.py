@@ -31,7 +31,7 @@ addonStages:
 """
 
 
-def test_stages() -> None:
+def test_stages_are_parsed_by_hook() -> None:
     stages = parse(FILE, "r")
     cni = BoundObject("cni", "apps/v1", "DaemonSet", "cilium", "kube-system")
     after = Condition("cni.status.numberReady == cni.status.desiredNumberScheduled", (cni,))
@@ -44,12 +44,12 @@ def test_stages() -> None:
     assert stages.at(AFTER_CLUSTER_UPGRADE) == (Stage("cni"),)
 
 
-def test_a_list_that_is_absent_is_the_other_one() -> None:
+def test_hook_without_stages_uses_those_of_another_hook() -> None:
     stages = parse(b"addonStages: {BeforeClusterUpgrade: [{name: a}]}", "r")
     assert stages.at(AFTER_CONTROL_PLANE_INITIALIZED) == (Stage("a"),)
 
 
-def test_unknown_keys_are_told_and_harmless() -> None:
+def test_unknown_keys_are_reported_and_ignored() -> None:
     stages = parse(b"more: 1\naddonStages: {BeforeClusterUpgrade: [{name: a, waitFor: x}]}", "r")
     assert stages.unknown == ("more", "addonStages.BeforeClusterUpgrade[0].waitFor")
 
@@ -77,6 +77,6 @@ def test_unknown_keys_are_told_and_harmless() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used(text: str, words: str) -> None:
+def test_invalid_stages_are_an_error_with_their_path(text: str, words: str) -> None:
     with pytest.raises(StagesError, match=words):
         parse(text.encode(), "r")

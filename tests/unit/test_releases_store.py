@@ -1,4 +1,4 @@
-"""`shared.releases.store` on a real object store."""
+"""The store of releases, on a real object store."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_saved_release_loads_and_reads(store: ReleaseStore, object_store: Object
     assert saved.files[ADDON] == Blob(hashlib.sha256(b"addon chart").hexdigest(), 11)
 
 
-def test_from_a_folder(store: ReleaseStore, tmp_path: Path) -> None:
+def test_release_is_saved_from_a_folder(store: ReleaseStore, tmp_path: Path) -> None:
     folder = tmp_path / "cluster-stacks" / TAG
     folder.mkdir(parents=True)
     for name, data in FILES.items():
@@ -98,7 +98,7 @@ def test_from_a_folder(store: ReleaseStore, tmp_path: Path) -> None:
         store.save("docker-ferrol-1-27-v9", FolderSource(tmp_path))
 
 
-def test_bucket_is_made_when_needed(object_store: ObjectStore) -> None:
+def test_bucket_is_created_on_the_first_save(object_store: ObjectStore) -> None:
     store = ReleaseStore(ObjectStore("made-when-needed", object_store.endpoint))
     assert store.load(TAG) is None
     store.save(TAG, Files())
@@ -106,7 +106,7 @@ def test_bucket_is_made_when_needed(object_store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("tag", ["../x", "foreign", ""])
-def test_tags_follow_the_grammar(store: ReleaseStore, tag: str) -> None:
+def test_invalid_tag_is_refused(store: ReleaseStore, tag: str) -> None:
     for act in (store.load, store.delete, lambda tag: store.save(tag, Files())):
         with pytest.raises(InvalidName):
             act(tag)
@@ -138,7 +138,7 @@ def test_half_written_folder_is_not_published(store: ReleaseStore, object_store:
     assert object_store.list("releases/") == ()
 
 
-def test_hostile_and_oversized_sources(object_store: ObjectStore) -> None:
+def test_unsafe_or_oversized_files_leave_nothing_visible(object_store: ObjectStore) -> None:
     store = ReleaseStore(object_store, Limits(file=1000))
     for name, data in (("../x", b""), ("zeros", bytes(1001))):
         with pytest.raises(SourceError):
@@ -146,7 +146,7 @@ def test_hostile_and_oversized_sources(object_store: ObjectStore) -> None:
     assert object_store.list("releases/") == ()
 
 
-def test_two_saves_at_once(object_store: ObjectStore) -> None:
+def test_concurrent_saves_agree_on_one_release(object_store: ObjectStore) -> None:
     for _ in range(5):
         gate = threading.Barrier(4)
         stores = [ReleaseStore(object_store) for _ in range(4)]
@@ -157,7 +157,7 @@ def test_two_saves_at_once(object_store: ObjectStore) -> None:
         stores[0].delete(TAG)
 
 
-def test_first_complete_release_stays(store: ReleaseStore) -> None:
+def test_saving_again_keeps_the_first_complete_release(store: ReleaseStore) -> None:
     first = store.save(TAG, Files())
     assert store.save(TAG, Files(FILES | {ADDON: b"moved tag"})) == first
     assert _is_whole(store)
@@ -188,7 +188,7 @@ def _lose(objects: ObjectStore, prefix: str) -> None:
         ({ADDON: b"moved tag"}, "", ""),
     ],
 )
-def test_a_tag_means_what_it_meant_when_it_was_fetched_first(
+def test_tag_published_again_with_other_files_is_refused(
     object_store: ObjectStore, change: dict[str, bytes], lost: str, told: str
 ) -> None:
     ReleaseStore(object_store).save(TAG, Files())
@@ -205,7 +205,7 @@ def test_a_tag_means_what_it_meant_when_it_was_fetched_first(
     assert _is_whole(ReleaseStore(object_store))
 
 
-def test_a_damaged_pin_is_made_anew(object_store: ObjectStore) -> None:
+def test_damaged_pin_is_replaced(object_store: ObjectStore) -> None:
     ReleaseStore(object_store).save(TAG, Files())
     _lose(object_store, "releases/")
     object_store.put(f"pins/{TAG}.json", b"bit rot", if_absent=False)
@@ -216,7 +216,7 @@ def test_a_damaged_pin_is_made_anew(object_store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_corrupted_blob(object_store: ObjectStore, file: str) -> None:
+def test_damaged_file_withdraws_the_release(object_store: ObjectStore, file: str) -> None:
     writer, reader = ReleaseStore(object_store), ReleaseStore(object_store)
     release = writer.save(TAG, Files())
     object_store.put(_blob(file), b"bit rot", if_absent=False)
@@ -236,7 +236,7 @@ def test_corrupted_metadata_loads_as_absent(object_store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_missing_blob(object_store: ObjectStore, file: str) -> None:
+def test_missing_file_withdraws_the_release(object_store: ObjectStore, file: str) -> None:
     release = ReleaseStore(object_store).save(TAG, Files())
     object_store.delete(_blob(file))
     reader = ReleaseStore(object_store)
@@ -245,7 +245,7 @@ def test_missing_blob(object_store: ObjectStore, file: str) -> None:
         reader.read(release, file)
 
 
-def test_a_file_that_is_not_asked_for_may_be_gone(object_store: ObjectStore) -> None:
+def test_load_of_a_part_does_not_check_the_other_files(object_store: ObjectStore) -> None:
     ReleaseStore(object_store).save(TAG, Files())
     object_store.delete(_blob(CLASS))
     reader = ReleaseStore(object_store)
@@ -269,14 +269,14 @@ def test_wiped_store_is_noticed_in_spite_of_the_cache(store: ReleaseStore, objec
     assert _is_whole(ReleaseStore(object_store))
 
 
-def test_file_that_is_not_in_the_release(store: ReleaseStore) -> None:
+def test_reading_a_file_that_the_release_lacks_is_an_error(store: ReleaseStore) -> None:
     release = store.save(TAG, Files())
     with pytest.raises(InvalidRelease, match=r"nope\.yaml: missing"):
         store.read(release, "nope.yaml")
     assert store.load(TAG) == release
 
 
-def test_scopes_share_nothing_but_blobs(store: ReleaseStore, object_store: ObjectStore) -> None:
+def test_scopes_share_blobs_alone(store: ReleaseStore, object_store: ObjectStore) -> None:
     other = store.in_scope("abc")
     other.save(TAG, Files(FILES | {ADDON: b"another"}))
     other.record_failure(TAG, "x")
@@ -295,7 +295,7 @@ def test_scopes_share_nothing_but_blobs(store: ReleaseStore, object_store: Objec
             store.in_scope(scope)
 
 
-def test_failures_are_remembered_and_forgotten(store: ReleaseStore, object_store: ObjectStore) -> None:
+def test_failure_is_recorded_with_its_backoff_and_cleared(store: ReleaseStore, object_store: ObjectStore) -> None:
     assert (store.last_failure(TAG), store.backoff(TAG)) == (None, None)
     store.record_failure(TAG, "x" * 100_000)
     failure = store.last_failure(TAG)
@@ -318,7 +318,7 @@ def test_failures_are_remembered_and_forgotten(store: ReleaseStore, object_store
         assert (store.last_failure(TAG), store.backoff(TAG)) == (None, None)
 
 
-def test_delete(store: ReleaseStore) -> None:
+def test_deleted_release_is_absent(store: ReleaseStore) -> None:
     store.save(TAG, Files())
     store.delete(TAG)
     store.delete(TAG)
@@ -354,7 +354,7 @@ def test_manifest_round_trip() -> None:
     ],
     ids=lambda data: data[-20:].decode(errors="replace"),
 )
-def test_manifest_that_is_none(store: ReleaseStore, object_store: ObjectStore, data: bytes) -> None:
+def test_invalid_manifest_counts_as_absent(store: ReleaseStore, object_store: ObjectStore, data: bytes) -> None:
     assert manifest.decode(data, TAG) is None
     object_store.put(MANIFEST, data, if_absent=False)
     assert store.load(TAG) is None
@@ -362,7 +362,7 @@ def test_manifest_that_is_none(store: ReleaseStore, object_store: ObjectStore, d
     assert _is_whole(store)
 
 
-def test_store_down(object_store: ObjectStore) -> None:
+def test_unreachable_storage_is_a_transient_error(object_store: ObjectStore) -> None:
     server = start()
     try:
         wait_ready(server.url)
@@ -380,11 +380,11 @@ def test_store_down(object_store: ObjectStore) -> None:
             act()
 
 
-def test_errors_are_one_family() -> None:
+def test_storage_errors_have_one_base_class() -> None:
     assert issubclass(StorageUnavailable, StorageError)
 
 
-def test_cache_is_bounded_and_forgets_the_least_recently_used() -> None:
+def test_cache_evicts_the_least_recently_used_blob() -> None:
     cache = BlobCache(100)
     for name in ("a", "b", "c", "d"):
         cache.add(name, bytes(25))

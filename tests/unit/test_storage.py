@@ -1,4 +1,4 @@
-"""`shared.storage` against a real server, and against servers that fail in the ways real ones do."""
+"""Object storage on a real server, and on servers that fail as real ones do."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ pytest_plugins = ["tests.support.object_store"]
 Failing = Callable[[int, str], str]
 
 
-def test_objects_come_back_as_they_were_written(object_store: ObjectStore) -> None:
+def test_object_is_read_as_written(object_store: ObjectStore) -> None:
     data = bytes(range(256)) * 1000
     assert object_store.put("a/b", data, if_absent=False)
     assert object_store.get("a/b") == data
     assert object_store.exists("a/b")
 
 
-def test_absent_object(object_store: ObjectStore) -> None:
+def test_absent_object_is_none(object_store: ObjectStore) -> None:
     assert object_store.get("nope") is None
     assert not object_store.exists("nope")
     object_store.delete("nope")
@@ -52,7 +52,7 @@ def test_absent_bucket_reads_as_absent_and_refuses_writes(object_store: ObjectSt
     assert gone.get("k") == b""
 
 
-def test_if_absent_keeps_the_first(object_store: ObjectStore) -> None:
+def test_put_if_absent_keeps_the_first_object(object_store: ObjectStore) -> None:
     assert object_store.put("k", b"first", if_absent=True)
     assert not object_store.put("k", b"second", if_absent=True)
     assert object_store.get("k") == b"first"
@@ -60,7 +60,7 @@ def test_if_absent_keeps_the_first(object_store: ObjectStore) -> None:
     assert object_store.get("k") == b"third"
 
 
-def test_delete(object_store: ObjectStore) -> None:
+def test_deleted_object_is_absent(object_store: ObjectStore) -> None:
     object_store.put("k", b"x", if_absent=False)
     object_store.delete("k")
     assert not object_store.exists("k")
@@ -82,7 +82,7 @@ def test_list_pages_through_everything_under_a_prefix(object_store: ObjectStore)
         ({"CAPI_FUNCTIONS_BUCKET": "mine", "S3_ENDPOINT_URL": "http://u:pw@a:1/x"}, "mine", "http://a:1/x"),
     ],
 )
-def test_environment(env: dict[str, str], bucket: str, endpoint: str | None) -> None:
+def test_settings_select_endpoint_and_bucket(env: dict[str, str], bucket: str, endpoint: str | None) -> None:
     store = ObjectStore.from_env(env)
     assert (store.bucket, store.endpoint) == (bucket, endpoint)
 
@@ -134,7 +134,9 @@ def failing(object_store: ObjectStore) -> Iterator[Failing]:
         (501, "NotImplemented", False),
     ],
 )
-def test_error_answers(failing: Failing, status: int, code: str, transient: bool) -> None:
+def test_error_of_the_server_decides_whether_to_retry(
+    failing: Failing, status: int, code: str, transient: bool
+) -> None:
     url = failing(status, code)
     with pytest.raises(StorageError) as caught:
         ObjectStore("bucket", url).get("some/key")
@@ -144,14 +146,14 @@ def test_error_answers(failing: Failing, status: int, code: str, transient: bool
     assert "AKIA12345" not in message
 
 
-def test_nobody_listens(object_store: ObjectStore) -> None:
+def test_refused_connection_is_transient(object_store: ObjectStore) -> None:
     with listen() as listener:
         port = listener.getsockname()[1]
     with pytest.raises(StorageUnavailable, match=f"'k' in bucket 'b' at http://127.0.0.1:{port}: Endpoint"):
         ObjectStore("b", f"http://user:pass@127.0.0.1:{port}").put("k", b"", if_absent=True)
 
 
-def test_host_that_does_not_answer_the_connection(object_store: ObjectStore) -> None:
+def test_host_that_does_not_answer_ends_at_the_timeout(object_store: ObjectStore) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         waiting = [socket.socket() for _ in range(4)]
         for client in waiting:  # fill the queue: further connections get no answer at all
@@ -165,7 +167,7 @@ def test_host_that_does_not_answer_the_connection(object_store: ObjectStore) -> 
             client.close()
 
 
-def test_body_cut_short(object_store: ObjectStore) -> None:
+def test_truncated_body_is_transient(object_store: ObjectStore) -> None:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -185,12 +187,12 @@ def test_body_cut_short(object_store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["not a url", "ftp://x"])
-def test_bad_endpoint(object_store: ObjectStore, endpoint: str) -> None:
+def test_invalid_endpoint_is_an_error(object_store: ObjectStore, endpoint: str) -> None:
     with pytest.raises(StorageError):
         ObjectStore("b", endpoint).get("k")
 
 
-def test_no_credentials(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_an_error(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
@@ -201,7 +203,7 @@ def test_no_credentials(object_store: ObjectStore, monkeypatch: pytest.MonkeyPat
     assert not isinstance(caught.value, StorageUnavailable)
 
 
-def test_a_change_of_the_settings_takes_effect_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
+def test_changed_settings_take_effect_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
     """In a pod they are mounted files."""
     keys = {"AWS_ACCESS_KEY_ID": "mounted", "AWS_SECRET_ACCESS_KEY": "mounted"}
     values = {"S3_ENDPOINT_URL": "http://127.0.0.1:9", "CAPI_FUNCTIONS_BUCKET": object_store.bucket, **keys}
@@ -217,7 +219,7 @@ def test_a_change_of_the_settings_takes_effect_at_once(object_store: ObjectStore
     assert ObjectStore.from_env(settings).get("k") == b"v"
 
 
-def test_clients_follow_the_settings(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_use_the_current_settings(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     clients = Clients()
     releases, components = clients.releases, clients.components
     assert (clients.releases, clients.components) == (releases, components)
@@ -252,7 +254,7 @@ def test_mounted_credentials_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in repr(access)
 
 
-def test_a_store_that_nobody_answers_for_is_not_asked_again_at_once(
+def test_unreachable_store_is_not_requested_again_at_once(
     object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each request would hold a thread for the whole timeout."""

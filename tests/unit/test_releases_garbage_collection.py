@@ -1,4 +1,4 @@
-"""`shared.releases.garbage_collection`: what is needed, as a table; what is deleted, on a real object store."""
+"""Garbage collection of releases: references as a table, deletion on a real object store."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def _stack(**spec: Any) -> Object:
         ({"kind": "ClusterStack", "metadata": {"name": "s"}}, set()),
     ],
 )  # fmt: skip
-def test_needed(obj: Object, tags: set[str]) -> None:
+def test_objects_refer_to_releases(obj: Object, tags: set[str]) -> None:
     assert references([obj]) == References(frozenset(tags))
 
 
-def test_scopes_of_the_stacks_that_there_are() -> None:
+def test_scopes_are_those_of_existing_cluster_stacks() -> None:
     own = _stack(sources=[{"url": "https://host/x"}])
     assert references([own, _stack()]).scopes == {"", scope_of(own)}
 
@@ -102,7 +102,7 @@ def _blob(data: bytes) -> str:
     return f"blobs/sha256/{hashlib.sha256(data).hexdigest()}"
 
 
-def test_what_nobody_needs_goes(object_store: ObjectStore) -> None:
+def test_release_without_references_is_deleted_with_its_blobs(object_store: ObjectStore) -> None:
     store = ReleaseStore(object_store)
     for tag in (V1, V2):
         store.save(tag, Files())
@@ -122,7 +122,7 @@ def test_what_nobody_needs_goes(object_store: ObjectStore) -> None:
     assert collect_garbage(object_store, References(frozenset({V1})), _after(1)) == Collected()
 
 
-def test_scopes_of_sources_that_there_are_stay(object_store: ObjectStore) -> None:
+def test_releases_of_an_existing_scope_stay_while_referenced(object_store: ObjectStore) -> None:
     ReleaseStore(object_store).in_scope(SCOPE).save(V1, Files())
     assert collect_garbage(object_store, References(frozenset({V1}), frozenset({"", SCOPE})), _after(1)) == Collected()
     assert _is_whole(object_store, V1, SCOPE)
@@ -130,7 +130,7 @@ def test_scopes_of_sources_that_there_are_stay(object_store: ObjectStore) -> Non
     assert object_store.list() == ()
 
 
-def test_what_is_young_stays(object_store: ObjectStore) -> None:
+def test_recently_written_entries_stay(object_store: ObjectStore) -> None:
     ReleaseStore(object_store).save(V1, Files())
     object_store.put(_blob(b"of a fetch under way"), b"of a fetch under way", if_absent=False)
     before = object_store.list()
@@ -138,19 +138,19 @@ def test_what_is_young_stays(object_store: ObjectStore) -> None:
     assert object_store.list() == before
 
 
-def test_blobs_of_a_manifest_that_is_not_understood_stay(object_store: ObjectStore) -> None:
+def test_blobs_of_a_manifest_of_another_format_stay(object_store: ObjectStore) -> None:
     digest = hashlib.sha256(b"x").hexdigest()
     object_store.put(f"blobs/sha256/{digest}", b"x", if_absent=False)
     object_store.put(f"releases/{V1}.json", f'{{"format": 99, "blobs": ["{digest}"]}}'.encode(), if_absent=False)
     assert collect_garbage(object_store, References(frozenset({V1})), _after(1)) == Collected()
 
 
-def test_an_empty_store(object_store: ObjectStore) -> None:
+def test_empty_store_has_nothing_to_collect(object_store: ObjectStore) -> None:
     assert collect_garbage(object_store, References(), _after(1)) == Collected()
     assert collect_garbage(ObjectStore("no-such-bucket", object_store.endpoint), References(), _after(1)) == Collected()
 
 
-def test_a_fetch_makes_an_old_blob_young_again(object_store: ObjectStore) -> None:
+def test_fetch_protects_an_old_blob_from_collection(object_store: ObjectStore) -> None:
     """What it finds stored already is as safe as what it brings."""
     object_store.put(_blob(b"addon"), b"damaged", if_absent=False)
     written = object_store.modified(_blob(b"addon"))
@@ -164,7 +164,7 @@ def test_a_fetch_makes_an_old_blob_young_again(object_store: ObjectStore) -> Non
     assert _is_whole(object_store, V1)
 
 
-def test_collected_in_the_middle_of_a_fetch(object_store: ObjectStore) -> None:
+def test_collection_during_a_fetch_leaves_a_complete_release(object_store: ObjectStore) -> None:
     """Even if age protected nothing: the release is found missing, and the next fetch repairs it."""
     barrier = threading.Barrier(2)
     fetch = threading.Thread(target=lambda: ReleaseStore(object_store).save(V1, Files(after_first=barrier)))
@@ -179,7 +179,7 @@ def test_collected_in_the_middle_of_a_fetch(object_store: ObjectStore) -> None:
     assert _is_whole(object_store, V1)
 
 
-def test_fetches_and_collections_at_once(object_store: ObjectStore) -> None:
+def test_concurrent_fetches_and_collections_leave_complete_releases(object_store: ObjectStore) -> None:
     """Readers see all of a release or nothing of it; with the collections over, a fetch makes it whole."""
     ended, wrong = threading.Event(), list[str]()
 

@@ -1,4 +1,4 @@
-"""Releases on GitHub, from a server that speaks as much of its API as releases take."""
+"""Releases on GitHub, from a server with the part of its API that releases need."""
 
 from __future__ import annotations
 
@@ -99,19 +99,19 @@ def _received(source: GitHubReleases, tag: str = TAG) -> dict[str, bytes]:
     return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}
 
 
-def test_release_by_tag(source: GitHubReleases, site: Site, github: GitHub) -> None:
+def test_release_is_fetched_by_its_tag(source: GitHubReleases, site: Site, github: GitHub) -> None:
     assert _received(source) == CONTENT
     assert {asked.authorization for asked in site.requests} == {f"Bearer {TOKEN}"}
     assert [asked.authorization for asked in github.storage.requests] == [None, None]
 
 
-def test_public_release_without_a_token(site: Site, github: GitHub) -> None:
+def test_public_release_needs_no_token(site: Site, github: GitHub) -> None:
     github.private = False
     assert _received(_source(site, "")) == CONTENT
     assert {asked.authorization for asked in site.requests} == {None}
 
 
-def test_older_servers_know_no_digests(source: GitHubReleases, github: GitHub) -> None:
+def test_assets_without_digest_are_accepted(source: GitHubReleases, github: GitHub) -> None:
     github.asset = {"digest": None}
     assert _received(source) == CONTENT
 
@@ -124,13 +124,13 @@ def test_list_has_the_tags_of_all_pages(source: GitHubReleases, site: Site, gith
     assert len(site.requests) == 3
 
 
-def test_no_such_release(source: GitHubReleases) -> None:
+def test_absent_release_is_not_found(source: GitHubReleases) -> None:
     for tag in ("nope", "../../../user", "a?b", ""):
         with pytest.raises(ReleaseNotFound):
             _received(source, tag)
 
 
-def test_no_such_repository(site: Site) -> None:
+def test_absent_repository_is_a_permanent_error(site: Site) -> None:
     with pytest.raises(SourceError, match="a private one needs a token"):
         _source(site, "").list()
 
@@ -144,7 +144,7 @@ def test_no_such_repository(site: Site) -> None:
     ],
 )
 @pytest.mark.parametrize("status", [403, 429])
-def test_rate_limit(
+def test_rate_limit_sets_the_delay_of_the_next_request(
     source: GitHubReleases, github: GitHub, path: str, status: int, headers: dict[str, str], least: float, most: float
 ) -> None:
     reset = str(int(time.time()) + 600)
@@ -158,7 +158,7 @@ def test_rate_limit(
     assert TOKEN not in str(caught.value)
 
 
-def test_refused_token(site: Site, github: GitHub) -> None:
+def test_refused_token_is_a_permanent_error(site: Site, github: GitHub) -> None:
     github.said = {"/releases": Response(401, b"{}")}
     with pytest.raises(SourceError, match="the token is not accepted") as caught:
         _source(site).list()
@@ -174,7 +174,9 @@ def test_refused_token(site: Site, github: GitHub) -> None:
         (Response(500), "HTTP 500"),
     ],
 )
-def test_damaged_assets(source: GitHubReleases, github: GitHub, stored: Response, message: str) -> None:
+def test_asset_that_differs_from_size_or_digest_is_refused(
+    source: GitHubReleases, github: GitHub, stored: Response, message: str
+) -> None:
     github.storage.answer = lambda _: stored
     with pytest.raises(SourceError, match=message) as caught:
         _received(source)
@@ -182,7 +184,7 @@ def test_damaged_assets(source: GitHubReleases, github: GitHub, stored: Response
     assert "s1gned" not in str(caught.value)
 
 
-def test_asset_that_is_still_coming(source: GitHubReleases, github: GitHub) -> None:
+def test_asset_that_is_being_uploaded_is_a_transient_error(source: GitHubReleases, github: GitHub) -> None:
     github.asset = {"state": "starter"}
     with pytest.raises(SourceError, match="still being uploaded") as caught:
         _received(source)
@@ -202,7 +204,7 @@ def test_asset_that_is_still_coming(source: GitHubReleases, github: GitHub) -> N
         b"[" * 9999,
     ],
 )
-def test_a_server_that_is_no_github(source: GitHubReleases, github: GitHub, answer: bytes) -> None:
+def test_answer_of_another_server_is_a_transient_error(source: GitHubReleases, github: GitHub, answer: bytes) -> None:
     github.said = {
         f"/releases/tags/{TAG}": Response(body=answer),
         "/releases": Response(body=b'{"message": 1}'),

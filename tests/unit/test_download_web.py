@@ -1,4 +1,4 @@
-"""`shared.download.web` against real servers: redirects, limits, proxies, trust, and what messages hold."""
+"""HTTP sessions against real servers: redirects, limits, proxies, trust, and messages without secrets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def test_credentials_stay_with_their_host_over_redirects() -> None:
+def test_redirect_to_another_host_carries_no_credentials() -> None:
     with Site(files({"/end": b"there", "/again": b""})) as other, Site(lambda _: Response()) as site:
         moved = {"/a": "/b", "/b": f"{other.url}/end"}
         site.answer = lambda asked: Response(302, b"x", {"Location": moved[asked.path]})
@@ -39,7 +39,7 @@ def test_credentials_stay_with_their_host_over_redirects() -> None:
         assert [asked.authorization for asked in other.requests] == [None]
 
 
-def test_credentials_do_not_come_back_after_a_detour() -> None:
+def test_credentials_are_not_sent_again_after_a_redirect_back() -> None:
     with Site(lambda _: Response()) as other, Site(lambda _: Response()) as site:
         other.answer = lambda _: Response(302, b"", {"Location": f"{site.url}/end"})
         site.answer = lambda asked: (
@@ -52,7 +52,7 @@ def test_credentials_do_not_come_back_after_a_detour() -> None:
 @pytest.mark.parametrize(
     "target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://x", "https://", "javascript:x"]
 )
-def test_redirects_lead_to_web_servers_only(target: str) -> None:
+def test_redirect_to_another_scheme_is_refused(target: str) -> None:
     with (
         Site(lambda _: Response(302, b"", {"Location": target})) as site,
         pytest.raises(SourceError, match=r"/a redirects to .*, which is refused"),
@@ -61,7 +61,7 @@ def test_redirects_lead_to_web_servers_only(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["http://[", "//[x", "http://host:port/"])
-def test_redirects_to_what_is_no_url(target: str) -> None:
+def test_redirect_to_an_invalid_url_is_refused(target: str) -> None:
     with (
         Site(lambda _: Response(302, b"", {"Location": target})) as site,
         pytest.raises(SourceError, match=r"no URL|which is refused"),
@@ -69,14 +69,14 @@ def test_redirects_to_what_is_no_url(target: str) -> None:
         _read(f"{site.url}/a")
 
 
-def test_redirects_come_to_an_end() -> None:
+def test_number_of_redirects_is_limited() -> None:
     with Site(lambda _: Response(302, b"", {"Location": "/again"})) as site:
         with pytest.raises(SourceError, match="more than 5 redirects"):
             _read(f"{site.url}/a")
         assert len(site.requests) == 6
 
 
-def test_no_way_back_from_tls(tmp_path: Path) -> None:
+def test_redirect_from_https_to_http_is_refused(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with (
         Site(files({"/": b"plain"})) as plain,
@@ -87,7 +87,7 @@ def test_no_way_back_from_tls(tmp_path: Path) -> None:
         assert plain.requests == []
 
 
-def test_a_ca_of_ones_own(tmp_path: Path) -> None:
+def test_own_ca_is_trusted(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with Site(files({"/": b"safe"}), tmp_path) as site:
         with HttpSession(ca) as session:
@@ -104,7 +104,7 @@ def test_a_ca_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "[fd00:ec2::254]"])
-def test_metadata_services_are_not_asked_by_proxy_either(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_services_are_refused_also_by_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         Site(lambda _: Response(302, b"", {"Location": f"http://{host}/latest"})) as site,
         Site(files({})) as proxy,
@@ -117,14 +117,14 @@ def test_metadata_services_are_not_asked_by_proxy_either(host: str, monkeypatch:
         assert proxy.requests == []
 
 
-def test_half_a_body_is_an_error_worth_another_try() -> None:
+def test_truncated_body_is_a_transient_error() -> None:
     with Site(lambda _: Response(body=b"half", length=8)) as site, pytest.raises(SourceError) as caught:
         _read(f"{site.url}/a?token=t0ken")
     assert caught.value.transient
     assert str(caught.value).startswith(f"{site.url}/a does not answer")
 
 
-def test_long_answers_are_not_read_to_the_end() -> None:
+def test_long_document_is_refused_early() -> None:
     def endless() -> Iterator[bytes]:
         while True:
             yield bytes(64 * 1024)
@@ -141,7 +141,7 @@ def _drops(ended: threading.Event) -> Iterator[bytes]:
         yield b"."
 
 
-def test_an_answer_drop_by_drop_is_cut_off() -> None:
+def test_slow_answer_ends_at_the_deadline() -> None:
     """Each read is in time; only their sum is not."""
     ended = threading.Event()
     try:
@@ -153,7 +153,7 @@ def test_an_answer_drop_by_drop_is_cut_off() -> None:
     assert caught.value.transient
 
 
-def test_a_server_that_says_nothing() -> None:
+def test_silent_server_ends_at_the_read_timeout() -> None:
     ended = threading.Event()
 
     def silent(_: Request) -> Response:
@@ -168,7 +168,7 @@ def test_a_server_that_says_nothing() -> None:
     assert caught.value.transient
 
 
-def test_the_bound_holds_for_all_requests_together() -> None:
+def test_deadline_is_for_all_requests_together() -> None:
     with Site(files({"/": b"x"})) as site, HttpSession(total=600) as session:
         assert session.get(f"{site.url}/").read() == b"x"
         session.deadline -= 600
@@ -177,7 +177,7 @@ def test_the_bound_holds_for_all_requests_together() -> None:
         assert len(site.requests) == 1
 
 
-def test_nobody_there() -> None:
+def test_refused_connection_is_a_transient_error() -> None:
     with Site(files({})) as site:
         pass
     with pytest.raises(SourceError, match=f"{site.url}/a does not answer: Connection refused") as caught:
@@ -185,7 +185,7 @@ def test_nobody_there() -> None:
     assert caught.value.transient
 
 
-def test_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_the_settings_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with Site(lambda asked: Response(body=asked.path.encode())) as proxy, Site(files({"/x": b"direct"})) as site:
         monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:pa%3Ass@{proxy.host}")
         assert _read("http://releases.invalid/x", SECRET) == b"http://releases.invalid/x"
@@ -203,13 +203,13 @@ def test_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["http", "all"])
-def test_a_proxy_that_cannot_be_used_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_proxy_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{name}_proxy", "socks5://us:pass@p:1")
     with pytest.raises(SourceError, match=rf"the setting {name}_proxy is not an http\(s\) URL$"):
         _read("http://releases.invalid/x")
 
 
-def test_proxy_for_tls_is_asked_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_https_goes_through_a_tunnel_of_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with Site(files({})) as proxy:
         monkeypatch.setenv("https_proxy", proxy.host)
         with pytest.raises(SourceError, match=r"https://releases\.invalid/x does not answer") as caught:
@@ -237,7 +237,9 @@ def test_proxy_for_tls_is_asked_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) ->
         (418, {}, False, None, "answers with HTTP 418"),
     ],
 )
-def test_refusals(status: int, headers: dict[str, str], transient: bool, seconds: float | None, message: str) -> None:
+def test_status_code_decides_message_and_retry(
+    status: int, headers: dict[str, str], transient: bool, seconds: float | None, message: str
+) -> None:
     with Site(lambda _: Response(status, b"text of a stranger", headers)) as site, HttpSession() as session:
         error = session.get(f"{site.url}/a?t0ken", SECRET).error("way out")
     assert (error.transient, error.retry_after) == (transient, seconds)
@@ -267,10 +269,10 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
         ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "x"}, None),
     ],
 )
-def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_parsed_and_limited(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds
 
 
-def test_shown() -> None:
+def test_urls_in_messages_have_no_credentials() -> None:
     assert redact_url("http://[t0ken") == "(no URL)"
     assert redact_url("https://user:t0ken@host:1/path?t0ken#t0ken") == "https://host:1/path"

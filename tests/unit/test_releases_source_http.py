@@ -1,4 +1,4 @@
-"""Releases on a web server, from a real one."""
+"""Releases on a real web server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _serve(site: Site, content: Mapping[str, bytes], **more: bytes) -> HttpSourc
     return HttpSource(f"{site.url}/some/folder", Access(token="t0ken"))
 
 
-def test_what_a_release_has_and_may_have(site: Site) -> None:
+def test_required_and_optional_files_are_fetched(site: Site) -> None:
     assert received(_serve(site, FILES)) == FILES
     paths = [asked.path.rpartition("/")[2] for asked in site.requests]
     assert paths == [
@@ -54,7 +54,7 @@ def test_what_a_release_has_and_may_have(site: Site) -> None:
     assert {asked.authorization for asked in site.requests} == {"Bearer t0ken"}
 
 
-def test_sums_are_checked_and_name_further_files(site: Site) -> None:
+def test_sha256sums_is_checked_and_names_further_files(site: Site) -> None:
     content = FILES | {"read me.md": b"more"}
     assert received(_serve(site, content | {"SHA256SUMS": sums(content)})) == content
 
@@ -69,7 +69,7 @@ def test_sums_are_checked_and_name_further_files(site: Site) -> None:
         ({}, FILES | {"../x": b""}, "'../x' is in SHA256SUMS but does not exist", True),
     ],
 )
-def test_sums_that_do_not_fit(
+def test_sha256sums_that_contradicts_the_files_is_an_error(
     site: Site, changed: dict[str, bytes], listed: dict[str, bytes], message: str, transient: bool
 ) -> None:
     source = _serve(site, FILES | changed | {"SHA256SUMS": sums(listed)})
@@ -79,12 +79,12 @@ def test_sums_that_do_not_fit(
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"<html>", sums(FILES) + b"junk\n", sums(FILES) + sums(FILES), b"\xff"])
-def test_sums_that_are_none(site: Site, text: bytes) -> None:
+def test_malformed_sha256sums_is_an_error(site: Site, text: bytes) -> None:
     with pytest.raises(SourceError, match="is not the output of sha256sum"):
         received(_serve(site, FILES | {"SHA256SUMS": text}))
 
 
-def test_no_such_release(site: Site) -> None:
+def test_absent_release_is_not_found(site: Site) -> None:
     source = _serve(site, FILES)
     for tag in ("docker-ferrol-1-27-v3", "nonsense", "../x"):
         with pytest.raises(ReleaseNotFound):
@@ -92,14 +92,14 @@ def test_no_such_release(site: Site) -> None:
 
 
 @pytest.mark.parametrize("metadata", [b"", b"[", b"a" * 70_000])
-def test_metadata_that_is_none(site: Site, metadata: bytes) -> None:
+def test_malformed_metadata_is_an_error(site: Site, metadata: bytes) -> None:
     with pytest.raises(SourceError, match=r"metadata\.yaml|more than") as caught:
         received(_serve(site, FILES | {"metadata.yaml": metadata}))
     assert not caught.value.transient
 
 
 @pytest.mark.parametrize(("status", "transient"), [(500, True), (401, False)])
-def test_a_file_that_is_refused_is_not_taken_for_absent(site: Site, status: int, transient: bool) -> None:
+def test_refused_file_is_an_error_not_absence(site: Site, status: int, transient: bool) -> None:
     source = _serve(site, FILES)
     given = site.answer
     site.answer = lambda asked: Response(status) if asked.path.endswith("hashes.json") else given(asked)
@@ -108,13 +108,13 @@ def test_a_file_that_is_refused_is_not_taken_for_absent(site: Site, status: int,
     assert caught.value.transient is transient
 
 
-def test_list(site: Site) -> None:
+def test_releases_are_listed_by_index_json(site: Site) -> None:
     index = json.dumps({"releases": ["b", "a", "b"], "more": 1}).encode()
     assert _serve(site, {}, **{"index.json": index}).list() == ["a", "b"]
 
 
 @pytest.mark.parametrize("index", [None, b"", b"[]", b'{"releases": [1]}', b"[" * 100_000])
-def test_list_without_an_index(site: Site, index: bytes | None) -> None:
+def test_server_without_index_json_cannot_list(site: Site, index: bytes | None) -> None:
     source = _serve(site, {}, **({} if index is None else {"index.json": index}))
     with pytest.raises(SourceError, match=r"index\.json"):
         source.list()

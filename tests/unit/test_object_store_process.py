@@ -1,4 +1,4 @@
-"""`infra.object_store`: the child process itself."""
+"""The process of the local object store (`infra.object_store`)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_stop_ends_the_process() -> None:
         wait_ready(server.url, timeout=0.2)
 
 
-def test_ends_with_the_process_that_started_it() -> None:
+def test_process_ends_with_its_parent() -> None:
     code = "import infra.object_store as o, os; s = o.start(); print(s.process.pid, flush=True); os._exit(1)"
     parent = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
     child = int(parent.stdout)
     until(lambda: not _runs(child), "the end of the server")
 
 
-def test_port_on_the_command_line() -> None:
+def test_port_of_the_command_line_is_used() -> None:
     with listen() as listener:
         port = listener.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-m", "infra.object_store", "--port", str(port)])
@@ -39,7 +39,7 @@ def test_port_on_the_command_line() -> None:
         process.wait()
 
 
-def test_port_in_use() -> None:
+def test_port_in_use_is_an_error() -> None:
     with listen() as listener, pytest.raises(OSError, match="in use"):
         start(listener.getsockname()[1])
 

@@ -1,4 +1,4 @@
-"""Releases in a bucket, of a real object store."""
+"""Releases in a bucket of a real object store."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _source(url: str, access: Access | None = None, *, local: bool = True) -> S3
     return source
 
 
-def test_release(bucket: ObjectStore) -> None:
+def test_release_is_fetched_and_listed(bucket: ObjectStore) -> None:
     source = _source(f"s3://{bucket.bucket}/some/prefix/")
     assert _received(source) == CONTENT
     assert source.list() == [TAG, f"{TAG}0"]
     assert from_env({"RELEASE_SOURCE": f"s3://{bucket.bucket}"}).list() == [f"{TAG}-top", "some"]
 
 
-def test_no_such_release(bucket: ObjectStore) -> None:
+def test_absent_release_is_not_found(bucket: ObjectStore) -> None:
     for tag in ("nope", TAG[:-1], "", "prefix/x"):
         with pytest.raises(ReleaseNotFound, match=f"in s3://{bucket.bucket}/some"):
             _received(_source(f"s3://{bucket.bucket}/some"), tag)
@@ -56,7 +56,7 @@ def test_no_such_release(bucket: ObjectStore) -> None:
         _source("s3://other-bucket").list()
 
 
-def test_more_than_a_page(bucket: ObjectStore) -> None:
+def test_objects_of_all_pages_are_listed(bucket: ObjectStore) -> None:
     for number in range(1005):
         bucket.put(f"many/t{number:04}/x", b"", if_absent=False)
     assert _source(f"s3://{bucket.bucket}/many").list() == [f"t{number:04}" for number in range(1005)]
@@ -74,7 +74,7 @@ def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
 
 
 @pytest.mark.usefixtures("object_store")
-def test_a_users_source_has_nothing_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment has keys and an endpoint; neither is used."""
     with Site(lambda _: Response(403)) as site:
         source = _source("s3://bucket", Access(endpoint=site.url), local=False)
@@ -103,7 +103,7 @@ def test_a_users_source_has_nothing_of_the_operators(monkeypatch: pytest.MonkeyP
         (Response(body=b"<r><Contents><Key>other/x</Key></Contents></r>"), "file name 'other/x' is refused", False),
     ],
 )
-def test_answers_that_are_none(told: Response, message: str, transient: bool) -> None:
+def test_unusable_answer_is_an_error(told: Response, message: str, transient: bool) -> None:
     with Site(lambda _: told) as site, pytest.raises(SourceError, match=message) as caught:
         _received(_source("s3://bucket", Access(access_key="a", secret_key="s3cret", endpoint=site.url)), "t")
     assert caught.value.transient is transient
@@ -111,6 +111,6 @@ def test_answers_that_are_none(told: Response, message: str, transient: bool) ->
 
 
 @pytest.mark.parametrize("endpoint", ["file:///etc", "nonsense", "http://"])
-def test_endpoints_that_are_none(endpoint: str) -> None:
+def test_invalid_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(SourceError, match="is no http"):
         _source("s3://bucket", Access(endpoint=endpoint)).list()

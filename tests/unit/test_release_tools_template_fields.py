@@ -1,4 +1,4 @@
-"""Fields that templates ask for and nobody has."""
+"""Fields of templates that samples lack."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ THERE = [
 
 
 @pytest.mark.parametrize(("template", "path"), MISSING)
-def test_missing(template: str, path: str) -> None:
+def test_field_that_no_sample_has_is_missing(template: str, path: str) -> None:
     assert [(each.path, each.line) for each in missing_fields(f"a\n{template}", [DATA])] == [(path, 2)]
 
 
 @pytest.mark.parametrize("template", THERE)
-def test_there(template: str) -> None:
+def test_field_that_samples_have_is_not_missing(template: str) -> None:
     assert list(missing_fields(template, [DATA])) == []
 
 
-def test_what_one_of_the_samples_has() -> None:
+def test_field_that_some_samples_lack_is_missing_in_those() -> None:
     assert list(missing_fields("{{ with .Cluster }}{{ .mine }}{{ end }}", [DATA, {"Cluster": {"mine": 1}}])) == []
 
 
@@ -91,5 +91,5 @@ def test_what_one_of_the_samples_has() -> None:
         ("{{ with .Cluster.nope }}{{ .x }}{{ end }}", [True]),
     ],
 )
-def test_whether_the_template_goes_on_without_it(template: str, optional: list[bool]) -> None:
+def test_field_that_the_template_handles_is_optional(template: str, optional: list[bool]) -> None:
     assert [each.optional for each in missing_fields(template, [DATA])] == optional

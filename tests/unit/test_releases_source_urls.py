@@ -1,4 +1,4 @@
-"""`shared.releases.sources.urls`: which source a URL, or the environment, names."""
+"""Which sources URLs and settings select, and the access that a Secret gives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ URLS: dict[str, Source] = {
 
 
 @pytest.mark.parametrize("url", URLS)
-def test_url(url: str) -> None:
+def test_url_selects_the_source(url: str) -> None:
     assert from_url(url) == from_env({"RELEASE_SOURCE": url}) == URLS[url]
 
 
@@ -59,7 +59,7 @@ def test_url(url: str) -> None:
         *("oci://registry", "oci://u:token@registry/repo", "s3://", "s3:///token", "s3://u:token@bucket/x"),
     ],
 )
-def test_url_that_no_source_serves(url: str) -> None:
+def test_unusable_url_is_refused_without_quoting_it(url: str) -> None:
     with pytest.raises(SourceError, match="want a path or one of") as caught:
         from_url(url)
     assert "token" not in str(caught.value)
@@ -67,12 +67,12 @@ def test_url_that_no_source_serves(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["/srv", "file:///srv", "relative", ".", ""])
-def test_folders_are_the_operators(url: str) -> None:
+def test_folder_is_refused_in_urls_of_users(url: str) -> None:
     with pytest.raises(SourceError, match="operator's environment only"):
         from_url(url, local=False)
 
 
-def test_a_users_bucket_is_not_read_with_the_operators_rights() -> None:
+def test_bucket_of_a_user_is_opened_without_ambient_credentials() -> None:
     assert from_url("s3://bucket", local=False) == S3Source("bucket", "", ambient=False)
 
 
@@ -122,7 +122,7 @@ ENVIRONMENTS: list[tuple[dict[str, str], Source]] = [
 
 
 @pytest.mark.parametrize(("env", "source"), ENVIRONMENTS)
-def test_environment(env: dict[str, str], source: Source) -> None:
+def test_settings_select_sources_and_their_credentials(env: dict[str, str], source: Source) -> None:
     assert from_env(env) == source
 
 
@@ -135,7 +135,7 @@ def test_environment(env: dict[str, str], source: Source) -> None:
         ({"GIT_PROVIDER": "gitlab", "GIT_ORG_NAME": "o", "GIT_REPOSITORY_NAME": "r"}, "only github is known"),
     ],
 )
-def test_environment_without_a_source(env: dict[str, str], message: str) -> None:
+def test_settings_without_a_source_are_an_error(env: dict[str, str], message: str) -> None:
     with pytest.raises(SourceError, match=message):
         from_env(env)
 
@@ -145,7 +145,7 @@ def _secret(**data: str) -> dict[str, object]:
     return {"metadata": {"namespace": "ns", "name": "s"}, "data": encoded}
 
 
-def test_secret() -> None:
+def test_secret_gives_access() -> None:
     access = from_secret(_secret(token="t0ken\n", ca_crt="PEM\nPEM\n", endpoint="https://s3", other="x"))
     assert access == Access(token="t0ken", authority="PEM\nPEM", endpoint="https://s3")
     assert "t0ken" not in repr(access)
@@ -168,7 +168,7 @@ def test_secret() -> None:
         (_secret(token="t0ken\r\nx: y"), "Secret ns/s: token is more than one line"),
     ],
 )
-def test_secret_that_is_none(secret: dict[str, object], message: str) -> None:
+def test_unusable_secret_is_refused_without_quoting_it(secret: dict[str, object], message: str) -> None:
     with pytest.raises(SourceError, match=message) as caught:
         from_secret(secret)
     assert "t0ken" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""OCI registries: pull and push against a real one; what a hostile one would say, from a server that says it."""
+"""OCI registries: pull and push against a real one; unusable and hostile answers from a made one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _received(source: Any, tag: str = TAG) -> dict[str, bytes]:
 # -- a real registry -------------------------------------------------------------------------------------------------
 
 
-def test_what_was_pushed_is_pulled(registry: str) -> None:
+def test_pushed_artifact_can_be_pulled(registry: str) -> None:
     digest = _push(registry, plain=True)
     source = from_url(f"oci+http://{registry}/{NAME}")
     assert _received(source) == CONTENT
@@ -64,7 +64,7 @@ def test_pushing_again_replaces_the_tag(registry: str) -> None:
     assert _received(OciSource(registry, NAME, plain=True)) == {"a": b"new"}
 
 
-def test_tags(registry: str) -> None:
+def test_tags_are_listed(registry: str) -> None:
     source = OciSource(registry, NAME, plain=True)
     assert source.list() == []
     for tag in ("b", "a"):
@@ -72,7 +72,7 @@ def test_tags(registry: str) -> None:
     assert source.list() == ["a", "b"]
 
 
-def test_nothing_there(registry: str) -> None:
+def test_absent_repository_or_tag_is_not_found(registry: str) -> None:
     _push(registry, plain=True)
     for tag in ("nope", "", "../x", "a b"):
         with pytest.raises(ReleaseNotFound, match=f"in {registry}/{NAME}"):
@@ -83,7 +83,7 @@ def test_nothing_there(registry: str) -> None:
         list(client.blob(Descriptor("x", f"sha256:{'0' * 64}", 1, "")))
 
 
-def test_user_name_and_password(start_registry: StartRegistry, tmp_path: Path) -> None:
+def test_basic_authentication_needs_user_name_and_password(start_registry: StartRegistry, tmp_path: Path) -> None:
     host = start_registry(auth=htpasswd(tmp_path))
     with pytest.raises(SourceError, match="it needs a token, or a user name and password"):
         _push(host, plain=True)
@@ -97,7 +97,7 @@ def test_user_name_and_password(start_registry: StartRegistry, tmp_path: Path) -
         assert "wr0ng" not in str(caught.value)
 
 
-def test_tls_with_a_ca_of_its_own(start_registry: StartRegistry, tmp_path: Path) -> None:
+def test_registry_with_its_own_ca_is_trusted_by_ca_crt(start_registry: StartRegistry, tmp_path: Path) -> None:
     tls, ca = certificate(tmp_path)
     host = start_registry(http={"tls": tls}, auth=htpasswd(tmp_path))
     access = Access(username=USER, password=PASSWORD, authority=ca)
@@ -159,7 +159,9 @@ def _signed(folder: Path, service: str, scope: str) -> str:
     return f"{signed}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
 
-def test_token_server(start_registry: StartRegistry, tokens: Site, tmp_path: Path) -> None:
+def test_token_of_the_token_server_opens_the_registry(
+    start_registry: StartRegistry, tokens: Site, tmp_path: Path
+) -> None:
     token = {"realm": f"{tokens.url}/token", "service": "test service", "issuer": "test"}
     host = start_registry(auth={"token": token | {"rootcertbundle": str(tmp_path / "ca.crt")}})
     _push(host, access=KNOWN, plain=True)
@@ -178,7 +180,7 @@ def _challenged(realm: str) -> Response:
     return Response(401, b"", {"WWW-Authenticate": f'Bearer realm="{realm}",service="s",scope="repository:a:pull"'})
 
 
-def test_no_credentials_in_the_clear(tmp_path: Path) -> None:
+def test_credentials_are_not_sent_without_tls(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with (
         Site(lambda _: Response(body=b'{"token": "x"}')) as foreign,
@@ -191,7 +193,7 @@ def test_no_credentials_in_the_clear(tmp_path: Path) -> None:
     assert not caught.value.transient
 
 
-def test_a_given_token_is_for_the_registry_alone() -> None:
+def test_given_token_is_sent_to_the_registry_alone() -> None:
     with Site(lambda _: Response(body=b"{}")) as foreign, Site(lambda _: _challenged(foreign.url)) as site:
         with pytest.raises(SourceError, match="the credentials are not accepted"):
             OciSource(site.host, NAME, Access(token="t0ken"), plain=True).list()
@@ -200,7 +202,7 @@ def test_a_given_token_is_for_the_registry_alone() -> None:
 
 
 @pytest.mark.parametrize("realm", ["", "file:///etc/passwd", "//x"])
-def test_token_servers_that_are_none(realm: str) -> None:
+def test_invalid_token_server_is_refused(realm: str) -> None:
     with (
         Site(lambda _: _challenged(realm)) as site,
         pytest.raises(SourceError, match="names a token server that is no"),
@@ -209,14 +211,14 @@ def test_token_servers_that_are_none(realm: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"token": 1}', b'{"token": "a\\r\\nb: c"}', b'{"token": ""}'])
-def test_tokens_that_are_none(answer: bytes) -> None:
+def test_answer_without_a_token_is_an_error(answer: bytes) -> None:
     with Site(lambda _: Response(body=answer)) as tokens, Site(lambda _: _challenged(tokens.url)) as site:
         with pytest.raises(SourceError, match=r"no token|JSON|as a registry does"):
             OciSource(site.host, NAME, KNOWN, plain=True).list()
         assert len(site.requests) == 1
 
 
-def test_a_token_that_does_not_help_is_asked_for_once() -> None:
+def test_refused_token_is_requested_only_once() -> None:
     with (
         Site(lambda _: Response(body=b'{"token": "x"}')) as tokens,
         Site(lambda _: _challenged(tokens.url)) as site,
@@ -226,7 +228,7 @@ def test_a_token_that_does_not_help_is_asked_for_once() -> None:
         assert (len(site.requests), len(tokens.requests)) == (2, 1)
 
 
-def test_tags_over_several_pages() -> None:
+def test_tags_of_all_pages_are_listed() -> None:
     """Debian's registry has them all on one."""
     pages = {
         "/v2/org/stacks/tags/list?n=1000": (
@@ -245,21 +247,21 @@ def test_tags_over_several_pages() -> None:
         assert OciSource(site.host, NAME, plain=True).list() == ["a", "b", "c"]
 
 
-def test_pages_without_end() -> None:
+def test_endless_pages_of_tags_are_limited() -> None:
     with Site(lambda _: Response(body=b'{"tags": []}', headers={"Link": '</v2/>; rel="next"'})) as site:
         assert OciSource(site.host, NAME, plain=True).list() == []
         assert len(site.requests) == 200
 
 
 @pytest.mark.parametrize("link", ["http://[", "file:///etc/passwd", "//[x]:y/"])
-def test_pages_that_are_none(link: str) -> None:
+def test_malformed_page_of_tags_is_an_error(link: str) -> None:
     with Site(lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{link}>; rel="next"'})) as site:
         with pytest.raises(SourceError, match=r"no URL|another host"):
             OciSource(site.host, NAME, plain=True).list()
         assert len(site.requests) == 1
 
 
-def test_pages_of_another_host_are_not_asked() -> None:
+def test_page_link_to_another_host_is_refused() -> None:
     with Site(lambda _: Response(body=b'{"tags": ["a"]}')) as foreign, Site(lambda _: Response()) as site:
         site.answer = lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{foreign.url}/v2/>; rel="next"'})
         with pytest.raises(SourceError, match="refers to another host"):
@@ -267,7 +269,7 @@ def test_pages_of_another_host_are_not_asked() -> None:
         assert foreign.requests == []
 
 
-def test_blobs_may_be_elsewhere_but_credentials_do_not_go_there() -> None:
+def test_blob_redirect_to_another_host_carries_no_credentials() -> None:
     manifest = _manifest()
     with Site(lambda _: Response(body=b"data")) as storage, Site(lambda _: Response()) as site:
 
@@ -314,7 +316,7 @@ def _manifest(**changed: Any) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_manifests_that_are_none(manifest: bytes, message: str) -> None:
+def test_malformed_manifest_is_refused(manifest: bytes, message: str) -> None:
     def answer(asked: Request) -> Response:
         return (
             Response(body=b"data")
@@ -326,7 +328,7 @@ def test_manifests_that_are_none(manifest: bytes, message: str) -> None:
         _received(OciSource(site.host, NAME, plain=True))
 
 
-def test_manifest_that_was_changed_on_its_way() -> None:
+def test_manifest_that_does_not_match_its_digest_is_a_transient_error() -> None:
     headers = {"Content-Type": MANIFEST, "Docker-Content-Digest": f"sha256:{'0' * 64}"}
     with Site(lambda _: Response(body=_manifest(), headers=headers)) as site, pytest.raises(SourceError) as caught:
         _received(OciSource(site.host, NAME, plain=True))
@@ -340,7 +342,7 @@ def test_manifest_that_was_changed_on_its_way() -> None:
         client.manifest(f"sha256:{'0' * 64}")
 
 
-def test_repositories_and_tags_that_are_none() -> None:
+def test_invalid_repository_or_tag_is_refused() -> None:
     for repository in ("../x", "A", "a//b", "a/", "a b", "a" * 600 + "!"):
         with pytest.raises(SourceError, match="is no name of a repository"):
             Registry("127.0.0.1:1", repository)

@@ -1,4 +1,4 @@
-"""Several sources as one: which of them answers."""
+"""A chain of sources: which source a release comes from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _text(source: SourceChain, tag: str) -> str:
     return texts[0]
 
 
-def test_the_first_that_has_it(folders: tuple[FolderSource, FolderSource]) -> None:
+def test_release_comes_from_the_first_source_that_has_it(folders: tuple[FolderSource, FolderSource]) -> None:
     several = SourceChain(folders)
     assert [_text(several, tag) for tag in ("both", "one", "two")] == ["first", "first", "second"]
     assert several.list() == Listing(["both", "one", "two"])
@@ -40,7 +40,7 @@ def test_the_first_that_has_it(folders: tuple[FolderSource, FolderSource]) -> No
         _text(several, "none")
 
 
-def test_one_that_is_down_is_not_passed_over(folders: tuple[FolderSource, FolderSource]) -> None:
+def test_failing_source_fails_the_chain(folders: tuple[FolderSource, FolderSource]) -> None:
     first, second = folders
     several = SourceChain((first, HttpSource("http://127.0.0.1:1"), second))
     tag = "docker-ferrol-1-27-v1"
@@ -55,7 +55,7 @@ def test_one_that_is_down_is_not_passed_over(folders: tuple[FolderSource, Folder
     assert caught.value.transient
 
 
-def test_one_that_is_down_does_not_hide_what_others_have(folders: tuple[FolderSource, FolderSource]) -> None:
+def test_failing_source_does_not_hide_releases_of_others_in_lists(folders: tuple[FolderSource, FolderSource]) -> None:
     listed = SourceChain((DOWN, *folders)).list()
     assert list(listed) == ["both", "one", "two"]
     assert isinstance(listed, Listing)
