@@ -1,4 +1,4 @@
-"""From a change in the API server to the call of a function, at a steady rate of changes."""
+"""The latency from a change in the API server to the call of a function, at a steady rate of changes."""
 
 from __future__ import annotations
 

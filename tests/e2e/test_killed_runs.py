@@ -46,10 +46,10 @@ class Run:
         return (self.folder / "log").read_text()
 
     def until_hanging(self, tests: int) -> None:
-        until(lambda: len(list((self.folder / "ready").iterdir())) == tests, "hanging tests", told=self.log)
+        until(lambda: len(list((self.folder / "ready").iterdir())) == tests, "hanging tests", details=self.log)
 
     def until_gone(self) -> None:
-        until(lambda: not self.processes(), "the end of all processes", told=self.processes, pause=0.2)
+        until(lambda: not self.processes(), "the end of all processes", details=self.processes, pause=0.2)
 
 
 StartRun = Callable[..., Run]
@@ -105,7 +105,9 @@ def test_killed_worker_and_interrupted_run_leave_no_process(start_run: StartRun)
     run.until_hanging(2)
     [worker] = run.ancestors_of("functions-framework") & run.workers()
     os.kill(worker, signal.SIGKILL)
-    until(lambda: "kube-apiserver" not in str(run.processes()), "the end of the worker's servers", told=run.processes)
+    until(
+        lambda: "kube-apiserver" not in str(run.processes()), "the end of the worker's servers", details=run.processes
+    )
     os.killpg(run.process.pid, signal.SIGINT)
     assert run.process.wait(120) == pytest.ExitCode.INTERRUPTED
     assert re.search(rf"worker 'gw\d' crashed while running '{FILE}::test_with_servers'", run.log()), run.log()
