@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from shared.addons import content
+from shared.addons import chart_objects
 from shared.addons.context import ReleaseContext
 from shared.addons.rendering import DEFAULT_NAMESPACE, render_charts
 from shared.addons.stored_values import describe_fields
@@ -152,7 +152,9 @@ def _render_stages(release: ReleaseContext, due: Sequence[Stage]) -> _RenderedSt
         charts = render_charts(release)
         applied = dict(charts.stages)
         deleted = {
-            one.name: content.stage_objects(assets, one, context, capabilities) for one in due if one.action == "delete"
+            one.name: chart_objects.stage_objects(assets, one, context, capabilities)
+            for one in due
+            if one.action == "delete"
         }
     except ChartError as error:
         raise Failure(f"{release.name}: {error}") from error

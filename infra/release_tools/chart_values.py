@@ -8,7 +8,7 @@ from typing import Any
 
 from shared import bounded_yaml, charts
 from shared.addons.assets import AddonAssets
-from shared.addons.content import OVERWRITE
+from shared.addons.chart_objects import OVERWRITE
 from shared.kube import dig
 
 from .keys import ANY

@@ -11,9 +11,9 @@ from typing import Literal
 import yaml
 
 from shared import bounded_yaml, cel, charts
-from shared.addons import content, first_values
+from shared.addons import chart_objects, first_values
 from shared.addons.assets import AddonAssets, assets_from_files
-from shared.addons.content import OVERWRITE, Capabilities
+from shared.addons.chart_objects import OVERWRITE, Capabilities
 from shared.download import SourceError
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
@@ -231,10 +231,10 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
 
     def renderer(some: AddonAssets) -> first_values.StageObjects:
         if some.stages is None:
-            return [("", content.umbrella_objects(some, sample, facts))]
+            return [("", chart_objects.umbrella_objects(some, sample, facts))]
         # Charts that are only deleted are rendered, too: to know what to delete.
         named = {one.name: one for hook in HOOKS for one in some.stages.hooks.get(hook, ())}
-        return [(name, content.stage_objects(some, one, sample, facts)) for name, one in named.items()]
+        return [(name, chart_objects.stage_objects(some, one, sample, facts)) for name, one in named.items()]
 
     try:
         rendered = first_values.render(assets, renderer, first_values.FirstValues())

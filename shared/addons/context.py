@@ -17,7 +17,7 @@ from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 
 from .assets import AddonAssets
-from .content import Capabilities
+from .chart_objects import Capabilities
 from .manifest_history import StoredManifest
 from .stored_values import StoredValues
 from .target import Progress, RolloutTarget, StagePosition

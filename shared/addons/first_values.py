@@ -20,7 +20,7 @@ from shared.charts import varying
 from shared.kube import Object
 from shared.manifests import Identity, identity
 
-from . import content
+from . import chart_objects
 from .assets import AddonAssets
 
 StageObjects = list[tuple[str, list[Object]]]
@@ -91,7 +91,7 @@ def may_vary(assets: AddonAssets) -> bool:
     Raises:
         ChartError: The charts exceed a limit.
     """
-    return content.chart_traits(assets).varies or (
+    return chart_objects.chart_traits(assets).varies or (
         assets.values_template is not None and varying.text_may_vary(assets.values_template)
     )
 

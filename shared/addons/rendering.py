@@ -10,7 +10,7 @@ from shared.effects import Effect
 from shared.kube import Object
 from shared.releases.stages import Stage
 
-from . import content, first_values
+from . import chart_objects, first_values
 from .context import ReleaseContext
 from .first_values import FirstValues, RenderedAddons
 from .stored_values import save_effects
@@ -28,7 +28,7 @@ def render_stage(context: ReleaseContext, stage: Stage) -> tuple[list[Object], t
     rendered = first_values.render(
         context.assets,
         lambda assets: [
-            (stage.name, content.stage_objects(assets, stage, context.template_context, context.capabilities))
+            (stage.name, chart_objects.stage_objects(assets, stage, context.template_context, context.capabilities))
         ],
         _first_values(context),
     )
@@ -58,7 +58,7 @@ def render_charts(context: ReleaseContext) -> RenderedAddons:
     stages = context.assets.stages.desired(context.target.hook) if context.assets.stages else ()
     return first_values.render(
         context.assets,
-        lambda assets: content.release_objects(assets, stages, context.template_context, context.capabilities),
+        lambda assets: chart_objects.release_objects(assets, stages, context.template_context, context.capabilities),
         _first_values(context),
     )
 

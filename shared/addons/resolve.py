@@ -22,7 +22,7 @@ from shared.releases.source_resolution import ReleaseNotShared, resolve_source
 
 from . import stored_values
 from .assets import AddonAssets, load_assets
-from .content import Capabilities, chart_traits
+from .chart_objects import Capabilities, chart_traits
 from .context import ReleaseContext
 from .first_values import may_vary
 from .target import Progress, RolloutTarget, StagePosition

@@ -24,7 +24,7 @@ from shared.releases.stages import (
 )
 
 from .assets import AddonAssets
-from .content import Capabilities
+from .chart_objects import Capabilities
 
 PENDING, BEFORE, WORKING, AFTER, DONE = (
     "Pending",

@@ -12,7 +12,7 @@ from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.report import report
 from shared.addons.assets import AddonAssets
-from shared.addons.content import Capabilities
+from shared.addons.chart_objects import Capabilities
 from shared.addons.context import ReleaseContext, RollbackContext
 from shared.addons.target import Progress, RolloutTarget
 from shared.api.conditions import get_condition

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from shared import charts
-from shared.addons import content, first_values
+from shared.addons import chart_objects, first_values
 from shared.addons.assets import AddonAssets
-from shared.addons.content import Capabilities
+from shared.addons.chart_objects import Capabilities
 from shared.addons.first_values import FirstValues, GeneratedField, RenderedAddons
 from shared.manifests import identity
 from shared.releases.metadata import Metadata
@@ -68,7 +68,7 @@ def assets(
 def rendered(release: AddonAssets, record: FirstValues | None = None) -> RenderedAddons:
     return first_values.render(
         release,
-        lambda one: [("", content.umbrella_objects(one, {}, Capabilities("v1.27.3")))],
+        lambda one: [("", chart_objects.umbrella_objects(one, {}, Capabilities("v1.27.3")))],
         FirstValues() if record is None else record,
     )
 
@@ -86,7 +86,7 @@ def test_release_that_generates_nothing_is_rendered_once() -> None:
 
     def renderer(one: AddonAssets) -> first_values.StageObjects:
         calls.append(one)
-        return [("", content.umbrella_objects(one, {}, Capabilities("v1.27.3")))]
+        return [("", chart_objects.umbrella_objects(one, {}, Capabilities("v1.27.3")))]
 
     text = (
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: now}\ndata: {values: keys, a: {{ .Values.now | quote }}}\n"
@@ -100,11 +100,11 @@ def test_chart_traits_raise_if_a_limit_is_exceeded(
 ) -> None:
     monkeypatch.setattr(charts.sandboxed, "LIMITS", Limits(cpu=60, wall=300.0, memory=1))
     with pytest.raises(charts.RenderError, match="needed more than 1 MiB of memory"):
-        content.chart_traits(assets(large="#" * 50 * 2**20))
+        chart_objects.chart_traits(assets(large="#" * 50 * 2**20))
 
 
 def test_unreadable_archive_has_default_traits() -> None:
-    assert not content.chart_traits(replace(assets(), archive=b"no archive")).asks
+    assert not chart_objects.chart_traits(replace(assets(), archive=b"no archive")).asks
 
 
 def test_generated_fields_are_named_and_keep_first_values() -> None:
