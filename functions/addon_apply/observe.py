@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from shared.addons import manifest_history, resolve
 from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackContext, UpToDate
-from shared.addons.status import belongs_to_earlier_cluster, is_awaiting_readiness, is_up_to_date
+from shared.addons.status import belongs_to_earlier_cluster, is_awaiting_readiness, is_rollback_requested, is_up_to_date
 from shared.addons.target import RolloutTarget
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER
@@ -98,7 +98,7 @@ def _find_work(
         and resolve.server_version(connection) == dig(addon, "status.kubernetesVersion")
     ):
         return UpToDate()
-    if manifest_history.is_rollback_requested(addon, cluster):
+    if is_rollback_requested(addon, cluster):
         kept = manifest_history.read_previous(clients, addon)
         target = RolloutTarget(kept.class_name, kept.version, hook="rollback", cluster_uid=cluster["metadata"]["uid"])
         return RollbackContext(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shared.addons import manifest_history
 from shared.addons.context import RollbackContext
+from shared.addons.status import ROLLED_BACK
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import inventory
 from shared.applier.outcome import RolloutOutcome
@@ -38,7 +38,7 @@ def report_rolled_back(
         f"rolled back to {context.manifest.class_name} {context.manifest.version}; "
         f"remove annotation {ROLLBACK_ANNOTATION} or give the Cluster another class to go on"
     )
-    builder.set_false("HelmChartApplied", manifest_history.ROLLED_BACK, message, "Warning", event_type="Warning")
+    builder.set_false("HelmChartApplied", ROLLED_BACK, message, "Warning", event_type="Warning")
     builder.remove("ObjectsReady", "ClusterStackReleaseDownloaded")
     status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=None)
     return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), message=message)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from shared.addons import manifest_history
+from shared.addons.status import is_rollback_requested
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
 from shared.api.conditions import remove_condition
@@ -48,7 +48,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
             addon,
             now,
             release=release,
-            rollback_from=release if manifest_history.is_rollback_requested(addon, cluster) else "",
+            rollback_from=release if is_rollback_requested(addon, cluster) else "",
         )
 
     @classmethod

@@ -1,8 +1,6 @@
 """Stores the last completely applied manifests, so that a rollback does not need the release.
 
-Manifests may contain Secrets, so they are stored (compressed) in a Secret beside the ClusterAddon, as Helm does. A
-rollback is requested by an annotation that names the class to roll back from. It ends when the Cluster gets another
-class or the annotation is removed.
+Manifests may contain Secrets, so they are stored (compressed) in a Secret beside the ClusterAddon, as Helm does.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.api import cluster as cluster_api
-from shared.api.conditions import get_condition, rfc3339
+from shared.api.conditions import rfc3339
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.api.resources import SECRET
 from shared.clients import Clients
@@ -22,9 +19,6 @@ from shared.kube import ApiError, Conflict, Key, Object, dig, key_of, owned_by, 
 
 from .secret_record import delete_owned_secret, pack, unpack
 from .target import RolloutTarget
-
-ROLLED_BACK = "RolledBack"
-"""The reason of HelmChartApplied while the addons are rolled back."""
 
 _LENGTH = 2
 _MOST_BYTES = 1_000_000
@@ -39,18 +33,6 @@ class StoredManifest:
     version: str = ""
     objects: tuple[Object, ...] = ()
     problem: str = ""
-
-
-def is_rollback_requested(addon: Object, cluster: Object) -> bool:
-    """Returns whether the annotation requests a rollback from the Cluster's present class."""
-    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
-    return bool(unwanted) and unwanted == cluster_api.class_name(cluster)
-
-
-def is_rolled_back(addon: Object, cluster: Object) -> bool:
-    """Returns whether the requested rollback is done."""
-    condition = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
-    return is_rollback_requested(addon, cluster) and condition.get("reason") == ROLLED_BACK
 
 
 def read_previous(clients: Clients, addon: Object) -> StoredManifest:

@@ -1,18 +1,24 @@
-"""Reads from a ClusterAddon's status whether it is up to date with its Cluster, or waits for readiness."""
+"""Reads from a ClusterAddon whether it is up to date with its Cluster, waits for readiness, or is to be rolled back.
+
+A rollback is requested by an annotation that names the class to roll back from. It ends when the Cluster gets another
+class or the annotation is removed.
+"""
 
 from __future__ import annotations
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
+from shared.api.names import ROLLBACK_ANNOTATION
 from shared.kube import Object, dig
 
-from . import manifest_history
+ROLLED_BACK = "RolledBack"
+"""The reason of HelmChartApplied while the addons are rolled back."""
 
 
 def is_up_to_date(addon: Object, cluster: Object) -> bool:
     """Returns whether the addons of the Cluster's class are applied and ready, or rolled back from it if requested."""
-    if manifest_history.is_rollback_requested(addon, cluster):
-        return manifest_history.is_rolled_back(addon, cluster)
+    if is_rollback_requested(addon, cluster):
+        return is_rolled_back(addon, cluster)
     return _has_applied_class(addon, cluster) and dig(addon, "status.ready") is True
 
 
@@ -22,8 +28,20 @@ def is_awaiting_readiness(addon: Object, cluster: Object) -> bool:
     return (
         _has_applied_class(addon, cluster)
         and condition.get("status") == "False"
-        and not manifest_history.is_rollback_requested(addon, cluster)
+        and not is_rollback_requested(addon, cluster)
     )
+
+
+def is_rollback_requested(addon: Object, cluster: Object) -> bool:
+    """Returns whether the annotation requests a rollback from the Cluster's present class."""
+    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
+    return bool(unwanted) and unwanted == cluster_api.class_name(cluster)
+
+
+def is_rolled_back(addon: Object, cluster: Object) -> bool:
+    """Returns whether the requested rollback is done."""
+    condition = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
+    return is_rollback_requested(addon, cluster) and condition.get("reason") == ROLLED_BACK
 
 
 def belongs_to_earlier_cluster(addon: Object, cluster: Object) -> bool:

@@ -12,7 +12,7 @@ from rich.console import Console
 from infra.cli.describe.cluster_objects import ClusterObjects
 from infra.cli.describe.document import NO_RELEASE, document
 from infra.cli.describe.tree import show
-from shared.addons.manifest_history import ROLLED_BACK
+from shared.addons.status import ROLLED_BACK
 from shared.clients import LookupResult
 from shared.kube import Object
 
