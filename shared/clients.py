@@ -88,7 +88,7 @@ class Clients:
 
     @property
     def releases(self) -> ReleaseStore:
-        """Release assets, in the object store of the current settings; kept, with its cache, until these change."""
+        """The store of release assets. The store and its cache are renewed when the storage settings change."""
         from .releases.store import ReleaseStore
         from .storage import ObjectStore
 
@@ -106,7 +106,7 @@ class Clients:
 
     @property
     def components(self) -> BundleStore:
-        """Components of providers, in the object store of the current settings; kept like `releases`."""
+        """The store of provider components, renewed like `releases`."""
         from .components.bundles import BundleStore
         from .storage import ObjectStore
 
@@ -145,7 +145,7 @@ class Clients:
     def get_reference(
         self, reference: Mapping[str, Any] | None, namespace: str, *, undefined_is_absent: bool = False
     ) -> LookupResult:
-        """Looks up the object that a reference of a Cluster API object is to. Never raises: failures are results.
+        """Reads the object that a reference in a Cluster API object points to. Never raises: failures are results.
 
         Only a 404 for the object means that it is absent. A kind that is not served is a failure. References to
         cluster-scoped objects and to kinds that are built into Kubernetes fail as well: objects of providers are
@@ -154,14 +154,16 @@ class Clients:
         Args:
             reference: With apiGroup (v1beta2) or apiVersion (v1beta1), kind and name; None or incomplete if not set.
             namespace: Where the object is.
-            undefined_is_absent: Counts an object as absent if no CRD defines its kind, to wait for its deletion.
+            undefined_is_absent: Returns `absent` instead of `failed` if no CRD defines the kind, for callers that wait
+                for the deletion of the object.
         """
         if not reference or not reference.get("kind") or not reference.get("name"):
             return LookupResult("unreferenced")
         kind, name = reference["kind"], reference["name"]
         group = reference.get("apiGroup") or split_api_version(reference.get("apiVersion") or "")[0]
         if group in BUILT_IN_GROUPS:
-            refusal = f"a reference to a {kind} of {group or 'the core group'} is not allowed: it is no provider's kind"
+            kind_of_group = f"{kind} of {group or 'the core group'}"
+            refusal = f"a reference to a {kind_of_group} is not allowed: the kind is built into Kubernetes"
             return LookupResult("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
         try:
             resource = self.discovery.preferred(group, kind)

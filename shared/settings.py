@@ -58,7 +58,7 @@ STORAGE = Group(
         ("AWS_CA_BUNDLE", "Path of a file with the CA of the endpoint; an overlay has to mount it."),
         (
             "RELEASE_KEEP_HOURS",
-            "How long `release_prune` keeps what is unused. Default: 24.",
+            "Hours that `release_prune` keeps unused releases. Default: 24.",
         ),
     ),
     frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}),
@@ -74,10 +74,10 @@ RELEASE_SOURCES = Group(
         ("GIT_REPOSITORY_NAME", "Repository on github.com."),
         ("OCI_REGISTRY", "Host of a registry."),
         ("OCI_REPOSITORY", "Repository in it."),
-        ("GIT_ACCESS_TOKEN", "Token for the first GitHub repository."),
-        ("OCI_ACCESS_TOKEN", "Token for the first registry."),
-        ("OCI_USERNAME", "User name for the first registry."),
-        ("OCI_PASSWORD", "Password for the first registry."),
+        ("GIT_ACCESS_TOKEN", "Token for the first GitHub repository among the sources."),
+        ("OCI_ACCESS_TOKEN", "Token for the first registry among the sources."),
+        ("OCI_USERNAME", "User name for the first registry among the sources."),
+        ("OCI_PASSWORD", "Password for the first registry among the sources."),
         *_PROXIES,
     ),
     frozenset({"GIT_ACCESS_TOKEN", "OCI_ACCESS_TOKEN", "OCI_USERNAME", "OCI_PASSWORD"}),
@@ -101,8 +101,8 @@ HOOKS = Group(
     "capi-functions-hooks",
     "How long Cluster API's lifecycle hooks wait.",
     (
-        ("HOOK_UPGRADE_SECONDS", "How long an upgrade waits. Default: 3600."),
-        ("HOOK_DELETE_SECONDS", "How long a deletion waits, and a clean-up is retried. Default: 600."),
+        ("HOOK_UPGRADE_SECONDS", "Seconds that an upgrade waits at most. Default: 3600."),
+        ("HOOK_DELETE_SECONDS", "Seconds that a deletion waits, and a clean-up is retried, at most. Default: 600."),
     ),
 )
 NETWORK = Group(
@@ -111,7 +111,8 @@ NETWORK = Group(
     (
         (
             "CAPI_FUNCTIONS_ALLOWED_NETWORKS",
-            "Networks (CIDR, separated by spaces or commas) of link-local and metadata addresses that are not refused.",
+            "Networks (CIDR, separated by spaces or commas) that are allowed although they contain link-local or "
+            "metadata addresses.",
         ),
     ),
 )

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 DEFAULT_BUCKET = "capi-functions"
 CONNECT_TIMEOUT = 2.0  # seconds
 READ_TIMEOUT = 10.0  # seconds without a byte
-ATTEMPTS = 2  # in all, for a brief disturbance; the caller's own retry takes longer and survives a restart
+ATTEMPTS = 2  # a first try and one retry; for longer outages the caller has the event delivered again
 CONNECTIONS = 16
 UNREACHABLE = 3.0  # seconds without requests after a connection timed out
 
@@ -49,7 +49,7 @@ class StorageError(Exception):
 
 
 class StorageUnavailable(StorageError):
-    """A request failed for a transient reason: the object store is unreachable, overloaded or out of order."""
+    """A request failed for a transient reason: the object store is unreachable, overloaded or has an internal error."""
 
 
 class _Absent(StorageError):
@@ -69,7 +69,7 @@ class StorageCredentials:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str] = SETTINGS) -> StorageCredentials:
-        """Returns those of the settings."""
+        """Returns the credentials in `settings`."""
         return cls(
             settings.get("AWS_DEFAULT_REGION") or settings.get("AWS_REGION") or "",
             settings.get("AWS_ACCESS_KEY_ID", ""),
@@ -94,7 +94,7 @@ class ObjectStore:
     Args:
         bucket: Its name.
         endpoint: The URL of the S3 endpoint; by default that of AWS.
-        credentials: By default those of the settings at the first request.
+        credentials: By default they are read from the settings at the first request.
     """
 
     def __init__(self, bucket: str, endpoint: str | None = None, credentials: StorageCredentials | None = None) -> None:
@@ -154,7 +154,7 @@ class ObjectStore:
             return ()
 
     def delete(self, key: str) -> None:
-        """Deletes an object; an absent one is fine."""
+        """Deletes an object. Does nothing if it does not exist."""
         with suppress(_Absent):
             self._request("delete", key, lambda s3: s3.delete_object(Bucket=self.bucket, Key=key))
 
@@ -264,7 +264,10 @@ def _code(error: Any) -> str:
 
 
 def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]:
-    """Returns the error to raise for an error response, and the reason. 501 is not transient: it is not supported."""
+    """Returns the class of the error to raise for an error response, and the reason.
+
+    501 is not transient: the endpoint does not support the request.
+    """
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code = str(response.get("Error", {}).get("Code", "")) or "no error code"
     if code in _ABSENT:
@@ -275,7 +278,10 @@ def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]
 
 
 def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
-    """Returns the same for a request without a response. The reason has no text of the error: it may quote secrets."""
+    """Returns the class of the error to raise for a request without a response, and the reason.
+
+    The reason does not quote the exception's text, which may contain secrets.
+    """
     from botocore.exceptions import (
         ConnectionError,
         EndpointConnectionError,
@@ -299,6 +305,6 @@ def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
 def _without_userinfo(url: str) -> str:
     """Returns the URL without user and password, which S3 does not use, so that they cannot reach a log.
 
-    Also where an unescaped slash makes a part of them look like a path.
+    A password with an unescaped slash is removed as well, although a URL parser would take its end for a path.
     """
     return re.sub(r"//.*@", "//", url)

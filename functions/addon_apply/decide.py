@@ -1,7 +1,7 @@
-"""Decides about one ClusterAddon: first why nothing can be done, then the next step of its rollout.
+"""Decides the next step of one ClusterAddon: a wait for a missing prerequisite, or a step of the rollout.
 
-Every wait has a condition that says what is missing, and an interval. Conditions, reasons and severities are those of
-cluster-stack-operator.
+Each wait sets a condition that says what is missing, and requeues after an interval. Conditions, reasons and severities
+are those of cluster-stack-operator.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_fina
 
 @dataclass(frozen=True)
 class InvalidateDiscovery:
-    """Invalidates the workload cluster's cached discovery: an unknown kind may be served since."""
+    """Invalidates the workload cluster's cached discovery: a kind that was unknown may be served by now."""
 
     connection: ClusterConnection
 
@@ -102,7 +102,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
 
 
 def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
-    """Rolls the release out, unless its addons are those of the former release."""
+    """Rolls the release out; skips that if its addons equal those of the former release."""
     if not context.resumed and is_applied(context.addon, context.target):
         return rollout.skip_rollout(builder, context)
     if problem := context.assets.problem:
@@ -118,7 +118,7 @@ def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
         # Nothing is applied or pruned: the last good state stays.
         return _not_rendered(builder, f"{context}: {error}", BROKEN_RETRY)
     except Busy:
-        raise  # about this process, not about the cluster
+        raise  # an overload of this process, which says nothing about the cluster: no condition
     except ApiError as error:
         return guards.connection_failed(builder, ConnectionFailed(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:

@@ -1,4 +1,4 @@
-"""The function `addon_apply`."""
+"""The function `addon_apply`: applies the addons of a Cluster's release to the workload cluster."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .report import report
 from .triggers import TRIGGERS
 
 _LOCK = KeyedLock("this addon")
-"""Concurrent deliveries about one addon are serialised, so the second finds the work done. Across processes both do it,
-which is harmless."""
+"""Serializes concurrent deliveries about one addon within this process, so that the second finds the work done. Two
+processes may both apply the release, which is harmless."""
 
 
 def _looked_up_secrets(observed: Observed) -> Collection[str]:
-    """Returns the Secret values that charts have looked up in the cluster, and may have rendered anywhere."""
+    """Returns the values of Secrets that templates read by `lookup`: any rendered object may contain them."""
     live = observed.finding.capabilities.live if isinstance(observed.finding, ReleaseContext) else None
     return live.secrets if live is not None else ()
 
 
 def handle(clients: Clients, event: Event) -> Answer:
-    # A new kubeconfig may be of another cluster, or of none.
+    # A changed kubeconfig Secret may point to another cluster, or to none: connect even if the addon is up to date.
     observe_event = partial(observe, resync=event.resync, check_connection=event.kind == SECRET.kind)
     try:
         with _LOCK.hold((id(clients), TRIGGERS.key(event))):

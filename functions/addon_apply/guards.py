@@ -48,7 +48,7 @@ def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:
 
 def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     name = cluster_api.class_name(cluster)
-    what = f"class {name} names no cluster stack" if name else "the Cluster has no class"
+    what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
     message = f"{what}: its addons are left as they are; a class of a cluster stack has a name like local-demo-1-36-v1"
     builder.set_false(missing.CONDITION, "NoClusterStack", message, "Warning", event_type="Warning")
     return Decision(status=builder.status(ready=False), kubernetes_events=tuple(builder.kubernetes_events))

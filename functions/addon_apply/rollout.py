@@ -1,4 +1,4 @@
-"""The rollout of a release: the intent before it, the objects applied and pruned in it, the record after it.
+"""Rolls out a release: writes the planned inventory, applies and prunes objects, then records the release as applied.
 
 A release with stages has most of its objects applied by the time of this rollout. Once everything is applied, the same
 rollout looks for drift.
@@ -73,7 +73,7 @@ def report_applied(
 
 
 def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
-    """Records the release as applied: its addons are those of the former release, which are applied and ready."""
+    """Records the release as applied without a rollout: its addons equal those of the former release."""
     builder.set_true("HelmChartApplied")
     if context.policy.wait:
         builder.set_true("ObjectsReady")

@@ -1,6 +1,6 @@
-"""Rules for what would be left behind: Services with a load balancer, and volumes that are deleted with their claim.
+"""Finds the objects of a workload cluster whose cloud resources would outlive it: load balancers and volumes.
 
-Pure functions over lists of the workload cluster's objects.
+These are Services of type LoadBalancer, and PersistentVolumes that are deleted with their PersistentVolumeClaim.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POD = Resource("", "v1", "Pod", "pods")
 
 @dataclass(frozen=True)
 class Leftovers:
-    """Objects of the cloud: services, claims and volumes. `pods` use the claims, and block their deletion."""
+    """Services, claims and volumes with cloud resources. `pods` use the claims, and block their deletion."""
 
     services: Sequence[Object] = ()
     claims: Sequence[Object] = ()
@@ -28,13 +28,13 @@ class Leftovers:
 
     @property
     def removable(self) -> list[tuple[Resource, Object]]:
-        """The objects to delete that are not being deleted yet. Volumes are deleted by their provisioner."""
+        """The objects to delete that are not being deleted yet. Their provisioner deletes the volumes."""
         kinds = ((SERVICE, self.services), (POD, self.pods), (CLAIM, self.claims))
         return [(resource, obj) for resource, objects in kinds for obj in objects if not deleting(obj)]
 
     @property
     def awaited(self) -> list[str]:
-        """The names of the objects that have to be gone at the end."""
+        """The objects whose deletion the clean-up waits for, as kind and name."""
         kinds = ((SERVICE, self.services), (CLAIM, self.claims), (VOLUME, self.volumes))
         return [f"{resource.kind} {key_of(obj)}" for resource, objects in kinds for obj in objects]
 
@@ -57,7 +57,7 @@ def leftovers(
 
 
 def _goes_with_its_claim(volume: Object) -> bool:
-    """Whether the volume is deleted with its claim. One without a claim was not provisioned for a claim."""
+    """Returns whether the volume is deleted with its claim. A volume without a claim was provisioned by hand."""
     delete = dig(volume, "spec.persistentVolumeReclaimPolicy") == "Delete"
     return delete and dig(volume, "spec.claimRef") is not None
 

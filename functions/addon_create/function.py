@@ -1,4 +1,7 @@
-"""The function `addon_create`. Its primary object is the ClusterAddon: most events need only the read of it."""
+"""The function `addon_create`: creates the ClusterAddon of each Cluster whose class comes from a cluster stack.
+
+Its primary object is the ClusterAddon, which exists for most events: then the function reads nothing else.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
     class_name = cluster_api.class_name(cluster)
     release = ReleaseName.from_class_name(class_name or "")
     if release is None:
-        return Decision(message=f"class {class_name!r} names no cluster stack")
+        return Decision(message=f"class {class_name!r} does not belong to a cluster stack")
     metadata = cluster["metadata"]
     addon: Object = {
         "apiVersion": CLUSTER_ADDON.api_version,
@@ -61,7 +64,8 @@ def decide(observed: Observed, _now: datetime) -> Decision:
             }
         },
     }
-    # The release is fetched while the cluster comes up. No object waits for it yet, so none is named.
+    # Requests the release now, so that it is fetched while the cluster is provisioned. The event names no object to
+    # notify: none waits for the release yet.
     data = {"release": release.tag, "namespace": cluster_api.class_namespace(cluster)}
     fetch_request = own_event("release.wanted", source="/addon_create", subject=release.tag, data=data)
     return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=fetch_request, message="ClusterAddon created")

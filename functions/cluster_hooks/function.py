@@ -34,7 +34,10 @@ _MAX_BODY = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class HookCall:
-    """One call of a hook with its response; `hook` is empty if the path belongs to no hook."""
+    """One call of a hook with its response; `hook` is empty if the path belongs to no hook.
+
+    `outcome`, for logs and metrics: that of the `HookDecision`, or `refused` (invalid request), or `failed`.
+    """
 
     hook: str
     code: int
@@ -68,7 +71,7 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
 
 
 def call(clients: Clients, path: str, body: bytes) -> HookCall:
-    """Handles one call of Cluster API. Never raises: failures become responses of the protocol."""
+    """Handles one call of Cluster API's runtime client. Never raises: a failure becomes a failure response."""
     hook = ""
     try:
         hook = protocol.hook_at(path)

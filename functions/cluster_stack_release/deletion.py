@@ -1,4 +1,4 @@
-"""Deletes a release once no Cluster uses its class: its objects, the provider's object, then the finalizer."""
+"""Deletes a release once no Cluster uses its class: its objects, then the provider's object, then its finalizer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
     if not has_finalizer(release, FINALIZER):
         return Decision(message="being deleted")
     if observed.management is None:
-        message = f"whether its ClusterClass is used is unknown: {observed.failure}"
+        message = f"cannot determine which Clusters use its ClusterClass: {observed.failure}"
         builder.set_false(DELETED, "ClustersNotReadable", message, "Error", event_type="Warning")
         kubernetes_events = tuple(builder.kubernetes_events)
         return Decision(
@@ -43,12 +43,13 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
     if prune:
         effects.append(Rollout(observed.management.connection.cluster, inventory.Plan((), prune), {}, POLICY))
     provider = observed.provider
+    # The functions ignore a reference that is not allowed, so it needs no clean-up.
     if provider.state in ("unreferenced", "absent") or provider.reason == NOT_ALLOWED:
         effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))
         return Decision(tuple(effects), message="finalized")
     what = f"{provider.kind} {dig(release, 'spec.providerRef.name', '')}"
     if provider.object is None or provider.resource is None:
-        message = f"whether {what} is deleted is unknown: {provider.error}"
+        message = f"cannot determine whether {what} is deleted: {provider.error}"
     elif not owned_by(provider.object, release):
         effects.append(RemoveFinalizer(CLUSTER_STACK_RELEASE, release, FINALIZER))
         return Decision(tuple(effects), message="finalized")

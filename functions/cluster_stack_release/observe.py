@@ -47,7 +47,7 @@ class Observed:
     provider: LookupResult = _UNREFERENCED
     management: Management | None = None
     claimed: frozenset[Identity] = frozenset()
-    """Objects that other releases contain as well, so that they are not deleted with this one."""
+    """Objects that other releases contain as well: they are not pruned with this one."""
     users: tuple[Key, ...] = ()
     """The Clusters whose class comes from this release; only read while it is being deleted."""
     failure: str = ""
@@ -100,7 +100,13 @@ def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | Mis
 
 
 def _claimed(clients: Clients, key: Key, using: Users | None = None) -> frozenset[Identity]:
-    """Returns the objects of all other releases in the namespace; given `using`, without unused ones being deleted."""
+    """Returns the objects in the inventories of the other releases in the namespace.
+
+    Args:
+        clients: The clients of the function.
+        key: The release that is left out.
+        using: The Clusters that use each release. If given, unused releases that are being deleted are left out, too.
+    """
     others = [r for r in clients.management.list(CLUSTER_STACK_RELEASE, key.namespace) if key_of(r) != key]
     staying = [r for r in others if using is None or not deleting(r) or key_of(r) in using]
     return frozenset(entry.identity for r in staying for entry in inventory.load(dig(r, "status.resources")))

@@ -1,7 +1,7 @@
-"""The port to the runtime that runs a KINDCluster's control plane, and the choice of the runtime.
+"""The interface of runtimes, which run the control planes of KINDClusters, and the choice of the runtime.
 
-An instance belongs to one KINDCluster by its uid, so that no other cluster of the same name is ever adopted or
-deleted, and a function that died half-way finds what it started.
+An instance is one control plane. The uid of its KINDCluster identifies it: a restarted function finds the instance that
+it created, and never adopts or deletes that of another KINDCluster of the same name.
 
 Runtimes are plugins: an entry point of the group `capi_functions.kind_runtimes` maps the runtime's name to a callable
 that takes the environment variables and returns a `Runtime`. `local` is in infra/local/kind_runtime.py.
@@ -24,7 +24,7 @@ DEFAULT = "local"
 
 @dataclass(frozen=True)
 class Instance:
-    """A cluster as its runtime reports it; endpoint, CA (certificate, key) and admin kubeconfig once it is ready."""
+    """An instance as its runtime reports it; endpoint, CA (certificate, key) and admin kubeconfig once it is ready."""
 
     phase: Literal["absent", "starting", "ready", "failed"]
     error: str = ""
@@ -41,7 +41,7 @@ class RuntimeUnavailable(Exception):
 class Runtime(Protocol):
     """Creates, inspects and deletes instances. Every call returns soon: creation continues in the background.
 
-    All calls raise `RuntimeUnavailable` where the runtime refuses.
+    Each method raises `RuntimeUnavailable` if the runtime refuses the call.
     """
 
     def inspect(self, uid: str) -> Instance:
@@ -55,25 +55,26 @@ class Runtime(Protocol):
 
 
 FromEnv = Callable[[Mapping[str, str]], Runtime]
-"""What an entry point refers to."""
+"""The type of the callable that an entry point names: takes the environment variables, returns a runtime."""
 
 
 def from_env(env: Mapping[str, str] = os.environ) -> Runtime:
-    """Returns the runtime that `KIND_RUNTIME` names, outside a pod by default `local`.
+    """Returns the runtime that `KIND_RUNTIME` names; the default is `local`, but not in a pod.
 
-    A pod has no default: the processes that `local` starts end with the pod, and are not reachable from outside it.
+    In a pod the variable must be set: processes that `local` starts end with the pod and are unreachable from outside.
     Raises `RuntimeUnavailable` if there is no such runtime.
     """
     name = env.get("KIND_RUNTIME", "")
     if not name and env.get("KUBERNETES_SERVICE_HOST"):
         raise RuntimeUnavailable(
-            "a pod cannot run the control plane of a KINDCluster, which consists of processes of one machine: "
-            "have the Cluster refer to the infrastructure object of a provider, or use `capi-functions up` on a machine"
+            "KIND_RUNTIME is not set, and the default `local` does not work in a pod: it runs the control plane of a "
+            "KINDCluster as processes, which end with the pod. Use another infrastructure provider for the Cluster, or "
+            "run the functions on a machine with `capi-functions up`"
         )
     installed = _installed()
     if (name or DEFAULT) not in installed:
         known = ", ".join(sorted(installed)) or "none; reinstall the package capi-functions"
-        raise RuntimeUnavailable(f"KIND_RUNTIME={name}: no such runtime is installed; there is: {known}")
+        raise RuntimeUnavailable(f"KIND_RUNTIME={name or DEFAULT}: this runtime is not installed; installed: {known}")
     return installed[name or DEFAULT](env)
 
 

@@ -32,7 +32,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if cluster_api.control_plane_ref(cluster):
         return Decision(message="the control-plane provider creates the kubeconfig")
     if not is_observed(cluster):
-        return Decision(message="waiting for the event of the Cluster's reconciliation")
+        return Decision(message="waiting until the Cluster's status is of its current generation")
     endpoint = cluster_api.endpoint(cluster)
     if endpoint is None:
         message = "Waiting for spec.controlPlaneEndpoint"
@@ -40,7 +40,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if observed.existing is not None:
         if owned_by(observed.existing, cluster):
             return _report(cluster, now, "True", "Generated")
-        return _report(cluster, now, "True", "UserProvided", "The Secret was not created by this function: not changed")
+        return _report(cluster, now, "True", "UserProvided", "The Cluster does not own the Secret: left unchanged")
     key = key_of(cluster)
     name = key.name
     if observed.authority is None:
@@ -86,7 +86,7 @@ def _report(
         reason,
         message,
         now=now,
-        # The first generation is kept: the condition does not depend on the spec, and an update would cost a write.
+        # Keeps the generation of the first write, since the condition does not depend on the spec: saves writes.
         observed_generation=(get_condition(before, KUBECONFIG_AVAILABLE) or {}).get("observedGeneration")
         or cluster["metadata"].get("generation"),
     )

@@ -1,4 +1,4 @@
-"""Reads source and number of the wanted version, its components if they are in storage, and affected providers."""
+"""Reads the inputs of a decision about one provider: its version and source, stored components, other providers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
 
 
 def _written(results: Results) -> Sequence[InventoryEntry]:
-    """Returns the objects written, including those whose write failed: the answer may have been lost."""
+    """Returns the written objects. Includes failed writes: one may have succeeded although its response was lost."""
     outcomes = [value for value in results.values if isinstance(value, RolloutOutcome)]
     if isinstance(results.error, RolloutIncomplete):
         outcomes.append(results.error.outcome)

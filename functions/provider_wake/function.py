@@ -20,8 +20,8 @@ from .triggers import TRIGGERS
 
 SOURCE = "/provider_wake"
 _FRESH = 5.0
-"""Seconds for which the list of providers is cached, since many Secrets may change at once. A change later than the
-list that affects no provider in it is checked again with the next list, which may have new providers."""
+"""Seconds that the list of providers is cached, since many Secrets may change at once. If a change is newer than the
+list and affects no provider in it, the event is requeued until the list expires: it may affect a newer provider."""
 _SKEW = 1.0
 """Seconds that the clock of an event's sender may be behind."""
 
@@ -35,7 +35,7 @@ def handle(clients: Clients, event: Event) -> Answer:
         return done("the event is not for this function")
     began = time.time()
     try:
-        # No cached list for the core provider: a provider created a moment ago may wait for it.
+        # An event about the core provider needs a fresh list: a provider that was just created may wait for it.
         read, providers = (
             (began, peers.list_providers(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
         )
@@ -43,10 +43,11 @@ def handle(clients: Clients, event: Event) -> Answer:
         if not providers:
             return done("there are no providers", retry_after=again)
         if event.kind == CONFIG_MAP.kind and not any(may_reference(provider, event.key) for provider in providers):
-            # So it is with nearly all ConfigMaps: they need not be read.
+            # Nearly all ConfigMaps end here, without being read.
             return done("no provider is affected", retry_after=again)
         changed = event.as_object
-        if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):  # labels and conditions decide
+        # Labels of a ConfigMap and conditions of a core provider decide: read the object if the event lacks it.
+        if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):
             resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource
             changed = clients.management.find(resource, event.key) or changed
     except ApiError as error:

@@ -68,7 +68,8 @@ def _name(release: str | None, cluster: Object) -> ReleaseName:
         class_name = cluster_api.class_name(cluster) or ""
         name = ReleaseName.from_class_name(class_name)
         if name is None:
-            raise Failure(f"class {class_name!r} of Cluster {key_of(cluster)} names no cluster stack; give `--release`")
+            message = f"class {class_name!r} of Cluster {key_of(cluster)} does not belong to a cluster stack"
+            raise Failure(f"{message}; give `--release`")
         return name
     try:
         return ReleaseName.parse(Path(release).resolve().name if Path(release).is_dir() else release)

@@ -22,9 +22,12 @@ def cache_directory() -> Path:
 
 @contextlib.contextmanager
 def locked(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
-    """Holds the lock file `lock`, across processes, in the block. Waits without limit, and reports that as progress.
+    """Holds an exclusive lock on the file `lock` during the block, against other processes as well.
 
-    `doing` completes the line of progress: "waiting for another run that ...".
+    Args:
+        lock: The path of the lock file.
+        doing: What the holder of the lock does, for the message "waiting for another run that <doing>".
+        progress: Receives that message every 10 seconds while this process waits; the wait has no limit.
     """
     with lock.open("ab") as file:
         waiting_since = time.monotonic()
@@ -46,7 +49,7 @@ def locked(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
 def partial(target: Path) -> Iterator[Path]:
     """Yields a path beside `target` for an incomplete file or folder, and deletes its remains after the block."""
     path = target.with_name(f".{target.name}.partial")
-    _remove(path)  # of a run that was killed; `go build` does not overwrite foreign files
+    _remove(path)  # a killed run may have left it, and `go build` refuses to overwrite a file that it did not write
     try:
         yield path
     finally:

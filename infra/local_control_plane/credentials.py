@@ -64,7 +64,7 @@ def save_authority(layout: Layout, authority: "Authority") -> None:
 
 
 def write_kubeconfig(layout: Layout, url: str, owner: str = "admin") -> None:
-    """Writes the kubeconfig of `owner` for the server at `url`, with inline certificates, unless it exists already."""
+    """Writes the kubeconfig of `owner` for the server at `url`, with inline certificates. Keeps one with that URL."""
     target = layout.kubeconfig_of(owner)
     if target.exists() and f"server: {url}\n" in target.read_text():
         return

@@ -1,7 +1,7 @@
-"""Finds fields in a template that no sample of its data has: follows the paths through the samples, block by block.
+"""Finds fields that a Go template uses and that no sample of its data has, such as misspelled ones.
 
-A path through an unknown value (the result of a function, an empty list) counts as existing. Defined templates are
-assumed to be called with the whole data.
+Follows the paths of the template through the samples, block by block. A path through an unknown value (the result of a
+function, an empty list) counts as existing. The dot in a `define` is taken to be the whole data.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _FORGIVING: Final = {"default", "coalesce", "empty", "hasKey", "and", "or", "not", "ternary", "dig", "get"}
+"""Template functions that accept a missing field: a field in their arguments is optional."""
 
 
 class MissingField(NamedTuple):
@@ -96,7 +97,7 @@ class _Template:
     # -- blocks --------------------------------------------------------------------------------------------------
 
     def _open(self, word: str, tokens: list[_Token], *, empty: bool = False) -> None:
-        """Enters a block; `empty` for the `else` of a block whose dot has no value."""
+        """Enters a block. `empty`: it is an `else` without a condition, where the dot is that of the outer block."""
         outer = self._blocks[-1]
         names, expression = _assigned(tokens)
         block = _Block(word, outer.dot)

@@ -1,6 +1,7 @@
-"""Stores the values that a release generated first in a Secret beside the ClusterAddon.
+"""Stores generated values (passwords, certificates) in a Secret, so that later renderings use those of the first one.
 
-The Secret is written before anything is applied, so that a retry uses the values of the first try.
+The Secret is in the ClusterAddon's namespace. It is written before anything is applied, so that a retry does not
+generate other values.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def read_values(clients: Clients, addon: Object) -> StoredValues:
 
 @dataclass(frozen=True)
 class SaveValues:
-    """Stores new values. If another process has stored values since, raises `Conflict`, and those are used."""
+    """An effect that stores new values.
+
+    Raises `Conflict` if another process has stored values since they were read; the retry uses those.
+    """
 
     addon: Mapping[str, Any]
     stored: StoredValues
@@ -108,7 +112,7 @@ def count_fields(fields: Sequence[GeneratedField]) -> str:
 
 @dataclass(frozen=True)
 class DeleteValues:
-    """Deletes the Secret of an addon that is deleted: a local run has no garbage collector."""
+    """An effect that deletes the Secret of an addon that is being deleted: a local run has no garbage collector."""
 
     addon: Mapping[str, Any]
 

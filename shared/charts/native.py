@@ -1,6 +1,6 @@
 """Runs the Helm engine as a library, in a worker process: a chart may loop or grow without end.
 
-Only `shared.sandbox` imports this module, so the library is in no process of a function.
+Only the worker processes of `shared.sandbox` import this module: no process that serves functions loads the library.
 """
 
 from __future__ import annotations
@@ -47,26 +47,29 @@ def render(
     except HelmError as error:
         raise RenderError(f"{name}: {' '.join(str(error).removeprefix('Error: ').split())}") from error
     except UnicodeDecodeError as error:
-        raise RenderError(f"{name}: its error message is not UTF-8") from error
+        raise RenderError(f"{name}: Helm's error message is not UTF-8") from error
     texts = [(crd["filename"], crd["data"]) for crd in crds]
     texts += [(path, text) for path, text in sorted(rendered.items()) if path.rpartition("/")[2] != "NOTES.txt"]
     return [(path, text) for path, text in texts if text.strip()]
 
 
 def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns the values that a values template gives. Raises `ValuesError`."""
+    """Renders a values template with `context`, and returns the resulting values. Raises `ValuesError`."""
     try:
         with Chart.load_archive(as_chart(template)) as loaded:
             text = loaded.render(dict(context))[OUTPUT]
     except HelmError as error:
         raise ValuesError(explain_error(str(error), name)) from error
     except UnicodeDecodeError as error:
-        raise ValuesError(f"{name}: its error message is not UTF-8") from error
+        raise ValuesError(f"{name}: Helm's error message is not UTF-8") from error
     return parse_values(text, name)
 
 
 def parse(texts: list[tuple[str, str]], default_namespace: str) -> list[dict[str, Any]]:
-    """See `manifests.parse`; in the worker process, since a text may take long to parse. Raises `OutputError`."""
+    """Parses rendered texts as `manifests.parse` does; here, since a chart's output may take long to parse.
+
+    Raises `OutputError`.
+    """
     try:
         return manifests.parse([Manifest(*text) for text in texts], default_namespace=default_namespace)
     except ManifestError as error:

@@ -21,6 +21,7 @@ from .errors import ComponentsError, UnknownProvider
 CONFIGURATION = "/config/clusterctl.yaml"
 GITHUB = "https://github.com"
 _DEVELOPMENT = {("InfrastructureProvider", "docker"): "infrastructure-components-development.yaml"}
+"""Components files of built-in providers whose file does not have the usual name of its kind."""
 
 
 def lookup(kind: ProviderKind, name: str) -> str:
@@ -28,8 +29,8 @@ def lookup(kind: ProviderKind, name: str) -> str:
 
     Raises:
         UnknownProvider: Neither the configuration nor the built-in list has the provider.
-        ComponentsError: The configuration is invalid. It may have another URL for the provider, so the built-in list
-            does not count then.
+        ComponentsError: The configuration is invalid. The built-in list is not used then, since the configuration may
+            override the provider's URL.
     """
     for entry in _listed():
         if (entry["type"], entry["name"]) == (kind.kind, name):
@@ -52,7 +53,7 @@ def knows(kind: ProviderKind, name: str) -> bool:
 
 
 def github_url() -> str:
-    """Returns the base URL of the built-in list: https://github.com, or that in $GITHUB_URL."""
+    """Returns the base URL of the built-in providers' repositories: `GITHUB_URL`, by default https://github.com."""
     return SETTINGS.get("GITHUB_URL", GITHUB).rstrip("/")
 
 
@@ -83,7 +84,9 @@ def _listed() -> Sequence[Mapping[str, Any]]:
     """Returns the configuration's providers in reverse, since later entries override earlier ones."""
     found = _configuration(configuration_text()).get("providers") or []
     if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
-        raise ComponentsError(f"{_place()}: providers: want a list of {{name, type, url}}, type as {CORE.kind}")
+        raise ComponentsError(
+            f"{_place()}: providers must be a list of {{name, type, url}}, with a type such as {CORE.kind}"
+        )
     return found[::-1]
 
 

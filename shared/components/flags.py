@@ -32,7 +32,7 @@ _ELECTION_PERIODS: Final = (
 """Fields with durations, which become whole seconds, unless they are zero."""
 
 _VERBOSITY: Final = 1
-"""The default of the CRD, which sets no flag."""
+"""The CRD's default of `verbosity`; the flag is not set for it."""
 
 _GATES: Final = "--feature-gates"
 

@@ -1,4 +1,4 @@
-"""Renders the objects of a provider: its components, with its spec, its config Secret and the configuration applied."""
+"""Renders the objects of a provider from its components, its spec, its config Secret and clusterctl's configuration."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def generate_components(components: str, values: Mapping[str, str], *, namespace
 
 
 def render(components: str, *, provider: Object, values: Mapping[str, str], additional: str = "") -> Rendered:
-    """Returns the objects to apply for a provider; without the Namespace, which exists: the provider is in it.
+    """Returns the objects to apply for a provider, without its Namespace, which exists already.
 
     Args:
         components: The YAML text of the components.

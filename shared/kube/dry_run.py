@@ -40,7 +40,7 @@ class DryRunClient(Client):
             return super().get(resource, key)
         found = self._overlay[identity]
         if found is None:
-            raise NotFound(f"{resource.kind} {key} would be gone", status=404, body=NOT_FOUND_BODY)
+            raise NotFound(f"{resource.kind} {key} would be deleted", status=404, body=NOT_FOUND_BODY)
         return deepcopy(found)
 
     def apply(
@@ -68,7 +68,7 @@ class DryRunClient(Client):
         self._overlay[identity] = result
         return result
 
-    def delete(self, resource: Resource, key: Key, *, uid: str = "", version: str = "") -> None:  # noqa: ARG002 - preconditions were checked by the caller's read
+    def delete(self, resource: Resource, key: Key, *, uid: str = "", version: str = "") -> None:  # noqa: ARG002 - no request is sent
         """Marks the object as deleted in the overlay and sends no request.
 
         The dry-run option of a deletion is in its body: a server or proxy that ignores the body would delete.

@@ -31,7 +31,7 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """The object does not exist. A kind that is not served raises `NotServed` instead, which proves nothing."""
+    """The object does not exist. A kind that is not served raises `NotServed` instead, as its objects may exist."""
 
 
 class NotServed(ApiError):

@@ -1,7 +1,7 @@
-"""Deletes unused releases from object storage: releases that no object refers to, and blobs that no release has.
+"""Deletes unused releases from object storage: releases that no object refers to, and blobs that no manifest lists.
 
 Only entries that were last written before a limit are deleted, so a fetch in progress keeps its files. If an object
-begins to refer to a release while it is deleted, the release is missing like any other, and is fetched again.
+begins to refer to a release during its deletion, the release is fetched again like any other missing release.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Collected:
 
 
 def references(objects: Iterable[Object]) -> References:
-    """Returns what these ClusterStacks, ClusterStackReleases, Clusters and ClusterAddons refer to."""
+    """Returns the releases and scopes that these objects, of `REFERRING_KINDS`, refer to."""
     listed = list(objects)
     scopes = {scope_of(obj) for obj in listed if obj["kind"] == CLUSTER_STACK.kind}
     tags = {tag for obj in listed for tag in _tags(obj)}
@@ -53,8 +53,9 @@ def references(objects: Iterable[Object]) -> References:
 
 
 def collect_garbage(objects: ObjectStore, references: References, before: datetime) -> Collected:
-    """Deletes what has no references and was last written before `before`. Raises as `ObjectStore` does."""
-    # Blobs are listed first: a manifest that is written after this list has blobs that are newer, or written again.
+    """Deletes records and blobs without references, last written before `before`. Raises as `ObjectStore` does."""
+    # Blobs are listed before manifests. A release that is stored after this list writes all its blobs anew, and
+    # `_delete_old` reads the time of the last write again.
     blobs = objects.list_objects(BLOBS)
     records = [
         entry for prefix in ("releases/", "pins/", "failures/", "scopes/") for entry in objects.list_objects(prefix)
@@ -70,18 +71,18 @@ def collect_garbage(objects: ObjectStore, references: References, before: dateti
 
 
 def _is_garbage(key: str, references: References) -> bool:
-    """Returns whether a record has no references. Keys of others than ReleaseStore are never garbage."""
+    """Returns whether a record has no references. A key that `ReleaseStore` does not write is never garbage."""
     match = _RECORD.fullmatch(key)
     if match is None:
         return False
     if (match[1] or COMMON_SCOPE) not in references.scopes:
         return True
-    # Pins stay as long as their source: a tag means the same content for its whole life.
+    # A pin, which ties a tag to the digest of its content, stays as long as its source, even if the tag is unused.
     return match[2] != "pins" and match[3] not in references.tags
 
 
 def _digests(manifest: bytes | None) -> Iterator[str]:
-    """Returns all texts that may be digests: the manifest may have another format, and too many do no harm."""
+    """Yields all texts that may be digests, whatever the manifest's format is; a false match only keeps a blob."""
     return (digest.decode() for digest in _DIGEST.findall(manifest or b""))
 
 
@@ -111,7 +112,7 @@ def _tags(obj: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _listed(stack: Mapping[str, Any]) -> Iterator[str]:
-    """Returns the releases of `spec.versions`; releases of the subscription have a ClusterStackRelease each."""
+    """Yields the tags of `spec.versions`. A release that `autoSubscribe` chose has a ClusterStackRelease of its own."""
     spec = stack.get("spec") or {}
     for version in spec.get("versions") or ():
         try:

@@ -105,7 +105,7 @@ def test_class_of_no_cluster_stack_is_not_waited_for(world: World, describe: Des
     addon = describe.json()["addon"]
     assert addon["ready"] is False
     assert "waitingFor" not in addon
-    assert "class plain names no cluster stack" in describe.text()
+    assert "class plain does not belong to a cluster stack" in describe.text()
 
 
 def test_infrastructure_and_control_plane_are_described(world: World, describe: Describe) -> None:

@@ -509,7 +509,7 @@ def test_errors_name_the_solution(world: World, kubeconfig: Path, tmp_path: Path
 
     assert "does not exist; choose the namespace" in refused()
     world.cluster("some-class")
-    assert "names no cluster stack; give `--release`" in refused()
+    assert "does not belong to a cluster stack; give `--release`" in refused()
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(name)
     assert "waiting for Secret demo-kubeconfig" in refused()

@@ -203,7 +203,7 @@ def test_plan_chooses_the_newest_version_in_config_maps(providers: Providers, co
     # What is not brought along is not to be had.
     [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"), 4)
     assert foretold["obstacle"]
-    assert foretold["notes"] == [f"ConfigMaps in the provider's namespace have {PREVIOUS}"]
+    assert foretold["notes"] == [f"ConfigMaps in the provider's namespace contain the versions {PREVIOUS}"]
     for config_map in made:
         providers.client.delete(CONFIG_MAP, key_of(config_map))
 

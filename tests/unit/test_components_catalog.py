@@ -70,10 +70,10 @@ def test_mounted_configuration_adds_and_overrides_providers(tmp_path: Path, monk
     [
         ("providers: [", "not YAML"),
         ("[]", "is not a mapping"),
-        ("providers: {name: aws}", "want a list"),
-        ("providers: [aws]", "want a list"),
-        ("providers: [{name: aws, type: infrastructure, url: 'https://x'}]", "want a list"),
-        ("providers: [{name: aws, type: InfrastructureProvider}]", "want a list"),
+        ("providers: {name: aws}", "must be a list"),
+        ("providers: [aws]", "must be a list"),
+        ("providers: [{name: aws, type: infrastructure, url: 'https://x'}]", "must be a list"),
+        ("providers: [{name: aws, type: InfrastructureProvider}]", "must be a list"),
     ],
 )
 def test_invalid_configuration_is_an_error_not_ignored(

@@ -18,12 +18,12 @@ def test_local_processes_are_the_default_runtime(name: str, tmp_path: Path) -> N
 
 
 def test_unknown_runtime_is_refused_with_the_names_of_those_installed() -> None:
-    with pytest.raises(RuntimeUnavailable, match="KIND_RUNTIME=bogus: no such runtime is installed; there is: local"):
+    with pytest.raises(RuntimeUnavailable, match="KIND_RUNTIME=bogus: this runtime is not installed; installed: local"):
         from_env({"KIND_RUNTIME": "bogus"})
 
 
 def test_a_pod_has_no_default_runtime() -> None:
-    with pytest.raises(RuntimeUnavailable, match="a pod cannot run the control plane"):
+    with pytest.raises(RuntimeUnavailable, match="the default `local` does not work in a pod"):
         from_env({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
 

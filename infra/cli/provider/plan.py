@@ -42,7 +42,7 @@ class ProviderPlan:
     dropped: tuple[str, ...] = ()
     """Removed versions and fields of CRDs, as texts."""
     widened: tuple[str, ...] = ()
-    """Rights that no role has granted before, as texts."""
+    """RBAC rights that the provider's present roles do not grant, as texts."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -82,7 +82,7 @@ class ProviderPlan:
 
 
 def plan_provider(management: Client, provider: Object, version: str) -> ProviderPlan:
-    """Returns what `version` would change, or by default the version that `next_version` chooses."""
+    """Returns what an installation of `version` would change; if it is empty, `next_version` chooses the version."""
     plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
         goal = NextVersion(version) if version else _next_version(management, provider)
@@ -115,7 +115,7 @@ def _with_notes(plan: ProviderPlan, *notes: str) -> ProviderPlan:
 
 def _config_map_note(management: Client, provider: Object) -> Iterable[str]:
     if found := config_map_versions(Clients(management), provider):
-        yield f"ConfigMaps in the provider's namespace have {', '.join(found)}"
+        yield f"ConfigMaps in the provider's namespace contain the versions {', '.join(found)}"
 
 
 def _next_version(management: Client, provider: Object) -> NextVersion:
@@ -167,7 +167,7 @@ def _format_migration(migration: MigrateStorage) -> str:
 
 
 def _new_rights(management: Client, plan: ProviderPlan, provider: Object, rollout: Rollout) -> list[str]:
-    """Returns no rights for a first installation, where all are new."""
+    """Returns the RBAC rights that the provider's present roles do not grant; none for a first installation."""
     if not plan.installed:
         return []
     wanted = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]

@@ -104,7 +104,7 @@ def export(
     addon: Addon = None,
     every: Annotated[bool, typer.Option("--all", help="All providers of the cluster.")] = False,
     form: Annotated[
-        Form, typer.Option("--for", help="In a folder: ConfigMaps to apply, or the files of an OCI artifact.")
+        Form, typer.Option("--for", help="Write ConfigMaps to the folder, or the files of an OCI artifact.")
     ] = Form.CONFIG_MAPS,
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact that has other files.")] = False,
     username: Annotated[str, typer.Option(help="User of the registry.", envvar="OCI_USERNAME")] = "",

@@ -149,7 +149,7 @@ class ProviderTarget(Model):
     digest: str | None = None
     """The digest of the files of the release."""
     asked: str | None = None
-    """The hash of the request that fetched them: the version and the source."""
+    """The hash of the version and the source that were requested when the release was fetched."""
     contract: str | None = None
     """The Cluster API contract of this version."""
     inputs: str | None = None
@@ -157,7 +157,7 @@ class ProviderTarget(Model):
     begun: Timestamp | None = None
     """The start of that rollout."""
     renew_at: Timestamp | None = None
-    """When the first of the serving certificates that functions issued must be renewed."""
+    """The time to renew the first of the serving certificates that the functions issued."""
 
 
 class ProviderStatus(Model):
