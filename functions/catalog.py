@@ -41,7 +41,12 @@ def handler(name: str) -> Handler:
 
 
 def phase(name: str, *, resync: bool) -> Function[Any]:
-    """The steps of `name`, one of a provider's phases, for callers that run observe and decide but not act."""
+    """Returns the steps of `name`, one of the provider functions, for callers that observe and decide only.
+
+    Args:
+        name: `provider_preflight`, `provider_fetch` or `provider_install`.
+        resync: Whether the function also reconciles a provider that is already installed.
+    """
     function: Function[Any] = import_module(f"functions.{name}.function").function(resync=resync)
     return function
 

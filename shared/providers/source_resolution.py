@@ -21,10 +21,11 @@ SOURCE_ANNOTATION = "capi-functions.dev/source"
 
 @dataclass(frozen=True)
 class Source:
-    """A repository and its key in storage, which is private to a namespace where its credentials are."""
+    """A repository, and its key in storage."""
 
     repository: Repository
     identity: str
+    """Differs by namespace if credentials open the repository, so that no other namespace gets its components."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,30 @@ class ResolvedSource:
 
 
 def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> Repository:
-    """Returns the repository that the provider names, or that the catalog has for it; with `local` also a folder.
+    """Returns the repository that the provider names, else the one that the catalog has for it.
 
-    Raises `ComponentsError` if there is none.
+    Args:
+        provider: The provider object.
+        inputs: Its inputs: the ConfigMaps of its selector, and variables with credentials.
+        local: Whether a `file:` URL may name a folder.
+
+    Raises:
+        ComponentsError: Neither the provider nor the catalog has a source.
     """
     selector = as_text(dig(provider, "spec.fetchConfig.selector", {}))
     return open_repository(provider, inputs.variables, inputs.config_maps, selector, local=local)
 
 
 def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:
-    """Resolves source and version, preferring what is in storage, or in a ConfigMap of the provider's namespace.
+    """Resolves source and version: components in storage first, then a ConfigMap in the provider's namespace.
 
-    A source that the provider names itself (`spec.fetchConfig`) comes before such a ConfigMap, which is its fallback.
-    Raises `ComponentsError`, `SourceError`, `StorageError` or `ApiError`.
+    A source that the provider names itself (`spec.fetchConfig`) comes before the ConfigMap, which is its fallback.
+
+    Raises:
+        ComponentsError: There is no source, or the source has no default version.
+        SourceError: The source does not answer.
+        StorageError: Storage cannot be read.
+        ApiError: ConfigMaps cannot be listed.
     """
     source = _source(provider, repository_of(provider, inputs))
     version = provider_api.spec_version(provider) or source.repository.default_version()
@@ -61,11 +73,11 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
     config_map = _config_map(clients, provider, version, source.repository.place)
     if config_map is None:
         return ResolvedSource(source, version)
-    mirror = _source(provider, config_map)
-    bundle = clients.components.find(mirror.identity, version)
+    copy = _source(provider, config_map)
+    bundle = clients.components.find(copy.identity, version)
     if bundle is None and _names_source(provider):
-        return ResolvedSource(source, version, fallback=mirror)
-    return ResolvedSource(mirror, version, bundle)
+        return ResolvedSource(source, version, fallback=copy)
+    return ResolvedSource(copy, version, bundle)
 
 
 def _source(provider: Object, repository: Repository) -> Source:

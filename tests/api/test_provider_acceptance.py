@@ -162,7 +162,7 @@ def test_additional_manifests_and_patches_are_applied(core: FakeProvider, provid
     assert core.installed == dig(provider, "spec.version") == "v1.1.0"
     assert core.value_of("added") == "by hand"
     assert dig(providers.client.get(DEPLOYMENT, MANAGER), "metadata.labels.test") == "label"
-    # Edited, it rolls out, too; taken away again, it goes.
+    # A change of the ConfigMap is rolled out; without the reference its objects are deleted.
     providers.config_map("more", SPACE, manifests=text([config_map("added", "by hand again")]))
     core.until_ready()
     assert core.value_of("added") == "by hand again"

@@ -79,7 +79,7 @@ def test_cert_manager_issues_certificates_where_installed(
     assert bundle(providers) == b""
     webhook = providers.client.get(WEBHOOKS, Key("", "made-up-validating"))
     assert dig(webhook, ("metadata", "annotations", "cert-manager.io/inject-ca-from")) == f"{SPACE}/made-up-serving"
-    # What cert-manager injects is left alone.
+    # CAs that cert-manager injects stay unchanged.
     hooks = dig(webhook, "webhooks")
     hooks[0]["clientConfig"]["caBundle"] = base64.b64encode(Authority.generate("x").cert_pem).decode()
     providers.client.patch(WEBHOOKS, Key("", "made-up-validating"), {"webhooks": hooks}, manager="cainjector")

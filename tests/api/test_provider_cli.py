@@ -43,7 +43,7 @@ def test_init_installs_providers_and_leaves_existing_ones(providers: Providers, 
     for one in json.loads(done(command("list", "-o", "json"))):
         assert (one["installed"], one["wanted"], one["contract"], one["ready"]) == (CURRENT, CURRENT, "v1beta2", "True")
 
-    # Again: nothing is touched, and all are named.
+    # The second time nothing changes, and all providers are listed.
     before = [(key_of(each), each["metadata"]["resourceVersion"]) for each in list_providers(providers.client)]
     result = command("init", "-i", "docker:not-there:v1.0.0")
     said, notes = done(result), " ".join(result.stderr.split())
@@ -196,11 +196,11 @@ def test_plan_chooses_the_newest_version_in_config_maps(providers: Providers, co
         told = f"the newest of {place}; its source has no list of versions: "
         assert [note.startswith(told) for note in foretold["notes"]] == [True] * ("url" in config)
         assert "set spec.version" not in str(foretold["notes"])
-    # What is installed is among them, or beyond them.
+    # The installed version is one of them, or newer.
     providers.client.delete(CONFIG_MAP, key_of(made.pop()))
     [foretold] = outlooks(command("plan", "core", "-o", "json"))
     assert foretold["notes"][0].startswith("it is the newest of the ConfigMaps in its namespace")
-    # What is not brought along is not to be had.
+    # Versions without a ConfigMap cannot be installed.
     [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"), 4)
     assert foretold["obstacle"]
     assert foretold["notes"] == [f"ConfigMaps in the provider's namespace contain the versions {PREVIOUS}"]

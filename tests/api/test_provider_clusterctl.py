@@ -141,7 +141,7 @@ def test_move_moves_a_cluster_to_another_management_cluster(
     [owner] = target.client.get(DOCKER_CLUSTER, ONE)["metadata"]["ownerReferences"]
     assert owner["uid"] == moved["metadata"]["uid"]
     assert target.client.find(NAMESPACE, Key("", ONE.namespace))
-    # The providers are where they were: they hold on to what is theirs, and let go once nothing of their kinds is left.
+    # The providers did not move: their deletion waits until no objects of their kinds are left.
     for world in (providers, target):
         for kind, name, namespace, _ in PROVIDERS:
             world.reconcile(kind, name, namespace)

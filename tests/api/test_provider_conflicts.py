@@ -61,7 +61,7 @@ def test_fail_rejects_the_installation(core: FakeProvider) -> None:
     assert "spec.replicas" in message
     assert core.condition_of("ProviderUpgraded")[:2] == ("False", "ComponentsUpgradeError")
     assert (dig(manager(core), "spec.replicas"), image(core)) == (2, "v1.1.0")
-    # The way out that operations.md gives: to say whose it is.
+    # The solution in operations.md: the annotation chooses.
     core.install("v1.2.0", {CONFLICTS: "force"})
     assert (dig(manager(core), "spec.replicas"), image(core)) == (1, "v1.2.0")
 

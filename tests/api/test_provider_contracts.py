@@ -55,7 +55,7 @@ def test_core_upgrade_waits_for_providers_of_the_old_contract(core: FakeProvider
     assert (status, reason) == ("False", "ComponentsUpgradeError")
     assert f"InfrastructureProvider infrastructure-system/made-up is of contract {NOW}" in message
     assert (core.installed, core.value) == ("v1.1.0", "v1.1.0")
-    # Nobody in its way any more.
+    # The obstacle is removed.
     infrastructure.delete()
     core.until_ready()
     assert (core.installed, core.value) == ("v1.2.0", "v1.2.0")
@@ -101,7 +101,7 @@ def test_provider_removed_from_the_configuration_between_phases_is_reported(
     status, reason, message = infrastructure.condition_of()
     assert (status, reason) == ("False", "UnknownProvider")
     assert "InfrastructureProvider made-up is not in the catalog: set spec.fetchConfig" in message
-    # The checks say so first, where they are asked again.
+    # A repeated preflight reports it first.
     infrastructure.reconcile()
     assert infrastructure.condition_of("PreflightCheckPassed")[:2] == ("False", "FetchConfigValidationError")
     mounted.write_text(json.dumps({"providers": [entry]}))

@@ -161,7 +161,7 @@ def test_objects_that_cannot_be_deleted_are_reported_and_keep_the_provider(core:
             assert f"ConfigMap {key}" in message
             assert "it is archived first" in message
             assert dig(core.object, "metadata.finalizers") == [FINALIZER]
-            # All else is gone, except for its kinds, which go last; what is left is on record.
+            # Everything else is deleted except the CRDs, which come last; the inventory lists what is left.
             assert set(providers.brought()) == set(providers.listed(*core.key))
             assert set(providers.brought()) - {f"{CRD.kind} widgets.made-up.example.com"} == {f"ConfigMap {key}"}
     core.reconcile()

@@ -219,7 +219,7 @@ def test_missing_reference_is_reported_until_it_exists(
     core.until_ready()
     assert core.value == "hello"
 
-    # Taken away again, it is told; what is installed stays as it is.
+    # After its deletion the reference is reported, and what is installed stays unchanged.
     core.providers.client.delete(SECRET if field == "configSecret" else CONFIG_MAP, there)
     core.reconcile()
     assert core.condition_of("PreflightCheckPassed") == told

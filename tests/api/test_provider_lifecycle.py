@@ -44,14 +44,14 @@ def test_four_real_providers_are_installed_and_upgraded(providers: Providers) ->
         listed = providers.client.get(CLUSTERCTL_PROVIDER, Key(namespace, kind.label(name)))
         assert (listed["providerName"], listed["type"], listed["version"]) == (name, kind.kind, PREVIOUS)
 
-    # Nothing new: two reads at most, and no write.
+    # Without changes: two reads at most, and no write.
     for kind, name, namespace, _ in FOUR:
         versions, before = providers.versions(), providers.requests
         providers.reconcile(kind, name, namespace)
         assert providers.requests - before <= 2
         assert providers.versions() == versions
 
-    # A look at everything writes nothing either.
+    # A resync writes nothing either.
     versions, before = providers.versions(), providers.requests
     for kind, name, namespace, _ in FOUR:
         providers.reconcile(kind, name, namespace, resync=True)

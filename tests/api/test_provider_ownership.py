@@ -84,7 +84,7 @@ def test_object_of_another_provider_is_rejected(bootstrap: FakeProvider, infrast
     assert [obj["metadata"]["resourceVersion"] for obj in common(providers) if obj] == before
     bootstrap.reconcile()
     assert bootstrap.condition_of("Ready")[0] == "True"
-    # The one that was refused goes without taking anything along.
+    # Deleting the rejected provider deletes no object.
     infrastructure.delete()
     assert providers.client.find(infrastructure.kind.resource, infrastructure.at) is None
     assert owners(providers) == ["bootstrap-same"] * 2

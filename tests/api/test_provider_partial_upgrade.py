@@ -52,7 +52,7 @@ def test_rejected_upgrade_is_reported_and_continued(core: FakeProvider, taken: K
     assert core.condition_of() == ("False", "InstallFailed", message)
     assert core.condition_of("Ready") == ("False", "ComponentsUpgradeError", message)
     assert core.installed == "v1.1.0"
-    # What could be written is of the new version; nothing of the old one is gone, or forgotten.
+    # Objects that could be written have the new version; no old object is deleted or missing in the inventory.
     assert core.value_of("made-up-settings") == core.value_of("made-up-of-v1.2.0") == "v1.2.0"
     assert core.value_of("made-up-of-v1.1.0") == "v1.1.0"
     listed = providers.listed(*core.key)
@@ -60,7 +60,7 @@ def test_rejected_upgrade_is_reported_and_continued(core: FakeProvider, taken: K
     assert refused == ""
     assert listed == providers.brought()
 
-    # Nothing has changed: it is tried again, and so is only what is missing.
+    # The next attempt writes only the objects that are missing.
     before = settled(core)
     core.reconcile()
     assert core.condition_of("ProviderUpgraded") == ("False", "ComponentsUpgradeError", message)

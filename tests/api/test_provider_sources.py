@@ -118,7 +118,7 @@ def test_changed_config_map_of_a_selector_is_installed(core: FakeProvider, provi
     assert core.value == "edited"
     second = inputs_hash(core)
     assert second != first
-    # Several may match, unless they are of one version.
+    # Several ConfigMaps may match if they have different versions.
     put(providers, selected("v1.3.0", "newer", labels))
     core.until_ready()
     assert core.value == "edited"

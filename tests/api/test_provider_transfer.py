@@ -34,7 +34,7 @@ def test_adopt_continues_providers_of_clusterctl(providers: Providers, command: 
     assert (manifest["kind"], manifest["spec"]) == ("CoreProvider", {"version": CURRENT})
     assert list_providers(providers.client) == []
 
-    # First a look, then the take-over.
+    # First the plan, then the adoption.
     said = done(command("adopt", "core", "cluster-api", "--paused"))
     assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in said
     assert "without waiting: they are paused" in said
@@ -201,7 +201,7 @@ def test_exported_artifact_installs_providers_without_another_source(
     said = done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
     assert f"BootstrapProvider kubeadm {CURRENT}" in said
     assert f"spec.fetchConfig.oci http://{registry}/mirror/capi:{CURRENT}" in said
-    # Again is the same; with less in it something would be lost.
+    # The same export changes nothing; one with fewer files would lose some.
     done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
     result = command("export", two[0], "--to", f"oci+http://{registry}/mirror/capi")
     assert result.exit_code == 1
@@ -214,7 +214,7 @@ def test_exported_artifact_installs_providers_without_another_source(
     providers.apply(*key, fetchConfig={"oci": f"http://{registry}/mirror/capi"}, version=CURRENT)
     provider = providers.until_ready(*key)
     assert dig(provider, "status.target.source") == f"http://{registry}/mirror/capi"
-    # Its tags tell which version is the newest.
+    # The newest version is found by the tags.
     result = command("plan", "bootstrap", "kubeadm", "-o", "json")
     assert [one["notes"] for one in outlooks(result)] == [["it is the newest"]]
 

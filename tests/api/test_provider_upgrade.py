@@ -56,7 +56,7 @@ def test_upgrade_without_common_version_is_rejected(core: FakeProvider, provider
     assert [version["name"] for version in dig(providers.client.get(CRD, Key("", NAME)), "spec.versions")] == [
         "v1alpha1"
     ]
-    # Back to what is there: nothing is wrong any more.
+    # With the installed version again, the errors are removed.
     provider = core.install("v1.1.0")
     assert "ProviderUpgraded" not in {entry["type"] for entry in dig(provider, "status.conditions")}
 

@@ -40,8 +40,8 @@ class FakeProvider:
     def publish(self, version: str, objects: Iterable[Object] | str = (), contract: str = "v1beta2") -> None:
         """Publishes a version; without objects it is one ConfigMap `<label>`, whose `value` is the version."""
         publish(self.folder, version, objects or [config_map(self.label, version)], self.kind, self._repository)
-        told = METADATA.replace("v1beta2", contract)
-        (self.folder / self._repository / "releases/download" / version / "metadata.yaml").write_text(told)
+        metadata = METADATA.replace("v1beta2", contract)
+        (self.folder / self._repository / "releases/download" / version / "metadata.yaml").write_text(metadata)
 
     def apply(self, version: str | None, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
         """Applies the provider object; fields that are None are left out."""

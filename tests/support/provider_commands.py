@@ -64,7 +64,7 @@ def working(providers: Providers, *names: tuple[Any, str, str]) -> Iterator[None
                     if over.wait(0.05):
                         return
                 providers.until_ready(kind, name, namespace)
-        except BaseException as error:  # told by the test, not by a thread
+        except BaseException as error:  # the test raises it, not this thread
             failed.append(error)
 
     over, thread = threading.Event(), threading.Thread(target=work)

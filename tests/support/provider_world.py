@@ -134,10 +134,10 @@ class Providers:
             provider = self.get(kind, name, namespace)
             return provider if is_ready(provider) else None
 
-        def told() -> str:
+        def details() -> str:
             return f"{dig(self.get(kind, name, namespace), 'status.conditions')} {self.answers[-4:]}"
 
-        return until(looked, f"{kind.kind} {namespace}/{name} is ready", pause=0.1, details=told)
+        return until(looked, f"{kind.kind} {namespace}/{name} is ready", pause=0.1, details=details)
 
     # -- what is there then ------------------------------------------------------------------------------------
 

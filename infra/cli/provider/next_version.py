@@ -30,7 +30,7 @@ class NextVersion(NamedTuple):
 
 
 class _Newest(NamedTuple):
-    """The newest version and where it was found; `failure` is why the source could not be requested."""
+    """The newest version and where it was found; `failure` is why the source gave no list of versions."""
 
     version: str
     place: str = "its source"
