@@ -26,7 +26,7 @@ def _print_version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="capi-functions",
-    help="Runs Cluster API lifecycle functions locally, plans and rolls back addons, manages providers and releases.",
+    help="Run Cluster API lifecycle functions locally, plan and roll back addons, manage providers and releases.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
