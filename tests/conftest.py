@@ -17,6 +17,7 @@ from shared.kube import Client, Resource, connect
 from tests.support.planes import running_plane
 
 pytest_plugins = [
+    "tests.support.processes",
     "tests.support.seeds",
     "tests.support.scheduling",
     "tests.support.object_store",

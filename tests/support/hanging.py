@@ -35,4 +35,5 @@ def test_with_servers(kubeconfig: Path, object_store: ObjectStore, tmp_path: Pat
 
 
 def test_with_an_object_store(object_store: ObjectStore) -> None:
+    processes.run(["sh", "-c", "setsid sleep 3601 &"], check=True)
     hang("object-store")

@@ -1,4 +1,9 @@
-"""Processes that tests start: they end with the test run, even where that is killed."""
+"""Processes that tests start: they end with the test run, even where that is killed.
+
+The kernel ends the children that `start` and `run` start. What detaches itself, as `capi-functions up --detach` does,
+is ended by a guard: a process beside each process of the run, which waits for the end of that one, and then kills all
+that still has its mark in the environment.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,45 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_MARK = "CAPI_TESTS_PROCESS"
+_GUARD = """
+import glob, os, signal, sys, time
+sys.stdin.buffer.read()
+mark, found = sys.argv[1].encode(), True
+while found:
+    found = False
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            with open(path, "rb") as file:
+                if mark in file.read():
+                    found = True
+                    os.kill(int(path.split("/")[2]), signal.SIGKILL)
+        except OSError:
+            pass
+    time.sleep(0.1)
+"""
+
+
+def pytest_configure() -> None:
+    """Marks all that this process starts from now on, and starts its guard."""
+    os.environ[_MARK] = uuid.uuid4().hex
+    command = [sys.executable, "-I", "-S", "-c", _GUARD, os.environ[_MARK]]
+    guard = subprocess.Popen(command, stdin=subprocess.PIPE, env={}, cwd="/", start_new_session=True)
+    guard.returncode = 0  # it outlives this process: nobody waits for it, or warns that nobody did
+    assert guard.stdin is not None
+    os.set_inheritable(guard.stdin.fileno(), False)
+    _guards.append(guard)
+
+
+_guards: list[subprocess.Popen[bytes]] = []
+"""Keeps the pipes open until this process ends."""
 
 
 def start(command: list[Any], **options: Any) -> subprocess.Popen[Any]:

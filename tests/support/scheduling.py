@@ -21,20 +21,26 @@ SPLIT = frozenset(
 """Files whose tests are distributed one by one: each is long, and they share little."""
 
 SECONDS = {
-    "tests/e2e/test_kill_providers.py": 120,
-    "tests/e2e/test_kill_addons.py": 110,
     "tests/api/test_provider_transfer.py": 100,
     "tests/api/test_provider_lifecycle.py": 100,
-    "tests/e2e/test_command_line.py": 90,
-    "tests/e2e/test_chaos.py": 80,
+    "tests/e2e/test_kill_providers.py": 60,
+    "tests/e2e/test_kill_addons.py": 60,
+    "tests/e2e/test_command_line.py": 60,
     "tests/api/test_control_plane.py": 60,
-    "tests/api/test_provider_adoption.py": 60,
-    "tests/api/test_cluster_stacks_events.py": 45,
-    "tests/e2e/test_providers_in_a_local_run.py": 40,
+    "tests/knative/test_broker.py": 50,
+    "tests/api/test_provider_adoption.py": 50,
+    "tests/api/test_cluster_stacks_events.py": 40,
+    "tests/e2e/test_killed_runs.py": 40,
+    "tests/e2e/test_chaos.py": 40,
     "tests/api/test_provider_cli.py": 38,
+    "tests/e2e/test_providers_in_a_local_run.py": 35,
+    "tests/api/test_addon_policies.py": 30,
     "tests/api/test_command_plan.py": 30,
     "tests/api/test_provider_clusterctl.py": 30,
     "tests/api/test_http.py": 30,
+    "tests/e2e/test_readme.py": 30,
+    "tests/knative/test_pods.py": 30,
+    "tests/knative/test_manifests.py": 30,
 }
 """About how long files take, as far as it matters for the order; `pytest --durations=0` shows it."""
 
