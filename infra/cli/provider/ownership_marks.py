@@ -1,4 +1,4 @@
-"""The fields that every installed object gets: labels and owner references of this project, and CA certificates."""
+"""The marks of an installed object: fields with labels and owner references of this project, and CA certificates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS = re.compile(
 
 
 def is_mark(field: FieldDiff) -> bool:
-    """Returns whether the field is one that every installed object gets."""
+    """Returns whether the field is a mark."""
     return field.path in _PLAIN or bool(_OTHERS.fullmatch(field.path)) or _all_of_them(field)
 
 
@@ -34,12 +34,12 @@ def _all_of_them(field: FieldDiff) -> bool:
 
 
 def is_only_marked(change: Change) -> bool:
-    """Returns whether the object would be updated in such fields only."""
+    """Returns whether the update would change marks only."""
     return change.action == "update" and bool(change.fields) and all(map(is_mark, change.fields))
 
 
 def without_marks(change: Change) -> Change:
-    """Returns the change without such fields, for text output."""
+    """Returns the change without marks, for text output."""
     if change.action != "update":
         return change
     return replace(change, fields=tuple(field for field in change.fields if not is_mark(field)))
