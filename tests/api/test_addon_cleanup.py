@@ -91,12 +91,12 @@ class Cloud:
             spec["serviceName"] = name
         return self.create(resource, name, owner, spec=spec)
 
-    def names(self, resource: Resource, *, going: bool | None = None) -> list[str]:
+    def names(self, resource: Resource, *, deleting: bool | None = None) -> list[str]:
         found = self.client.list(resource, "default" if resource.namespaced else "")
-        wanted = [o for o in found if going is None or going == ("deletionTimestamp" in o["metadata"])]
+        wanted = [o for o in found if deleting is None or deleting == ("deletionTimestamp" in o["metadata"])]
         return sorted(o["metadata"]["name"] for o in wanted if o["metadata"]["name"] != "kubernetes")
 
-    def lets_go(self) -> None:
+    def remove_finalizers(self) -> None:
         """Removes all finalizers of deleted objects, and deletes volumes with their claims."""
         for resource in (SERVICE, CLAIM, POD):
             for obj in list(self.client.list(resource, "default")):
@@ -132,7 +132,7 @@ def cloud(workload_plane: Path) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def going(world: World, cloud: Cloud, workload_plane: Path) -> World:
+def deleted_cluster(world: World, cloud: Cloud, workload_plane: Path) -> World:
     """A Cluster with addons that is being deleted, and that a finalizer keeps."""
     world.kubeconfig = local_control_plane.kubeconfig(workload_plane).read_bytes()
     world.secret()
@@ -170,62 +170,62 @@ def claimed(name: str) -> Object:
     return {"name": "data", "persistentVolumeClaim": {"claimName": name}}
 
 
-def test_cleanup_is_done_at_once_without_leftovers(going: World) -> None:
-    assert hook(going) == 10
-    assert clean(going).status == 204
-    assert done(going) == "True"
-    assert hook(going) == 0
-    version = going.addon()["metadata"]["resourceVersion"]
-    assert clean(going).status == 204
-    assert going.addon()["metadata"]["resourceVersion"] == version
+def test_cleanup_is_done_at_once_without_leftovers(deleted_cluster: World) -> None:
+    assert hook(deleted_cluster) == 10
+    assert clean(deleted_cluster).status == 204
+    assert done(deleted_cluster) == "True"
+    assert hook(deleted_cluster) == 0
+    version = deleted_cluster.addon()["metadata"]["resourceVersion"]
+    assert clean(deleted_cluster).status == 204
+    assert deleted_cluster.addon()["metadata"]["resourceVersion"] == version
 
 
-def test_load_balancers_and_volumes_are_deleted_and_waited_for(going: World, cloud: Cloud) -> None:
+def test_load_balancers_and_volumes_are_deleted_and_waited_for(deleted_cluster: World, cloud: Cloud) -> None:
     cloud.service("public")
     cloud.service("inner", "ClusterIP")
     cloud.volume("disk", claim="data")
     cloud.volume("archive", policy="Retain", claim="kept")
     cloud.volume("spare")
-    hook(going)
-    answer = clean(going)
+    hook(deleted_cluster)
+    answer = clean(deleted_cluster)
     assert (answer.status, answer.retry_after) == (202, 5.0)
-    assert cloud.names(SERVICE, going=True) == ["public"]
-    assert cloud.names(CLAIM, going=True) == ["data"]
-    condition = going.condition(CLEANED_UP)
+    assert cloud.names(SERVICE, deleting=True) == ["public"]
+    assert cloud.names(CLAIM, deleting=True) == ["data"]
+    condition = deleted_cluster.condition(CLEANED_UP)
     assert (condition["status"], condition["reason"]) == ("False", "CleanupOngoing")
     for told in ("Service default/public", "PersistentVolumeClaim default/data", "PersistentVolume disk"):
         assert told in condition["message"]
-    assert hook(going) == 10
-    cloud.lets_go()
-    assert clean(going).status == 204
-    assert done(going) == "True"
+    assert hook(deleted_cluster) == 10
+    cloud.remove_finalizers()
+    assert clean(deleted_cluster).status == 204
+    assert done(deleted_cluster) == "True"
     assert cloud.names(SERVICE) == ["inner"]
     assert cloud.names(CLAIM) == ["kept"]
     assert cloud.names(VOLUME) == ["archive", "spare"]
-    assert hook(going) == 0
+    assert hook(deleted_cluster) == 0
 
 
-def test_volume_is_waited_for_after_its_claim_is_gone(going: World, cloud: Cloud) -> None:
+def test_volume_is_waited_for_after_its_claim_is_gone(deleted_cluster: World, cloud: Cloud) -> None:
     cloud.volume("disk", claim="data")
-    hook(going)
-    clean(going)
+    hook(deleted_cluster)
+    clean(deleted_cluster)
     for claim in list(cloud.client.list(CLAIM, "default")):
         cloud.release(CLAIM, claim)
     assert cloud.names(CLAIM) == []
-    assert clean(going).status == 202
-    assert going.condition(CLEANED_UP)["message"].endswith(": PersistentVolume disk")
-    cloud.lets_go()
-    assert clean(going).status == 204
+    assert clean(deleted_cluster).status == 202
+    assert deleted_cluster.condition(CLEANED_UP)["message"].endswith(": PersistentVolume disk")
+    cloud.remove_finalizers()
+    assert clean(deleted_cluster).status == 204
 
 
-def test_claim_without_a_volume_is_deleted(going: World, cloud: Cloud) -> None:
+def test_claim_without_a_volume_is_deleted(deleted_cluster: World, cloud: Cloud) -> None:
     cloud.claim("pending")
-    hook(going)
-    assert clean(going).status == 202
-    assert cloud.names(CLAIM, going=False) == []
+    hook(deleted_cluster)
+    assert clean(deleted_cluster).status == 202
+    assert cloud.names(CLAIM, deleting=False) == []
 
 
-def test_pods_with_claims_are_deleted_with_their_top_controller(going: World, cloud: Cloud) -> None:
+def test_pods_with_claims_are_deleted_with_their_top_controller(deleted_cluster: World, cloud: Cloud) -> None:
     for name in ("a", "b", "c", "d-scratch", "e"):
         cloud.volume(f"disk-{name}", claim=name)
     deployment = cloud.controller(DEPLOYMENT, "web")
@@ -236,36 +236,38 @@ def test_pods_with_claims_are_deleted_with_their_top_controller(going: World, cl
     node = cloud.create(NODE, "node-1")
     cloud.pod("on-node", claimed("e"), owner=node)
     cloud.pod("other", {"name": "none", "emptyDir": {}}, owner=cloud.controller(STATEFUL_SET, "driver"))
-    hook(going)
-    assert clean(going).status == 202
-    assert cloud.names(POD, going=False) == ["other"]
+    hook(deleted_cluster)
+    assert clean(deleted_cluster).status == 202
+    assert cloud.names(POD, deleting=False) == ["other"]
     assert cloud.names(STATEFUL_SET) == ["driver"], "what holds no volume stays: it may be what lets volumes go"
     assert cloud.names(DEPLOYMENT) == []
     assert cloud.names(NODE) == ["node-1"]
-    cloud.lets_go()
-    assert clean(going).status == 204
+    cloud.remove_finalizers()
+    assert clean(deleted_cluster).status == 204
 
 
 def _template() -> Object:
     return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-def test_recreated_load_balancer_is_deleted_again(going: World, cloud: Cloud) -> None:
+def test_recreated_load_balancer_is_deleted_again(deleted_cluster: World, cloud: Cloud) -> None:
     cloud.service("public")
-    hook(going)
-    clean(going)
-    cloud.lets_go()
+    hook(deleted_cluster)
+    clean(deleted_cluster)
+    cloud.remove_finalizers()
     cloud.service("public")
-    assert clean(going).status == 202
-    assert cloud.names(SERVICE, going=True) == ["public"]
+    assert clean(deleted_cluster).status == 202
+    assert cloud.names(SERVICE, deleting=True) == ["public"]
 
 
-def test_cleanup_starts_only_by_a_hook(going: World, cloud: Cloud) -> None:
+def test_cleanup_starts_only_by_a_hook(deleted_cluster: World, cloud: Cloud) -> None:
     cloud.service("public")
-    assert clean(going).message == "the event is not for this function"
-    cluster = going.client.get(CLUSTER, Key(going.namespace, "demo"))
-    assert going.call("addon_cleanup", change_event(cluster, "update", source="/test")).outcome == "reconciled"
-    assert cloud.names(SERVICE, going=True) == []
+    assert clean(deleted_cluster).message == "the event is not for this function"
+    cluster = deleted_cluster.client.get(CLUSTER, Key(deleted_cluster.namespace, "demo"))
+    assert (
+        deleted_cluster.call("addon_cleanup", change_event(cluster, "update", source="/test")).outcome == "reconciled"
+    )
+    assert cloud.names(SERVICE, deleting=True) == []
 
 
 def test_cluster_that_is_not_being_deleted_is_not_cleaned_up(world: World, cloud: Cloud, workload_plane: Path) -> None:
@@ -277,84 +279,92 @@ def test_cluster_that_is_not_being_deleted_is_not_cleaned_up(world: World, cloud
     cloud.service("public")
     assert hook(world) == 10
     assert not world.addon()["spec"].get("hook")
-    # Nor does the clean-up rely on that.
+    # Also the clean-up itself checks that the Cluster is being deleted.
     world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": BEFORE_CLUSTER_DELETE}})
     assert clean(world).status == 204
-    assert cloud.names(SERVICE, going=True) == []
+    assert cloud.names(SERVICE, deleting=True) == []
     assert CLEANED_UP not in str(world.addon()["status"])
 
 
 @pytest.mark.parametrize("annotation", ["capi-functions.dev/cleanup", "cluster.x-k8s.io/paused"])
-def test_annotation_prevents_the_cleanup(going: World, cloud: Cloud, annotation: str) -> None:
+def test_annotation_prevents_the_cleanup(deleted_cluster: World, cloud: Cloud, annotation: str) -> None:
     cloud.service("public")
-    hook(going)
+    hook(deleted_cluster)
     patch = {"metadata": {"annotations": {annotation: "false"}}}
-    going.client.patch(CLUSTER, Key(going.namespace, "demo"), patch)
-    assert clean(going).status == 204
-    assert cloud.names(SERVICE, going=True) == []
-    assert hook(going) == (0 if annotation.startswith("capi-functions") else 10)
+    deleted_cluster.client.patch(CLUSTER, Key(deleted_cluster.namespace, "demo"), patch)
+    assert clean(deleted_cluster).status == 204
+    assert cloud.names(SERVICE, deleting=True) == []
+    assert hook(deleted_cluster) == (0 if annotation.startswith("capi-functions") else 10)
 
 
-def test_cleanup_of_an_earlier_cluster_of_the_same_name_is_ignored(going: World, cloud: Cloud) -> None:
+def test_cleanup_of_an_earlier_cluster_of_the_same_name_is_ignored(deleted_cluster: World, cloud: Cloud) -> None:
     cloud.service("public")
-    hook(going)
-    patch = {"spec": {"clusterRef": {**going.addon()["spec"]["clusterRef"], "uid": "of-an-earlier-one"}}}
-    going.client.patch(CLUSTER_ADDON, Key(going.namespace, ADDON), patch)
-    assert clean(going).status == 204
-    assert cloud.names(SERVICE, going=True) == []
-    assert hook(going) == 0
+    hook(deleted_cluster)
+    patch = {"spec": {"clusterRef": {**deleted_cluster.addon()["spec"]["clusterRef"], "uid": "of-an-earlier-one"}}}
+    deleted_cluster.client.patch(CLUSTER_ADDON, Key(deleted_cluster.namespace, ADDON), patch)
+    assert clean(deleted_cluster).status == 204
+    assert cloud.names(SERVICE, deleting=True) == []
+    assert hook(deleted_cluster) == 0
 
 
 @pytest.mark.parametrize("how", ["no Secret", "no server"])
 def test_unreachable_workload_cluster_is_reported_and_given_up_at_the_deadline(
-    going: World, how: str, monkeypatch: pytest.MonkeyPatch
+    deleted_cluster: World, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if how == "no server":
-        document = yaml.safe_load(going.kubeconfig)
+        document = yaml.safe_load(deleted_cluster.kubeconfig)
         document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
-        going.secret(yaml.safe_dump(document).encode())
+        deleted_cluster.secret(yaml.safe_dump(document).encode())
     else:
-        going.client.delete(Resource("", "v1", "Secret", "secrets"), Key(going.namespace, "demo-kubeconfig"))
-    hook(going)
-    answer = clean(going)
+        deleted_cluster.client.delete(
+            Resource("", "v1", "Secret", "secrets"), Key(deleted_cluster.namespace, "demo-kubeconfig")
+        )
+    hook(deleted_cluster)
+    answer = clean(deleted_cluster)
     assert (answer.status, answer.retry_after) == (202, 10.0)
-    assert going.condition(CLEANED_UP)["reason"] == "WorkloadUnreachable"
+    assert deleted_cluster.condition(CLEANED_UP)["reason"] == "WorkloadUnreachable"
     monkeypatch.setenv("HOOK_DELETE_SECONDS", "0")
     for _ in range(2):
-        assert clean(going).status == 204
-    condition = going.condition(CLEANED_UP)
+        assert clean(deleted_cluster).status == 204
+    condition = deleted_cluster.condition(CLEANED_UP)
     assert (condition["status"], condition["reason"]) == ("False", "CleanupGivenUp")
     assert "delete at the cloud what is left" in condition["message"]
-    told = [event for event in going.client.list(EVENT, going.namespace) if event["reason"] == "CleanupGivenUp"]
+    told = [
+        event
+        for event in deleted_cluster.client.list(EVENT, deleted_cluster.namespace)
+        if event["reason"] == "CleanupGivenUp"
+    ]
     assert [event["type"] for event in told] == ["Warning"]
-    assert hook(going) == 0
+    assert hook(deleted_cluster) == 0
 
 
-def test_workload_cluster_that_becomes_reachable_is_cleaned_up(going: World, cloud: Cloud) -> None:
+def test_workload_cluster_that_becomes_reachable_is_cleaned_up(deleted_cluster: World, cloud: Cloud) -> None:
     cloud.service("public")
-    going.secret(b"no kubeconfig")
-    hook(going)
-    assert clean(going).retry_after == 10.0
-    going.secret()
-    assert clean(going).retry_after == 5.0
-    assert cloud.names(SERVICE, going=True) == ["public"]
+    deleted_cluster.secret(b"no kubeconfig")
+    hook(deleted_cluster)
+    assert clean(deleted_cluster).retry_after == 10.0
+    deleted_cluster.secret()
+    assert clean(deleted_cluster).retry_after == 5.0
+    assert cloud.names(SERVICE, deleting=True) == ["public"]
 
 
-def test_rejected_deletion_is_reported(going: World, cloud: Cloud, workload_plane: Path) -> None:
+def test_rejected_deletion_is_reported(deleted_cluster: World, cloud: Cloud, workload_plane: Path) -> None:
     cloud.service("public")
-    going.secret(reader(cloud, workload_plane))
-    hook(going)
-    answer = clean(going)
+    deleted_cluster.secret(reader(cloud, workload_plane))
+    hook(deleted_cluster)
+    answer = clean(deleted_cluster)
     assert (answer.status, answer.retry_after) == (202, 10.0)
-    condition = going.condition(CLEANED_UP)
+    condition = deleted_cluster.condition(CLEANED_UP)
     assert (condition["reason"], condition["severity"]) == ("CleanupFailed", "Error")
     assert "Service default/public" in condition["message"]
     assert "forbidden" in condition["message"]
-    version = going.addon()["metadata"]["resourceVersion"]
-    clean(going)
-    assert going.addon()["metadata"]["resourceVersion"] == version, "the same failure again is not written again"
-    going.secret()
-    assert clean(going).retry_after == 5.0
+    version = deleted_cluster.addon()["metadata"]["resourceVersion"]
+    clean(deleted_cluster)
+    assert deleted_cluster.addon()["metadata"]["resourceVersion"] == version, (
+        "the same failure again is not written again"
+    )
+    deleted_cluster.secret()
+    assert clean(deleted_cluster).retry_after == 5.0
 
 
 def reader(cloud: Cloud, plane: Path) -> bytes:
@@ -403,12 +413,12 @@ def await_reader(client: Client) -> None:
     until(may_read, "the rights")
 
 
-def test_rights_of_the_generated_role_are_enough(going: World, cloud: Cloud, kubeconfig: Path) -> None:
+def test_rights_of_the_generated_role_are_enough(deleted_cluster: World, cloud: Cloud, kubeconfig: Path) -> None:
     cloud.service("public")
-    hook(going)
+    hook(deleted_cluster)
     may = ("clusterstack.x-k8s.io", "clusteraddons", "get")
-    going.clients = as_account(going.client, kubeconfig, "knative/function-addon-cleanup.yaml", may)
-    assert clean(going).status == 202
-    cloud.lets_go()
-    assert clean(going).status == 204
-    assert done(going) == "True"
+    deleted_cluster.clients = as_account(deleted_cluster.client, kubeconfig, "knative/function-addon-cleanup.yaml", may)
+    assert clean(deleted_cluster).status == 202
+    cloud.remove_finalizers()
+    assert clean(deleted_cluster).status == 204
+    assert done(deleted_cluster) == "True"

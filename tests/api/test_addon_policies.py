@@ -143,7 +143,7 @@ def test_crd_with_foreign_objects_is_not_pruned(world: World) -> None:
     kept = next(entry for entry in dig(world.addon(), "status.resources") if entry["status"] == "kept")
     assert f"Widget {world.namespace}/theirs" in kept["error"]
     assert dig(world.addon(), "status.ready") is True
-    # With consent it goes, and so it does once the others are gone.
+    # The CRD is pruned with consent, or once the other objects are deleted.
     world.cluster(write_release(world.releases, "v3", [world.map("b")]), policy={"prune-crds": "true"})
     world.settle()
     assert world.client.find(CRD, name) is None or dig(world.client.get(CRD, name), "metadata.deletionTimestamp")
@@ -160,7 +160,7 @@ def test_prune_waits_for_the_finalizer_of_a_custom_resource(world: World) -> Non
     world.cluster(write_release(world.releases, "v2", [world.map("a")]))
     assert world.settle().retry_after == 20.0
     assert "its finalizers hold it: example.com/hold" in world.condition("HelmChartApplied")["message"]
-    assert world.names() == ["a", "controller"]  # what might let go of it is still there
+    assert world.names() == ["a", "controller"]  # the controller that removes the finalizer still exists
     world.client.patch(widgets, Key(world.namespace, "w"), {"metadata": {"finalizers": None}})
     assert world.settle().retry_after is None
     assert world.names() == ["a"]
@@ -285,7 +285,7 @@ def test_drift_is_ignored_by_default(world: World) -> None:
     drifted(world)
     requests = world.client.requests
     world.resync()
-    assert world.client.requests - requests == 1 + 2  # the test's own, then the addon and its Cluster
+    assert world.client.requests - requests == 1 + 2  # the test's own request, then the addon and its Cluster
     assert world.names() == ["a", "c"]
 
 
@@ -302,7 +302,7 @@ def test_drift_is_repaired_within_one_resync(world: World) -> None:
     assert "/c" not in told
     uid = next(entry["uid"] for entry in dig(world.addon(), "status.resources") if entry["name"] == "b")
     assert uid == world.read("b")["metadata"]["uid"]
-    # A look that finds nothing writes nothing.
+    # A drift check without drift writes nothing.
     before = world.addon()["metadata"]["resourceVersion"]
     world.resync()
     assert world.addon()["metadata"]["resourceVersion"] == before
@@ -424,7 +424,7 @@ def test_hook_jobs_complete_before_the_next_wave(world: World) -> None:
     become(world, JOB, "before", done)
     assert world.settle().retry_after is None
     assert world.names() == ["a"]
-    # Another job of the same name cannot be had by changing this one: hooks are recreated.
+    # A Job cannot be changed into another one: hooks are recreated.
     uid = world.client.get(JOB, Key(world.namespace, "before"))["metadata"]["uid"]
     job["spec"] = {"template": {"spec": {**template["spec"], "terminationGracePeriodSeconds": 5}}}
     world.cluster(write_release(world.releases, "v2", [world.map("a"), job]))
@@ -485,7 +485,7 @@ def test_job_deleted_by_its_ttl_is_not_waited_for(world: World) -> None:
     world.secret()
     world.settle()
     assert world.condition("ObjectsReady")["status"] == "False"
-    world.client.delete(JOB, Key(world.namespace, "j"))  # as its time to live does
+    world.client.delete(JOB, Key(world.namespace, "j"))  # as its TTL does
     world.settle()
     assert dig(world.addon(), "status.ready") is True
 
@@ -537,7 +537,7 @@ def test_rollback_needs_no_release(world: World) -> None:
     found = world.condition("HelmChartApplied")
     assert (found["status"], found["reason"]) == ("False", "RolledBack")
     assert "hunter2" not in str(world.addon())
-    # It holds, whatever comes, and ends with a class that is fixed.
+    # The rollback lasts over all events, and ends with another class.
     before = world.addon()["metadata"]["resourceVersion"]
     world.settle()
     world.resync()
@@ -572,7 +572,7 @@ def test_recreated_cluster_gets_a_new_addon(world: World) -> None:
     world.client.delete(CLUSTER, Key(world.namespace, "demo"))
     world.client.delete(CONFIG_MAP, Key(world.namespace, "a"))
     world.cluster(name)
-    for _ in range(3):  # the addon of the old one goes, and that of the new one comes
+    for _ in range(3):  # the former addon is deleted, and a new one is created
         world.settle()
     assert world.addon()["metadata"]["uid"] != old
     assert world.names() == ["a"]

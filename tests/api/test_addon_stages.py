@@ -82,7 +82,7 @@ def test_stage_waits_for_its_conditions(world: World) -> None:
     assert found["reason"] == "FailedToEvaluatePostCondition"
     assert 'net.data.state == "up"' in found["message"]
     since = dig(world.addon(), "status.stages")[0]["since"]
-    # Looking again changes nothing but the time.
+    # Another reconcile changes only the time.
     assert world.settle().retry_after == 20.0
     assert dig(world.addon(), "status.stages")[0]["since"] == since
     world.client.patch(CONFIG_MAP, Key(world.namespace, "net"), {"data": {"state": "up"}})
@@ -232,7 +232,7 @@ def test_rollout_resumes_after_each_interruption(world: World) -> None:
     assert world.settle().retry_after == 20.0
     assert phases(world) == {"cni": "done", "csi": "applyingOrDeleting"}
     assert world.names() == ["gone", "net", "store"]
-    # Somebody mends what was in the way; nothing was marked ready half-way.
+    # The obstacle is removed; nothing was reported as ready before.
     assert dig(world.addon(), "spec.clusterStack") == "test-stack-1-36-v1"
     assert dig(world.addon(), "spec.version") == "v1"
     version = world.read("net")["metadata"]["resourceVersion"]
@@ -264,7 +264,7 @@ def test_stages_after_the_cluster_upgrade_are_applied(world: World) -> None:
     assert world.settle().retry_after is None
     assert world.names() == ["late", "net"]
     assert dig(world.addon(), "spec.hook") == ""
-    # A later look takes nothing of it away.
+    # A later reconcile prunes nothing of it.
     world.cluster("test-stack-1-36-v1", policy={"drift": "repair"})
     world.client.delete(CONFIG_MAP, Key(world.namespace, "late"))
     world.resync()
@@ -289,7 +289,7 @@ def test_addons_are_rendered_again_once_the_new_kubernetes_is_live(
     world.settle()
     live = world.client.request("GET", "/version")["gitVersion"]
     assert dig(world.addon(), "status.kubernetesVersion") == live
-    # As it is when the control plane was upgraded since: the addon tells of an older version.
+    # As after an upgrade of the control plane: the addon has the former version.
     key = Key(world.namespace, ADDON)
     old = {"status": {"kubernetesVersion": "v1.35.0", "digest": "sha256:of-then"}}
     world.client.patch(CLUSTER_ADDON, key, old, subresource="status")

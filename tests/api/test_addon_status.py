@@ -31,7 +31,7 @@ STAGES = """
   BeforeClusterUpgrade: *stages
 """
 
-# -- releases, good and bad: each writes one, and returns reason and words of what is told of it --------------------
+# -- releases, good and bad: each function writes one, and returns the expected reason and words of its status ------
 
 Expected = tuple[str, str]
 
@@ -122,7 +122,7 @@ BAD = (
 KINDS: tuple[Callable[[World, str], Expected], ...] = (*BAD, *BAD[:4], *[good] * 5)
 """The kinds of the twenty releases."""
 
-# -- what else may be the matter: a cause of the present, which is gone with it ------------------------------------
+# -- other failures: each lasts only as long as its cause ---------------------------------------------------------
 
 
 @dataclass

@@ -103,7 +103,7 @@ def test_missing_release_assets_are_waited_for(world: World) -> None:
     assert answer.reply is not None
     assert answer.reply.type == "dev.capi-functions.release.wanted"
     assert world.condition("ClusterStackReleaseDownloaded")["reason"] == "ReleaseAssetsNotDownloadedYet"
-    # The fetch fails, since there is no such release; the addon says so, and does not ask again at once.
+    # The fetch fails, since the release does not exist; the addon reports it, and does not request it again at once.
     fetched = world.call("release_assets", answer.reply)
     assert fetched.reply is not None
     again = world.call("addon_apply", fetched.reply)
@@ -119,7 +119,7 @@ def test_release_is_requested_when_the_addon_is_created(world: World) -> None:
     created = world.call("addon_create", change_event(cluster, "add", source="/test"))
     assert created.reply is not None
     fetched = world.call("release_assets", created.reply)
-    assert (fetched.status, fetched.reply) == (204, None)  # nobody waits for it
+    assert (fetched.status, fetched.reply) == (204, None)  # no object waits for it
     applied = world.call("addon_apply", change_event(world.addon(), "add", source="/test"))
     assert (applied.status, applied.reply) == (204, None)
     assert world.names() == ["a"]
@@ -321,11 +321,11 @@ def test_failed_object_does_not_stop_the_others(world: World) -> None:
     found = world.condition("HelmChartApplied")
     assert found["reason"] == "FailedToApplyObjects"
     assert f"ConfigMap {world.namespace}/bad" in found["message"]
-    # The others are there, and nothing was pruned; what is still to be pruned is not as it should be either.
+    # The other objects are applied, nothing was pruned, and the entry to prune is not synced either.
     assert world.names() == ["a", "old", "z"]
     states = {entry["name"]: entry["status"] for entry in world.addon()["status"]["resources"]}
     assert states == {"a": "synced", "bad": "not-synced", "z": "synced", "old": "not-synced"}
-    # The next look tries what failed and leaves what was done.
+    # The next reconcile applies only what failed.
     before = world.read("a")["metadata"]["managedFields"]
     world.settle()
     assert world.read("a")["metadata"]["managedFields"] == before
@@ -374,7 +374,7 @@ def test_crd_and_its_custom_resource_in_one_chart_are_applied(world: World) -> N
     assert world.client.get(widgets, Key(metadata["namespace"], "w"))
     world.cluster(write_release(world.releases, "v2", [world.map("a")]))
     world.settle()
-    # The server ends a CRD's objects first, in its own time.
+    # The server deletes a CRD's objects first, asynchronously.
     until(lambda: world.client.find(CRD, Key("", f"widgets.{group}")) is None, "the CRD gone")
 
 
@@ -534,7 +534,7 @@ def test_incomplete_release_folder_is_reported_and_fetched_once_complete(
     found = world.condition("ClusterStackReleaseDownloaded")
     assert found["reason"] == "IssueWithReleaseAssets"
     assert words in found["message"]
-    # The author finishes the folder: the next look finds it whole, without anybody's help.
+    # Once the folder is complete, the next reconcile uses it.
     file.write_bytes(content)
     wish = own_event("release.wanted", source="/test", subject=name, about=world.addon(), data={"release": name})
     fetched = world.call("release_assets", wish)

@@ -39,7 +39,7 @@ def versions(world: World) -> dict[str, str]:
     """Returns the resourceVersion of every object, except those that the API server itself writes."""
     found = {}
     for resource in {(one.group, one.kind): one for one in Discovery(world.client).served().values()}.values():
-        with suppress(ApiError):  # kinds that are made, never listed
+        with suppress(ApiError):  # kinds that can be created but not listed
             for obj in metadata_of(world.client, resource):
                 if resource.kind not in ("Lease", "ComponentStatus"):
                     name = f"{resource.kind}.{resource.group} {key_of(obj)}"
@@ -93,7 +93,7 @@ def crd(group: str) -> Object:
     }
 
 
-# -- what would be done ------------------------------------------------------------------------------------------
+# -- changes -----------------------------------------------------------------------------------------------------
 
 
 def test_plan_matches_what_rollouts_of_two_releases_then_do(world: World, plan: Plan) -> None:
@@ -109,7 +109,7 @@ def test_plan_matches_what_rollouts_of_two_releases_then_do(world: World, plan: 
     assert actions(found) == {"same": "unchanged", "changes": "update", "comes": "create", "goes": "delete"}
     assert found["changes"]["changes"]["fields"] == [{"path": "data.k", "old": "1", "new": "2"}]
     assert found["summary"]["update"] == found["summary"]["delete"] == found["summary"]["create"] == 1
-    # And so it comes.
+    # The rollout then does what was planned.
     world.cluster(second)
     world.secret()
     assert world.settle().retry_after is None
@@ -464,7 +464,7 @@ def test_release_missing_in_the_stacks_own_sources_is_an_error(world: World, kub
     assert "no release 'test-stack-1-36-v3'" in result.output
 
 
-# -- exit codes and refusals -------------------------------------------------------------------------------------
+# -- exit codes and errors ---------------------------------------------------------------------------------------
 
 
 def test_exit_code_tells_no_change_change_and_failure(world: World, kubeconfig: Path, tmp_path: Path) -> None:
@@ -498,7 +498,7 @@ def test_server_that_stops_answering_is_an_error(world: World, kubeconfig: Path,
     assert result.exit_code == 1
     assert "does not answer" in result.output
     assert world.names() == []
-    assert len(writes) < 40  # nobody knocks on all doors of a house that burnt down
+    assert len(writes) < 40  # the remaining objects are not tried after the server stopped answering
 
 
 def test_errors_name_the_solution(world: World, kubeconfig: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_rollback_and_undo(world: World, run: Run) -> None:
     assert asked(world) == new
     look(world)
     assert world.read("a")["data"] == {"k": "v1"}
-    assert "done" in run().output  # it is there already, so there is nothing to wait for
+    assert "done" in run().output  # the rollback is done already
     result = run("--undo", "--no-wait")
     assert f"rolling out again: {new}" in result.output
     assert asked(world) is None
@@ -75,7 +75,7 @@ def test_rollback_waits_and_prints_progress(world: World, run: Run) -> None:
             command.wait_until_applied, world.client, key, within=30.0, tell=told.append
         )
         while not told and not waiting.done():
-            # Whatever the addon says is news; for the wait to be one, it has to be seen before the function runs.
+            # The command prints each new message, so it has to see the waiting state before the function runs.
             status: Object = {"status": {"conditions": [_condition("Ready", "Busy")]}}
             world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), status, subresource="status")
             time.sleep(0.1)

@@ -95,7 +95,7 @@ def test_manifest_secret_of_another_owner_is_neither_written_nor_read_nor_delete
     assert "is not owned by ClusterAddon" in reasons(world)["ManifestNotKept"]
     assert dig(world.addon(), "status.history", []) == []
     key = Key(world.namespace, ADDON)
-    # As an earlier version may have left it.
+    # As an earlier version of this project may have left it.
     history = [{"clusterStack": f"{STACK}-v1", "version": "v1", "digest": "x", "at": "2026-01-01T00:00:00Z"}]
     world.client.patch(CLUSTER_ADDON, key, {"status": {"history": history}}, subresource="status")
     annotation = {"capi-functions.dev/rollback-from": f"{STACK}-v2"}

@@ -131,7 +131,7 @@ def test_drift_check_writes_nothing_without_drift(world: World, kubeconfig: Path
             world.resync()
         assert [str(write) for write in proxy.writes()[writes:]] == []
         assert world.addon()["metadata"]["resourceVersion"] == before
-        # What somebody did change is found as ever.
+        # A real change is found.
         patch = {"spec": {"template": {"spec": {"hostNetwork": True}}}}
         world.client.patch(DEPLOYMENT, Key(world.namespace, "deployment"), patch)
         world.resync()

@@ -96,7 +96,7 @@ def test_event_delivered_to_two_replicas_concurrently_applies_once(
     before = len(proxy.writes())
     answers = at_once(replicas, "addon_apply", event)
     assert {answer.status for answer in answers} <= {202, 204, 503}
-    # At worst each does all of it: what is applied and pruned, and a handful for the records.
+    # At worst each replica does everything: it applies, prunes and writes a few records.
     assert len(proxy.writes()) - before <= DELIVERIES * (len({*first, *second}) + 8)
     addons.until(lambda: addons.ready(name), "v2")
     check(addons, "2", second)

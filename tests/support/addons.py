@@ -38,7 +38,7 @@ class Addons:
     def addon_key(self) -> Key:
         return Key(self.namespace, "cluster-addon-demo")
 
-    # -- what users do -----------------------------------------------------------------------------------------
+    # -- actions of users --------------------------------------------------------------------------------------
 
     def want(self, class_name: str) -> None:
         """Creates a Cluster of this class with its kubeconfig, or upgrades the present one."""
@@ -52,7 +52,7 @@ class Addons:
         for resource, key in ((CLUSTER, self.cluster_key), (CLUSTER_ADDON, self.addon_key)):
             self.client.delete(resource, key)
 
-    # -- what event sources do ---------------------------------------------------------------------------------
+    # -- deliveries of events ----------------------------------------------------------------------------------
 
     def sweep(self) -> Answer:
         """Delivers an event for each object; returns the last answer about the addon."""
@@ -80,7 +80,7 @@ class Addons:
     def until(self, reached: Callable[[], bool], what: str, *, within: float = HANGS) -> None:
         until(reached, what, within=within, pause=0, between=self.sweep, details=self.told)
 
-    # -- what is there then ------------------------------------------------------------------------------------
+    # -- the state afterwards ----------------------------------------------------------------------------------
 
     def addon(self) -> Object:
         return self.client.get(CLUSTER_ADDON, self.addon_key)

@@ -53,7 +53,7 @@ from tests.support.addon_cases import (
 )
 from tests.support.releases import config_map
 
-# -- nothing may be done -----------------------------------------------------------------------------------------
+# -- obstacles ---------------------------------------------------------------------------------------------------
 
 
 def test_deleted_addon_needs_nothing() -> None:
@@ -170,7 +170,7 @@ def test_addon_that_is_up_to_date_gets_its_finalizer_only() -> None:
     assert [type(effect) for effect in decided(UpToDate(), addon).effects] == [Patch]
 
 
-# -- everything in one rollout -----------------------------------------------------------------------------------
+# -- rollout -----------------------------------------------------------------------------------------------------
 
 
 def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
@@ -309,9 +309,9 @@ def test_connection_lost_during_the_readiness_check_is_reported() -> None:
 
 
 def a_rollback(kept: manifest_history.StoredManifest) -> RollbackContext:
-    goal = RolloutTarget(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
+    target = RolloutTarget(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
     return RollbackContext(
-        addon=an_addon(), policy=POLICY, connection=REACHED, inventory=[], target=goal, manifest=kept
+        addon=an_addon(), policy=POLICY, connection=REACHED, inventory=[], target=target, manifest=kept
     )
 
 

@@ -45,17 +45,33 @@ A, B, B2, C = config_map("a"), config_map("b"), config_map("b", "2"), config_map
     ("objects", "inventory", "resumed", "apply", "verify", "keep", "prune"),
     [
         pytest.param([A, B], [], False, "ab", "", "", "", id="first"),
-        pytest.param([A, B2], [applied(A), applied(B)], False, "b", "a", "", "", id="the same content is looked at"),
-        pytest.param([A, B], [applied(A), entry_of(B)], True, "b", "", "a", "", id="resumed: what is done is done"),
+        pytest.param([A, B2], [applied(A), applied(B)], False, "b", "a", "", "", id="unchanged content is verified"),
+        pytest.param([A, B], [applied(A), entry_of(B)], True, "b", "", "a", "", id="resumed: synced entries are kept"),
         pytest.param([A, B2], [applied(A), applied(B)], True, "b", "", "a", "", id="content differs"),
         pytest.param(
-            [A], [applied(A, status="not-synced")], True, "", "a", "", "", id="resumed before its turn had come"
+            [A],
+            [applied(A, status="not-synced")],
+            True,
+            "",
+            "a",
+            "",
+            "",
+            id="resumed: entries that are not synced are verified",
         ),
-        pytest.param([A], [applied(A), applied(B)], False, "", "a", "", "b", id="gone"),
-        pytest.param([A], [applied(A), entry_of(B)], True, "", "", "a", "b", id="what failed to apply is pruned too"),
+        pytest.param([A], [applied(A), applied(B)], False, "", "a", "", "b", id="dropped objects are pruned"),
+        pytest.param(
+            [A], [applied(A), entry_of(B)], True, "", "", "a", "b", id="entries that failed to apply are pruned too"
+        ),
         pytest.param([], [applied(A), applied(C)], False, "", "", "", "ac", id="empty release"),
         pytest.param(
-            [{**A, "apiVersion": "v2"}], [applied(A)], False, "a", "", "", "", id="apiVersion is no part of identity"
+            [{**A, "apiVersion": "v2"}],
+            [applied(A)],
+            False,
+            "a",
+            "",
+            "",
+            "",
+            id="apiVersion is not part of the identity",
         ),
     ],
 )
@@ -78,11 +94,11 @@ def test_plan_applies_verifies_keeps_or_prunes(
 @pytest.mark.parametrize(
     ("entry", "new"),
     [
-        pytest.param(None, True, id="never heard of"),
-        pytest.param(entry_of(B), True, id="meant to be applied"),
+        pytest.param(None, True, id="no entry"),
+        pytest.param(entry_of(B), True, id="intent only"),
         pytest.param(applied(B), False, id="applied"),
-        pytest.param(applied(B, uid=""), False, id="applied, and perhaps made anew since"),
-        pytest.param(applied(B, status=KEPT), True, id="dropped, and left to whoever needs it"),
+        pytest.param(applied(B, uid=""), False, id="applied, and possibly recreated since"),
+        pytest.param(applied(B, status=KEPT), True, id="kept for another owner"),
     ],
 )
 @pytest.mark.parametrize("resumed", [False, True])
@@ -212,7 +228,7 @@ def test_string_data_of_a_secret_becomes_data() -> None:
     [applied_] = desired([secret], served, default_namespace="d")
     assert applied_["data"] == {"a": "eA==", "b": "eQ=="}
     assert "stringData" not in applied_
-    # What is no text is left for the API server to refuse.
+    # A value that is not text is left for the API server to reject.
     [wrong] = desired([secret | {"stringData": {"pin": 1}}], served, default_namespace="d")
     assert wrong["stringData"] == {"pin": 1}
 

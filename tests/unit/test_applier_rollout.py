@@ -28,7 +28,7 @@ def entry(kind: str, group: str = "") -> InventoryEntry:
         pytest.param(
             [("ValidatingWebhookConfiguration", "admissionregistration.k8s.io"), ("Deployment", "apps")],
             [["ValidatingWebhookConfiguration", "Deployment"]],
-            id="what asks a webhook before what answers it",
+            id="webhook configurations before their backends",
         ),
         pytest.param(
             [("Namespace", ""), ("CustomResourceDefinition", CRD), ("Secret", ""), ("Widget", "example.com")],

@@ -214,7 +214,7 @@ def test_text_has_all_sections() -> None:
     ):
         assert words in text, text
     assert "\x1b" not in text
-    assert text.count(": waiting\n") == 1  # not once more for each condition that repeats it
+    assert text.count(": waiting\n") == 1  # conditions that repeat it are shown without the message
     assert not [line for line in text.splitlines() if line != line.rstrip()]
 
 

@@ -93,12 +93,12 @@ LIVE = {"type": "A", "address": "10.0.0.1", "ports": [{"port": 80, "protocol": "
     ("other", "expected"),
     [
         pytest.param({"type": "B", "address": "10.0.0.2"}, ["spec.type"], id="an address that is allocated"),
-        pytest.param({"address": ABSENT, "policy": "x"}, [], id="fields that come and go by themselves"),
+        pytest.param({"address": ABSENT, "policy": "x"}, [], id="fields without a manager"),
         pytest.param({"ports": [{"port": 80, "protocol": "TCP", "nodePort": 3}]}, [], id="in an item of a list"),
         pytest.param({"ports": [{"port": 81, "protocol": "TCP"}]}, ["spec.ports[0].port"], id="a field of an item"),
         pytest.param({"selector": {"a": "2", "b": "2"}}, ["spec.selector.a"], id="in a mapping"),
-        pytest.param({"selector": ABSENT}, ["spec.selector"], id="a mapping that goes"),
-        pytest.param({"atomic": {"a": {"b": 1}}}, ["spec.atomic"], id="what is owned as a whole"),
+        pytest.param({"selector": ABSENT}, ["spec.selector"], id="a removed mapping"),
+        pytest.param({"atomic": {"a": {"b": 1}}}, ["spec.atomic"], id="an atomic field"),
     ],
 )
 def test_compare_ignores_fields_without_a_manager(other: dict[str, Any], expected: list[str]) -> None:
@@ -191,7 +191,7 @@ def test_keep_reason_names_annotation_label_or_uid(metadata: Object, reason: str
     assert reason in keep_reason(OURS, obj(metadata=metadata))
 
 
-# -- the whole -----------------------------------------------------------------------------------------------------
+# -- the text of a plan --------------------------------------------------------------------------------------------
 
 
 def forecast(*changes: Change, stage: Stage | None = None, notes: tuple[str, ...] = ()) -> ReleasePlan:
