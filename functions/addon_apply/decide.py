@@ -21,8 +21,7 @@ from shared.applier.policy import PolicyError
 from shared.clients import Clients
 from shared.effects import Delete
 from shared.kube import ApiError, deleting, dig
-from shared.releases import missing
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 from shared.sandbox import Busy
@@ -94,10 +93,10 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         case MissingAssets():
             return guards.not_stored(builder, cluster, found)
         case charts.ChartError() as refusal:
-            builder.set_true(missing.CONDITION)
+            builder.set_true(DOWNLOADED)
             return _not_rendered(builder, f"{builder.release}: {refusal}", BROKEN_RETRY)
         case ReleaseContext():
-            builder.set_true(missing.CONDITION)
+            builder.set_true(DOWNLOADED)
             return _roll_out(builder, found)
 
 

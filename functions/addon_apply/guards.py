@@ -10,8 +10,7 @@ from shared.applier.connection import ConnectionFailed
 from shared.applier.policy import PolicyError
 from shared.effects import Effect, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
-from shared.releases import missing
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 
@@ -50,7 +49,7 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     name = cluster_api.class_name(cluster)
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
     message = f"{what}: its addons are left as they are; a class of a cluster stack has a name like local-demo-1-36-v1"
-    builder.set_false(missing.CONDITION, "NoClusterStack", message, "Warning", event_type="Warning")
+    builder.set_false(DOWNLOADED, "NoClusterStack", message, "Warning", event_type="Warning")
     return Decision(status=builder.status(ready=False), kubernetes_events=tuple(builder.kubernetes_events))
 
 
@@ -64,15 +63,15 @@ def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) ->
 
 
 def not_shared(builder: AddonStatusBuilder, obstacle: ReleaseNotShared) -> Decision:
-    builder.set_false(missing.CONDITION, "ReleaseNotShared", obstacle.message, "Error", event_type="Warning")
+    builder.set_false(DOWNLOADED, "ReleaseNotShared", obstacle.message, "Error", event_type="Warning")
     return wait(builder, BROKEN_RETRY, obstacle.message)
 
 
 def not_stored(builder: AddonStatusBuilder, cluster: Object, lost: MissingAssets) -> Decision:
     if lost.failure:
-        builder.set_false(missing.CONDITION, lost.reason, lost.message, "Error", event_type="Warning")
+        builder.set_false(DOWNLOADED, lost.reason, lost.message, "Error", event_type="Warning")
     else:
-        builder.set_false(missing.CONDITION, lost.reason, lost.message)
+        builder.set_false(DOWNLOADED, lost.reason, lost.message)
     place = cluster_api.class_namespace(cluster)
     wanted = lost.fetch_request(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
     return wait(builder, ASSETS_RETRY, lost.message, reply=wanted)

@@ -19,7 +19,7 @@ from shared.applier.policy import Policy, PolicyError
 from shared.charts import ChartError
 from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared
 

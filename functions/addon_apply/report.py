@@ -13,6 +13,7 @@ from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import dig
+from shared.releases.missing_assets import DOWNLOADED
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
@@ -35,7 +36,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     builder = AddonStatusBuilder.of(observed.addon, observed.cluster, now)
     builder.set_true("ClusterReady")
     if not isinstance(found, RollbackContext):
-        builder.set_true("ClusterStackReleaseDownloaded")
+        builder.set_true(DOWNLOADED)
     if isinstance(found, AwaitingReadiness):
         return readiness.report_recheck(builder, found, decision, results)
     if any(isinstance(effect, Rollout) for effect in decision.effects):

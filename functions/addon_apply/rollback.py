@@ -9,6 +9,7 @@ from shared.addons.status import ROLLED_BACK
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import inventory
 from shared.applier.outcome import RolloutOutcome
+from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
 from .rollout import record_applied, record_intent, rollout_effect
@@ -39,6 +40,6 @@ def report_rolled_back(
         f"remove annotation {ROLLBACK_ANNOTATION} or give the Cluster another class to go on"
     )
     builder.set_false("HelmChartApplied", ROLLED_BACK, message, "Warning", event_type="Warning")
-    builder.remove("ObjectsReady", "ClusterStackReleaseDownloaded")
+    builder.remove("ObjectsReady", DOWNLOADED)
     status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=None)
     return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), message=message)

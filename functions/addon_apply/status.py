@@ -17,12 +17,12 @@ from shared.api.conditions import remove_condition
 from shared.applier import inventory
 from shared.applier.inventory import KEPT
 from shared.kube import Object, dig
-from shared.releases import missing
+from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime.status import V1Beta1StatusBuilder
 
 OBSTACLES = (
     "ClusterReady",
-    missing.CONDITION,
+    DOWNLOADED,
     "ClusterAddonConfigValidated",
     "HelmChartTemplated",
     "EvaluatedCEL",

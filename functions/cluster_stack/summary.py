@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shared.api.conditions import get_condition, is_true
 from shared.kube import Object, deleting, dig, key_of
+from shared.releases.missing_assets import DOWNLOADED
 from shared.releases.naming import ReleaseName
 
 from .observe import usable
@@ -37,6 +38,6 @@ def _phase(ready: bool, conditions: list[Object]) -> str:
         return "done"
     if is_true(conditions, "ProviderClusterStackReleaseReady"):
         return "applying objects"
-    if is_true(conditions, "ClusterStackReleaseDownloaded"):
+    if is_true(conditions, DOWNLOADED):
         return "provider-specific work"
-    return "downloading release assets" if get_condition(conditions, "ClusterStackReleaseDownloaded") else ""
+    return "downloading release assets" if get_condition(conditions, DOWNLOADED) else ""

@@ -10,8 +10,7 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.kube import deleting, dig, key_of
-from shared.releases.missing import CONDITION as DOWNLOADED
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.runtime import Decision
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 

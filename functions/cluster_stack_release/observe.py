@@ -12,7 +12,7 @@ from shared.clients import Clients, LookupResult
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
 from shared.manifests import Identity
-from shared.releases.missing import MissingAssets, read_release
+from shared.releases.missing_assets import MissingAssets, read_release
 from shared.releases.naming import ReleaseName
 from shared.releases.release import Release
 from shared.releases.source_resolution import resolve_source

@@ -9,7 +9,7 @@ from shared.applier import inventory
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.effects import Results
 from shared.kube import deleting, dig
-from shared.releases.missing import CONDITION as DOWNLOADED
+from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 

@@ -21,7 +21,7 @@ from shared.clients import Clients
 from shared.download import SourceError
 from shared.kube import Client, Object, deleting, dig, key_of
 from shared.kube.dry_run import DryRunClient
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import InvalidRelease
 from shared.releases.source_resolution import ReleaseNotShared, ScopedSource, resolve_source

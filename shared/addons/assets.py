@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shared.releases.missing import MissingAssets, read_release
+from shared.releases.missing_assets import MissingAssets, read_release
 from shared.releases.release import Release
 from shared.releases.stages import Stages, StagesError, parse
 from shared.releases.store import ReleaseStore

@@ -16,7 +16,7 @@ from shared.applier.policy import Policy
 from shared.charts import LiveCluster
 from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Key, Object, dig, key_of
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared, resolve_source
 

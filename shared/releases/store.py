@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.download.ingest import MIB, IngestedFile, Limits, ingest
 from shared.releases import manifest
-from shared.releases.cache import BlobCache
+from shared.releases.blob_cache import BlobCache
 from shared.releases.naming import ReleaseName
 from shared.releases.release import METADATA, Blob, InvalidRelease, Release, Retagged, assemble
 from shared.releases.sources import Source

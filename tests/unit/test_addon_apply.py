@@ -28,7 +28,7 @@ from shared.applier.policy import PolicyError
 from shared.applier.rollout import Rollout
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import MissingAssets
 from shared.runtime import Decision
 from shared.sandbox import Busy, slots
 from tests.support.addon_cases import (

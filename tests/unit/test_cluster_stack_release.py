@@ -24,7 +24,7 @@ from shared.clients import ClusterClients, LookupResult
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
-from shared.releases.missing import MissingAssets
+from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
 from tests.support.releases import chart

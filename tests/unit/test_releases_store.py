@@ -16,7 +16,7 @@ from infra.object_store import start, wait_ready
 from shared.download import File, ReleaseNotFound, SourceError
 from shared.download.ingest import Limits
 from shared.releases import manifest
-from shared.releases.cache import BlobCache
+from shared.releases.blob_cache import BlobCache
 from shared.releases.naming import InvalidName
 from shared.releases.release import Blob, InvalidRelease, Retagged
 from shared.releases.sources.folder import FolderSource

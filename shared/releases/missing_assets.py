@@ -15,7 +15,7 @@ from shared.storage import StorageError
 
 T = TypeVar("T")
 
-CONDITION = "ClusterStackReleaseDownloaded"
+DOWNLOADED = "ClusterStackReleaseDownloaded"
 """The condition that says whether the release is in storage."""
 
 
@@ -29,12 +29,12 @@ class MissingAssets:
 
     @property
     def reason(self) -> str:
-        """The reason of condition `CONDITION`."""
+        """The reason of condition `DOWNLOADED`."""
         return "IssueWithReleaseAssets" if self.failure else "ReleaseAssetsNotDownloadedYet"
 
     @property
     def message(self) -> str:
-        """The message of condition `CONDITION`."""
+        """The message of condition `DOWNLOADED`."""
         if not self.failure:
             return f"release {self.tag} is not in storage yet; its fetch has been requested"
         return self.failure if self.tag in self.failure else f"release {self.tag}: {self.failure}"
