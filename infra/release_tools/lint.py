@@ -188,7 +188,7 @@ def _conditions(stage: Stage) -> Iterator[str]:
             yield f"{condition.expression!r}: {error}"
             continue
         if used - keys:
-            yield f"{condition.expression!r} uses {', '.join(sorted(used - keys))}, which is no key under objects"
+            yield f"{condition.expression!r} uses {', '.join(sorted(used - keys))}, which is not a key under objects"
 
 
 def _templates(release: Release, files: Files, members: Mapping[str, bytes]) -> dict[str, str]:

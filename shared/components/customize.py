@@ -126,8 +126,8 @@ def _container(deployment: Object, name: str, where: str) -> Object | None:
 def _listed(deployment: Object, container: Object, field: str, type_: type, where: str) -> list[Any]:
     items = container.get(field) or []
     if not isinstance(items, list) or not all(isinstance(item, type_) for item in items):
-        told = f"container {container.get('name')!r} of {_describe(deployment)}"
-        raise CustomizationError(f"{where}: {field} of {told} cannot be changed: not what Kubernetes has there")
+        what = f"container {container.get('name')!r} of {_describe(deployment)}"
+        raise CustomizationError(f"{where}: {field} of {what} cannot be changed: it is malformed")
     return items
 
 

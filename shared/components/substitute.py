@@ -151,7 +151,7 @@ def _stripped(value: str, operator: str, pattern: str) -> str:
 
 
 def _replaced(value: str, operator: str, sought: str, replacement: str | None = None) -> str:
-    """At an end nothing is replaced by nothing: the engine wants both arguments there."""
+    """Replaces texts; at an end only with both arguments, as the engine does."""
     match operator:
         case "//":
             return value.replace(sought, replacement or "")

@@ -88,7 +88,7 @@ class Registry:
 
     def __post_init__(self) -> None:
         if not _REPOSITORY.fullmatch(self.repository):
-            raise SourceError(f"{self.repository!r} is no name of a repository in a registry", transient=False)
+            raise SourceError(f"{self.repository!r} is not a repository name", transient=False)
         # Docker Hub's API is not where its name is.
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         self._base = f"{'http' if self.plain else 'https'}://{host}/v2/{self.repository}/"
@@ -130,7 +130,7 @@ class Registry:
             SourceError: The registry fails, or the tag is that of an index of several artifacts.
         """
         if not (_TAG.fullmatch(reference) or _DIGEST.fullmatch(reference)):
-            raise NotInRegistry(f"{reference!r} is no tag", transient=False)
+            raise NotInRegistry(f"{reference!r} is not a tag", transient=False)
         url = f"{self._base}manifests/{reference}"
         reply = self._authorized(lambda header: self._session.get(url, header, accept=_ACCEPT))
         if reply.status == 404:
@@ -160,7 +160,7 @@ class Registry:
         The manifest is sent last, so an interrupted push changes nothing. Layers that the registry has are not sent.
         """
         if not _TAG.fullmatch(tag):
-            raise SourceError(f"{tag!r} is no tag", transient=False)
+            raise SourceError(f"{tag!r} is not a tag", transient=False)
         config = self._put_blob(b"{}", EMPTY)
         manifest = {
             "schemaVersion": 2,
@@ -236,7 +236,7 @@ class Registry:
             scheme, *_ = origin(realm)
         except ValueError:
             raise SourceError(
-                f"{redact_url(self._base)} names a token server that is no URL", transient=False
+                f"{redact_url(self._base)} names a token server that is not a URL", transient=False
             ) from None
         if scheme != "https" and not self.plain:
             raise SourceError(
@@ -270,14 +270,14 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str) -> Manifest
     try:
         document = _mapping(json.loads(data), where)
     except (ValueError, RecursionError):
-        raise SourceError(f"{where} is no manifest", transient=False) from None
+        raise SourceError(f"{where} is not a manifest", transient=False) from None
     media_type = document.get("mediaType") or media_type
     if media_type in _INDEXES or "manifests" in document:
         raise SourceError(
             f"{where} is an index of several artifacts; a release is one, pushed without a platform", transient=False
         )
     if media_type not in (MANIFEST, _DOCKER_MANIFEST):
-        raise SourceError(f"{where} is of type {media_type!r}, which is no artifact", transient=False)
+        raise SourceError(f"{where} is of type {media_type!r}, which is not an artifact", transient=False)
     layers = document.get("layers")
     if not isinstance(layers, list):
         raise SourceError(f"{where} has no layers", transient=False)

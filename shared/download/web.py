@@ -45,12 +45,12 @@ def resolve_url(url: str, reference: str) -> str:
     try:
         return urljoin(url, reference)
     except ValueError:
-        raise SourceError(f"{redact_url(url)} refers to something that is no URL", transient=False) from None
+        raise SourceError(f"{redact_url(url)} refers to something that is not a URL", transient=False) from None
 
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """An answer whose body is not read yet. The session closes it if nobody else reads it to its end or closes it."""
+    """An answer whose body is not read yet. The session closes answers that are left open."""
 
     status: int
     headers: Mapping[str, str]
@@ -212,8 +212,8 @@ class HttpSession:
             return SourceError(f"{redact_url(url)} is not trusted: {cause.verify_message}", transient=False)
         if isinstance(cause, Forbidden):
             return SourceError(f"{redact_url(url)} is refused: {cause.strerror}", transient=False)
-        said = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
-        return SourceError(f"{redact_url(url)} does not answer: {said}", transient=True)
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
+        return SourceError(f"{redact_url(url)} does not answer: {reason}", transient=True)
 
     def _late(self, url: str) -> SourceError:
         return SourceError(f"{redact_url(url)} takes longer than {self._total:g} s in all", transient=True)
@@ -222,7 +222,7 @@ class HttpSession:
         try:
             scheme, host, _ = origin(url)
         except ValueError:
-            raise SourceError(f"{redact_url(url)} is no http(s) URL", transient=False) from None
+            raise SourceError(f"{redact_url(url)} is not an http(s) URL", transient=False) from None
         check_host(host)  # a proxy would go there in our place
         proxy = proxy_for(scheme, host, SETTINGS, fallback="all")
         if proxy not in self._pools:

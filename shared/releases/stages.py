@@ -146,7 +146,7 @@ class _Reader:
         entry = self._mapping(value, path, known)
         name = self._text(entry, "name", path)
         if not _NAME.fullmatch(name) or ".." in name:
-            raise self._error(f"{path}.name", f"{name!r} is no name of a folder in the addon archive")
+            raise self._error(f"{path}.name", f"{name!r} is not a folder name in the addon archive")
         action = entry.get("action", "apply")
         if action not in ("apply", "delete"):
             raise self._error(f"{path}.action", f"want apply or delete, found {action!r}")

@@ -79,7 +79,7 @@ def test_objects_without_images_are_unchanged(obj: Object) -> None:
         pytest.param(
             f"reg.example/foo{DIGEST}", {"all": {"repository": "r.io"}}, f"r.io/foo{DIGEST}", id="digest alone"
         ),
-        pytest.param("reg:5000/foo", {"all": {"tag": "v9"}}, "reg:5000/foo:v9", id="a port is no tag"),
+        pytest.param("reg:5000/foo", {"all": {"tag": "v9"}}, "reg:5000/foo:v9", id="a port is not a tag"),
         pytest.param("localhost/foo", {"all": {"tag": "v9"}}, "localhost/foo:v9", id="localhost"),
         pytest.param("nginx", {}, "nginx", id="IM2 a short name stays"),
         pytest.param("nginx", {f"{LABEL}/foo": {"tag": "v9"}}, "nginx", id="IM2 also beside other overrides"),

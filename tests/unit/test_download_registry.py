@@ -256,7 +256,7 @@ def test_endless_pages_of_tags_are_limited() -> None:
 @pytest.mark.parametrize("link", ["http://[", "file:///etc/passwd", "//[x]:y/"])
 def test_malformed_page_of_tags_is_an_error(link: str) -> None:
     with Site(lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{link}>; rel="next"'})) as site:
-        with pytest.raises(SourceError, match=r"no URL|another host"):
+        with pytest.raises(SourceError, match=r"not a URL|another host"):
             OciSource(site.host, NAME, plain=True).list()
         assert len(site.requests) == 1
 
@@ -295,13 +295,13 @@ def _manifest(**changed: Any) -> bytes:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        (b"", "is no manifest"),
-        (b"[" * 100_000, "is no manifest"),
+        (b"", "is not a manifest"),
+        (b"[" * 100_000, "is not a manifest"),
         (b"[]", "does not answer as a registry does"),
         (_manifest(mediaType=INDEX), "is an index of several artifacts"),
         (json.dumps({"manifests": []}).encode(), "is an index of several artifacts"),
         (_manifest(mediaType="x" * 100_000), r"^.{1000}\.\.\.$"),
-        (_manifest(mediaType="x/y"), "is of type 'x/y', which is no artifact"),
+        (_manifest(mediaType="x/y"), "is of type 'x/y', which is not an artifact"),
         (_manifest(layers=None), "has no layers"),
         (_manifest(layers=[1]), "does not answer as a registry does"),
         (_manifest(layers=[_layer(annotations=None)]), "so that its file has no name"),
@@ -344,10 +344,10 @@ def test_manifest_that_does_not_match_its_digest_is_a_transient_error() -> None:
 
 def test_invalid_repository_or_tag_is_refused() -> None:
     for repository in ("../x", "A", "a//b", "a/", "a b", "a" * 600 + "!"):
-        with pytest.raises(SourceError, match="is no name of a repository"):
+        with pytest.raises(SourceError, match="is not a repository name"):
             Registry("127.0.0.1:1", repository)
     with Registry("127.0.0.1:1", NAME, plain=True) as client:
         with pytest.raises(NotInRegistry):
             client.manifest("sha256:x")
-        with pytest.raises(SourceError, match="is no tag"):
+        with pytest.raises(SourceError, match="is not a tag"):
             client.push("a/b", [], artifact_type="x/y")

@@ -179,6 +179,6 @@ def test_redirect_cannot_hide_its_host_from_the_check(host: str, monkeypatch: py
 
 
 def test_source_with_ambiguous_url_is_refused_permanently() -> None:
-    with HttpSession() as session, pytest.raises(SourceError, match=r"is no http\(s\) URL") as caught:
+    with HttpSession() as session, pytest.raises(SourceError, match=r"is not an http\(s\) URL") as caught:
         session.get("http://127.0.0.1:1\\@h.example/", "Bearer t0ken")
     assert not caught.value.transient

@@ -127,7 +127,7 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
         ),
         ({"clusteraddon_yaml": STAGES}, "has no chart 'cni'"),
         ({"clusteraddon_yaml": STAGES.replace("Initialized", "Init")}, "no such hook"),
-        ({"clusteraddon_yaml": STAGES.replace("daemon.status", "demon.status")}, "uses demon, which is no key"),
+        ({"clusteraddon_yaml": STAGES.replace("daemon.status", "demon.status")}, "uses demon, which is not a key"),
         ({"clusteraddon_yaml": STAGES.replace("> 0", ">")}, "stage cni: 'daemon.status.numberReady >': "),
         (
             {"clusteraddon_yaml": STAGES, "cluster__addon__values_yaml": ""},

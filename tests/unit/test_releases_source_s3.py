@@ -112,5 +112,5 @@ def test_unusable_answer_is_an_error(told: Response, message: str, transient: bo
 
 @pytest.mark.parametrize("endpoint", ["file:///etc", "nonsense", "http://"])
 def test_invalid_endpoint_is_refused(endpoint: str) -> None:
-    with pytest.raises(SourceError, match="is no http"):
+    with pytest.raises(SourceError, match="is not an http"):
         _source("s3://bucket", Access(endpoint=endpoint)).list()

@@ -65,7 +65,7 @@ def test_unknown_keys_are_reported_and_ignored() -> None:
         ("addonStages: {BeforeClusterUpgrade: {}}", "want a list"),
         ("addonStages: {BeforeClusterUpgrade: [x]}", r"BeforeClusterUpgrade\[0\]: want a mapping"),
         ("addonStages: {BeforeClusterUpgrade: [{action: apply}]}", "name: missing"),
-        ("addonStages: {BeforeClusterUpgrade: [{name: ../x}]}", "no name of a folder"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: ../x}]}", "is not a folder name"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x, action: drop}]}", "want apply or delete"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x, timeout: soon}]}", "want a duration"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x}, {name: x}]}", "occurs twice"),

@@ -5,7 +5,7 @@ To add a type, put a module into this folder that defines `REPOSITORY_TYPE`, a `
 - a predicate: does this `spec.fetchConfig` (a `FetchConfig`) name such a repository, by its URL for example;
 - a factory that makes a `Repository` (see `port`) of it.
 
-Nothing else refers to the module: `open_repository` asks each type of this folder in turn.
+Nothing else refers to the module: `open_repository` tries each type of this folder in turn.
 """
 
 from .choice import open_repository

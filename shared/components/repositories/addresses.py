@@ -12,7 +12,7 @@ from ..errors import ComponentsError
 
 
 def scheme_of(url: str) -> str:
-    """Returns the scheme in lower case; empty if the text is no URL."""
+    """Returns the scheme in lower case; empty if the text is not a URL."""
     try:
         return urlsplit(url).scheme
     except ValueError:
@@ -23,13 +23,13 @@ def split(url: str, *schemes: str) -> SplitResult:
     """Returns the parts of a URL.
 
     Raises:
-        ComponentsError: The text is no URL, or the URL has another scheme, no host, or credentials in it.
+        ComponentsError: The text is not a URL, or the URL has another scheme, no host, or credentials in it.
     """
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise ComponentsError("spec.fetchConfig.url is no URL") from None
+        raise ComponentsError("spec.fetchConfig.url is not a URL") from None
     if parts.scheme not in schemes:
         local = "; only `provider export` reads folders" if parts.scheme == "file" else ""
         raise ComponentsError(f"URL {redact_url(url)[:200]}: only {' and '.join(schemes)} are supported{local}")
@@ -43,7 +43,7 @@ def split(url: str, *schemes: str) -> SplitResult:
         try:
             origin(url)
         except ValueError:
-            raise ComponentsError("spec.fetchConfig.url is no URL") from None
+            raise ComponentsError("spec.fetchConfig.url is not a URL") from None
     return parts
 
 
@@ -51,6 +51,6 @@ def version_in(url: str, version: str) -> str:
     """Returns the version that a URL names. Raises `ComponentsError` if it is not a semantic version."""
     if versions.try_parse(version) is None:
         raise ComponentsError(
-            f"URL {redact_url(url)} names {version!r}, which is no version such as v1.2.3: set spec.version"
+            f"URL {redact_url(url)} names {version!r}, which is not a version such as v1.2.3: set spec.version"
         )
     return version

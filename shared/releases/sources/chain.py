@@ -19,7 +19,7 @@ class SourceChain:
     def fetch(self, tag: str) -> Iterator[File]:
         """See `Source.fetch`.
 
-        The next source is asked only if the one before answers that it does not have the release. If a source fails,
+        The next source is tried only if the one before answers that it does not have the release. If a source fails,
         the chain fails: a later source may have another release under this tag, which would stay in storage.
         """
         absences = []

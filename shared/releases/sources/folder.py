@@ -106,7 +106,7 @@ def _open(url: SourceUrl, _access: Access) -> FolderSource:
         return FolderSource(Path(unquote(file[1])))
     if url.text and not url.scheme:
         return FolderSource(Path(url.text))
-    raise UnusableUrl("is no file:///<folder>")
+    raise UnusableUrl("is not of the form file:///<folder>")
 
 
 SOURCE_TYPE = SourceType(("file", ""), _open)

@@ -18,7 +18,7 @@ def _open(url: SourceUrl, access: Access) -> Source:
     parts = url.split_server()
     names = _REPOSITORY.fullmatch(parts.path)
     if not names or {".", ".."} & set(names.groups()):
-        raise UnusableUrl("is no github://<host>/<organization>/<repository>")
+        raise UnusableUrl("is not of the form github://<host>/<organization>/<repository>")
     public = not url.plain and parts.netloc.lower() == "github.com"
     api = "https://api.github.com" if public else f"{'http' if url.plain else 'https'}://{parts.netloc}/api/v3"
     return GitHubReleases(api, names[1], names[2], access)

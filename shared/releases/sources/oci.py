@@ -69,7 +69,7 @@ def _open(url: SourceUrl, access: Access) -> OciSource:
     parts = url.split_server()
     repository = parts.path.strip("/")
     if not repository:
-        raise UnusableUrl("is no oci://<registry>/<repository>")
+        raise UnusableUrl("is not of the form oci://<registry>/<repository>")
     return OciSource(parts.netloc, repository, access, url.plain)
 
 

@@ -23,6 +23,7 @@ class Listing(tuple[str, ...]):
     problem: str
 
     def __new__(cls, names: Iterable[str] = (), problem: str = "") -> Listing:
+        """Returns the names as a listing."""
         """Creates a listing of `names`, incomplete if `problem` is not empty."""
         listing = super().__new__(cls, names)
         listing.problem = problem
@@ -73,7 +74,7 @@ class SourceUrl:
 
     @property
     def plain(self) -> bool:
-        """Whether the URL asks for HTTP without TLS, as in `oci+http:`."""
+        """Whether the URL selects HTTP without TLS, as in `oci+http:`."""
         return self.scheme.endswith("+http")
 
     def split(self) -> SplitResult:
@@ -81,7 +82,7 @@ class SourceUrl:
         try:
             return urlsplit(self.text)
         except ValueError:
-            raise UnusableUrl("is no URL") from None
+            raise UnusableUrl("is not a URL") from None
 
     def split_server(self) -> SplitResult:
         """Returns the parts of a URL that names a server and a path, and nothing else. Raises `UnusableUrl`."""
@@ -93,7 +94,7 @@ class SourceUrl:
         return parts
 
 
-def no_settings(_env: Mapping[str, str]) -> Access:
+def no_access(_env: Mapping[str, str]) -> Access:
     """Returns an `Access` without credentials."""
     return Access()
 
@@ -109,4 +110,4 @@ class SourceType:
 
     schemes: tuple[str, ...]
     open: Callable[[SourceUrl, Access], Source]
-    access_from: Callable[[Mapping[str, str]], Access] = no_settings
+    access_from: Callable[[Mapping[str, str]], Access] = no_access

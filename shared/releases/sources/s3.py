@@ -123,7 +123,7 @@ class S3Source:
         try:
             origin(endpoint)
         except ValueError:
-            raise SourceError(f"the S3 endpoint of {self} is no http(s) URL", transient=False) from None
+            raise SourceError(f"the S3 endpoint of {self} is not an http(s) URL", transient=False) from None
         return redact_url(endpoint).rstrip("/")
 
     def _region(self) -> str:
@@ -166,7 +166,7 @@ def _text(element: Element, tag: str) -> str:
 def _open(url: SourceUrl, access: Access) -> S3Source:
     parts = url.split()
     if not _BUCKET.fullmatch(parts.netloc) or parts.query or parts.fragment:
-        raise UnusableUrl("is no s3://<bucket>/<prefix>")
+        raise UnusableUrl("is not of the form s3://<bucket>/<prefix>")
     return S3Source(parts.netloc, parts.path.strip("/"), access, url.trusted)
 
 
