@@ -1,4 +1,4 @@
-"""Commands without a cluster: version, wrong input, doctor, interrupts."""
+"""Commands without a cluster: version, wrong input, doctor, interrupts, the status of a wait."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import subprocess
 import sys
 import tomllib
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from infra.cli.demo import RELEASES
 from infra.cli.main import app
+from infra.cli.output import failing_condition
+from shared.kube import Object
 
 
 def run(*arguments: str | Path) -> Result:
@@ -91,28 +91,6 @@ def test_build_without_a_version_uses_the_hash_of_the_sources(sources: Path, tmp
     assert made.name.startswith("local-demo-1-36-v0-sha-")
 
 
-BOMB = "a: &a [1]\n" + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in pairwise("abcdefghij"))
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"# Title\n\nWords: of a text, which\n- has: a list\n", "not YAML"),
-        (b"a: {", "not YAML"),
-        (b"\xff\xfe", "not UTF-8"),
-        (BOMB.encode(), "not YAML"),
-        (b"kind: Other\n", "it has no Cluster"),
-        (b"- Cluster\n", "it has no Cluster"),
-    ],
-)
-def test_render_names_the_file_that_contains_no_cluster(tmp_path: Path, content: bytes, words: str) -> None:
-    (file := tmp_path / "input").write_bytes(content)
-    result = run("render", "--release", RELEASES / "local-demo-1-36-v1", "--cluster", file)
-    assert result.exit_code == 1
-    assert f"{file}: {words}" in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
 def test_doctor_reports_that_tests_are_skipped_without_a_registry(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -133,3 +111,24 @@ def test_interrupt_while_commands_are_loaded_prints_no_stack_trace(tmp_path: Pat
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def addon(*conditions: Object) -> Object:
+    return {"kind": "ClusterAddon", "metadata": {"name": "a"}, "status": {"conditions": list(conditions)}}
+
+
+def test_first_failing_condition_with_a_message_is_reported() -> None:
+    fine = {"type": "ClusterReady", "status": "True", "message": "reachable"}
+    silent = {"type": "ObjectsReady", "status": "False", "message": ""}
+    history = {"timestamp": "2026-01-01T00:00:00Z", "message": "cluster created"}
+    applying = {"type": "Ready", "status": "False", "reason": "R", "message": "applying"}
+    unknown = {"type": "Ready", "status": "Unknown", "message": "not asked yet"}
+    assert (
+        failing_condition()
+        == failing_condition(None)
+        == failing_condition({"kind": "Cluster"})
+        == failing_condition(addon(fine, silent, history))
+        == ""
+    )
+    assert failing_condition(None, addon(fine, silent, applying, unknown)) == "ClusterAddon: Ready=False: applying"
+    assert failing_condition(addon(fine), addon(unknown)) == "ClusterAddon: Ready=Unknown: not asked yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from infra.cli.demo import RELEASES
 from infra.cli.main import app
 from tests.support.releases import config_map, write_release, write_stages
 
@@ -75,7 +77,7 @@ def test_objects_beside_the_cluster_are_used_unless_an_option_names_others(tmp_p
     assert objects(render(tmp_path, tag, "--infra", other))["told"]["data"] == {"k": "other"}
 
 
-def test_empty_lookups_are_told(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookups_that_find_nothing_are_noted(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM", str(helm))
     text = TEMPLATE.replace("{{ .Values.k }}", '{{ lookup "v1" "Namespace" "" "default" | toJson }}')
     result = render(tmp_path, write_release(tmp_path, "v1", templates={"all.yaml": text}))
@@ -97,7 +99,7 @@ def no_chart(folder: Path) -> None:
     ("damage", "words"),
     [(no_config, "clusteraddon.yaml: addonStages: has no stages"), (no_chart, "has no chart 'net'")],
 )
-def test_stages_that_cannot_be_used(tmp_path: Path, damage: Any, words: str) -> None:
+def test_unusable_stages_are_refused(tmp_path: Path, damage: Any, words: str) -> None:
     tag = staged(tmp_path)
     damage(tmp_path / tag)
     result = render(tmp_path, tag)
@@ -114,9 +116,33 @@ def test_stages_that_cannot_be_used(tmp_path: Path, damage: Any, words: str) -> 
         ("", "it has no Cluster"),
     ],
 )
-def test_files_without_a_cluster(tmp_path: Path, cluster: str, words: str) -> None:
+def test_error_about_the_cluster_file_is_one_short_line(tmp_path: Path, cluster: str, words: str) -> None:
     result = render(tmp_path, write_release(tmp_path, "v1", [config_map("a")]), cluster=cluster)
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
     assert words in line
     assert len(line) < 100 + len(str(tmp_path))
+
+
+BOMB = "a: &a [1]\n" + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in pairwise("abcdefghij"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"# Title\n\nWords: of a text, which\n- has: a list\n", "not YAML"),
+        (b"a: {", "not YAML"),
+        (b"\xff\xfe", "not UTF-8"),
+        (BOMB.encode(), "not YAML"),
+        (b"kind: Other\n", "it has no Cluster"),
+        (b"- Cluster\n", "it has no Cluster"),
+    ],
+)
+def test_render_names_the_file_that_contains_no_cluster(tmp_path: Path, content: bytes, words: str) -> None:
+    (file := tmp_path / "input").write_bytes(content)
+    result = CliRunner().invoke(
+        app, ["render", "--release", str(RELEASES / "local-demo-1-36-v1"), "--cluster", str(file)]
+    )
+    assert result.exit_code == 1
+    assert f"{file}: {words}" in result.stderr
+    assert result.stderr.count("\n") == 1
