@@ -11,8 +11,8 @@ from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import OVERWRITE
 from shared.kube import dig
 
-from .keys import ANY
 from .samples import Sample
+from .template_fields import ANY
 
 
 @dataclass(frozen=True)

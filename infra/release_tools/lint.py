@@ -24,8 +24,8 @@ from shared.releases.stages import HOOKS, Stage, Stages
 
 from .chart_values import own_charts
 from .folder import Files, read_release
-from .keys import missing_fields
 from .samples import ROOTS, Sample, built_in_samples
+from .template_fields import missing_fields
 
 Severity = Literal["error", "warning", "info"]
 
@@ -147,7 +147,7 @@ def _again(release: Release, chart: bytes) -> list[Manifest] | None:
     archive = release.class_chart
     if not charts.traits(chart, archive).varies:
         return None
-    chart = charts.at_another_time(chart, archive)
+    chart = charts.with_fixed_time(chart, archive)
     return charts.render(
         chart, {}, name=archive, release_name=release.name.stack, kube_version=release.metadata.kubernetes
     )

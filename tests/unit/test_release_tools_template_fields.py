@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.release_tools.keys import ANY, missing_fields
+from infra.release_tools.template_fields import ANY, missing_fields
 
 DATA: dict[str, Any] = {
     "Cluster": {
