@@ -29,7 +29,7 @@ CONNECT_TIMEOUT = 2.0  # seconds
 READ_TIMEOUT = 10.0  # seconds without a byte
 ATTEMPTS = 2  # a first try and one retry; for longer outages the caller has the event delivered again
 CONNECTIONS = 16
-UNREACHABLE = 3.0  # seconds without requests after a connection timed out
+UNREACHABLE_PAUSE = 3.0  # seconds without requests after a connection timed out
 
 _ABSENT = {"NoSuchKey", "NoSuchBucket", "404"}
 _TRANSIENT = {"SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"}
@@ -183,11 +183,11 @@ class ObjectStore:
         try:
             return request(self._connected())
         except ClientError as error:
-            kind, reason = _judge_answer(error.response)
+            kind, reason = _classify_response(error.response)
         except (BotoCoreError, ValueError) as error:  # ValueError: the endpoint is not a URL
-            kind, reason = _judge_failure(error)
+            kind, reason = _classify_exception(error)
             if isinstance(error, ConnectTimeoutError):
-                self._unreachable = (time.monotonic() + UNREACHABLE, reason)
+                self._unreachable = (time.monotonic() + UNREACHABLE_PAUSE, reason)
         raise kind(f"{failed}: {reason}")
 
 
@@ -263,7 +263,7 @@ def _code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]:
+def _classify_response(response: Mapping[str, Any]) -> tuple[type[StorageError], str]:
     """Returns the class of the error to raise for an error response, and the reason.
 
     501 is not transient: the endpoint does not support the request.
@@ -277,7 +277,7 @@ def _judge_answer(response: Mapping[str, Any]) -> tuple[type[StorageError], str]
     return (StorageUnavailable if transient else StorageError), f"{code} (HTTP {status}){hint}"
 
 
-def _judge_failure(error: Exception) -> tuple[type[StorageError], str]:
+def _classify_exception(error: Exception) -> tuple[type[StorageError], str]:
     """Returns the class of the error to raise for a request without a response, and the reason.
 
     The reason does not quote the exception's text, which may contain secrets.

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from shared.addons import rendering
 from shared.addons.context import ReconcileContext, ReleaseContext
-from shared.addons.manifest_history import SavedManifests, SaveManifest, extended
+from shared.addons.manifest_history import SavedManifests, SaveManifest, updated_history
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import kinds_defined_by
@@ -65,7 +65,7 @@ def report_applied(
     }
     saved = next((value for value in results.values if isinstance(value, SavedManifests)), None)
     if saved is not None:
-        fields["history"] = extended(context.addon, target, builder.now, stored=saved.classes)
+        fields["history"] = updated_history(context.addon, target, builder.now, stored=saved.classes)
         if saved.problem:
             builder.add_event("ManifestNotKept", saved.problem, "Warning")
     decision = replace(decision, message=message)

@@ -43,20 +43,20 @@ def leftovers(
     services: Iterable[Object], claims: Iterable[Object], volumes: Iterable[Object], pods: Iterable[Object]
 ) -> Leftovers:
     """Returns the leftovers among the objects of a workload cluster."""
-    owned = [volume for volume in volumes if _goes_with_its_claim(volume)]
-    names = {volume["metadata"]["name"] for volume in owned}
+    deleted_volumes = [volume for volume in volumes if _is_deleted_with_claim(volume)]
+    volume_names = {volume["metadata"]["name"] for volume in deleted_volumes}
     # A claim without a volume has no data, but may get a volume at any time.
-    to_go = [claim for claim in claims if (dig(claim, "spec.volumeName") or "") in {*names, ""}]
-    held = {key_of(claim) for claim in to_go}
+    deleted_claims = [claim for claim in claims if (dig(claim, "spec.volumeName") or "") in {*volume_names, ""}]
+    claim_keys = {key_of(claim) for claim in deleted_claims}
     return Leftovers(
         [service for service in services if dig(service, "spec.type") == "LoadBalancer"],
-        to_go,
-        owned,
-        [pod for pod in pods if held & _claims_of(pod)],
+        deleted_claims,
+        deleted_volumes,
+        [pod for pod in pods if claim_keys & _claims_of(pod)],
     )
 
 
-def _goes_with_its_claim(volume: Object) -> bool:
+def _is_deleted_with_claim(volume: Object) -> bool:
     """Returns whether the volume is deleted with its claim. A volume without a claim was provisioned by hand."""
     delete = dig(volume, "spec.persistentVolumeReclaimPolicy") == "Delete"
     return delete and dig(volume, "spec.claimRef") is not None

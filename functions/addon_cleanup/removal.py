@@ -10,7 +10,7 @@ from shared.kube import ApiError, Conflict, Key, Object, Resource, Unavailable, 
 
 from .leftovers import POD, Leftovers
 
-_MOST_OWNERS = 8
+_MAX_OWNERS = 8
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RemoveLeftovers:
         """Yields the topmost controller of a Pod: a StatefulSet, or the controller that owns the StatefulSet."""
         found: tuple[Resource, Object] | None = None
         below = pod
-        for _ in range(_MOST_OWNERS):
+        for _ in range(_MAX_OWNERS):
             above = self._controller(below)
             if above is None:
                 break

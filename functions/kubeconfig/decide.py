@@ -19,7 +19,7 @@ from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
 from shared.runtime import Decision, KubernetesEvent
 
 from .observe import Observed
-from .triggers import is_observed
+from .triggers import is_status_current
 
 CA_RETRY = 30.0
 """Seconds until the next read of the CA: its creation triggers an event, but events may get lost."""
@@ -31,7 +31,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision()
     if cluster_api.control_plane_ref(cluster):
         return Decision(message="the control-plane provider creates the kubeconfig")
-    if not is_observed(cluster):
+    if not is_status_current(cluster):
         return Decision(message="waiting until the Cluster's status is of its current generation")
     endpoint = cluster_api.endpoint(cluster)
     if endpoint is None:

@@ -10,7 +10,7 @@ from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.kube import Key, Object
 
-from .triggers import is_observed
+from .triggers import is_status_current
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
     if (
         cluster is None
         or not cluster_api.wants_kubeconfig(cluster)
-        or not is_observed(cluster)
+        or not is_status_current(cluster)
         or cluster_api.endpoint(cluster) is None
     ):
         return Observed(cluster)

@@ -17,7 +17,7 @@ def cluster_of(secret: Mapping[str, Any]) -> Key | None:
     return cluster_of_secret(secret, CA_SUFFIX, KUBECONFIG_SUFFIX)
 
 
-def is_observed(cluster: Mapping[str, Any]) -> bool:
+def is_status_current(cluster: Mapping[str, Any]) -> bool:
     """Returns whether the status belongs to the current generation, or the Cluster is provisioned.
 
     `cluster` writes the status right after it copied an endpoint into the spec. A condition that is written at the same
@@ -27,9 +27,9 @@ def is_observed(cluster: Mapping[str, Any]) -> bool:
     return phase == "Provisioned" or (phase is not None and observed == dig(cluster, "metadata.generation"))
 
 
-def observed_cluster(cluster: Mapping[str, Any]) -> Key | None:
+def cluster_with_current_status(cluster: Mapping[str, Any]) -> Key | None:
     """Returns the key of a Cluster whose status is current; always for a bare reference, which has no status."""
-    return key_of(cluster) if "spec" not in cluster or is_observed(cluster) else None
+    return key_of(cluster) if "spec" not in cluster or is_status_current(cluster) else None
 
 
 FIELDS = (
@@ -43,7 +43,7 @@ FIELDS = (
 
 def digest(cluster: Mapping[str, Any]) -> object:
     """Returns the values of which one must differ for an update to matter."""
-    return [*(dig(cluster, path) for path in FIELDS), is_observed(cluster)]
+    return [*(dig(cluster, path) for path in FIELDS), is_status_current(cluster)]
 
 
 TRIGGERS = Triggers(
@@ -51,7 +51,7 @@ TRIGGERS = Triggers(
     watches=(
         Watch(
             CLUSTER,
-            key=observed_cluster,
+            key=cluster_with_current_status,
             fields=FIELDS,
             digest=digest,
             changes=("add", "update"),

@@ -67,12 +67,12 @@ def _hand_over(clients: Clients, observed: Observed, written: Sequence[Inventory
     """
     provider = observed.provider or {}
     resource = provider_api.kind_of(provider).resource
-    now = clients.management.find(resource, key_of(provider))
-    if now is None:
+    live = clients.management.find(resource, key_of(provider))
+    if live is None:
         return False
-    if dig(now, "status.target.inputs") == observed.digest and not deleting(now):
+    if dig(live, "status.target.inputs") == observed.digest and not deleting(live):
         return True  # the concurrent rollout had the same inputs
-    resources = inventory.dump(with_unsynced(inventory_of(now), written))
+    resources = inventory.dump(with_unsynced(inventory_of(live), written))
     status = {"resources": resources, "observedGeneration": None}
-    Patch(resource, now, {"status": status}, subresource="status").execute(clients)
+    Patch(resource, live, {"status": status}, subresource="status").execute(clients)
     return True

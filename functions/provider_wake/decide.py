@@ -24,7 +24,11 @@ def affected_providers(changed: Mapping[str, Any], providers: Iterable[Object]) 
         case CONFIG_MAP.kind:
             return [provider for provider in alive if _references(provider, changed)]
         case CORE.kind if is_operational(changed):
-            return [provider for provider in alive if provider["kind"] != CORE.kind and not _checked(provider)]
+            return [
+                provider
+                for provider in alive
+                if provider["kind"] != CORE.kind and not _preflight_check_passed(provider)
+            ]
     return []
 
 
@@ -32,8 +36,8 @@ def may_reference(provider: Object, config_map: Key) -> bool:
     """Returns whether the provider names this ConfigMap, or has a selector for ConfigMaps of its namespace."""
     if provider_api.additional_manifests(provider) == config_map:
         return True
-    selects = dig(provider, "spec.fetchConfig.selector") is not None
-    return selects and key_of(provider).namespace == config_map.namespace
+    has_selector = dig(provider, "spec.fetchConfig.selector") is not None
+    return has_selector and key_of(provider).namespace == config_map.namespace
 
 
 def _references(provider: Object, config_map: Mapping[str, Any]) -> bool:
@@ -42,5 +46,6 @@ def _references(provider: Object, config_map: Mapping[str, Any]) -> bool:
     return may_reference(provider, key) and (named or selects(selector, dig(config_map, "metadata.labels", {})))
 
 
-def _checked(provider: Object) -> bool:
+def _preflight_check_passed(provider: Object) -> bool:
+    """Returns whether the preflight condition is True, whichever generation it was written for."""
     return is_true(dig(provider, "status.conditions"), PREFLIGHT_CHECK_PASSED)

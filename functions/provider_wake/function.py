@@ -33,18 +33,20 @@ def handle(clients: Clients, event: Event) -> Answer:
     ref = TRIGGERS.primary_ref(event)
     if ref is None:
         return done("the event is not for this function")
-    began = time.time()
+    started = time.time()
     try:
         # An event about the core provider needs a fresh list: a provider that was just created may wait for it.
-        read, providers = (
-            (began, peers.list_providers(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
+        read_at, providers = (
+            (started, peers.list_providers(clients, *KINDS)) if event.kind == CORE.kind else _providers(clients)
         )
-        again = None if read >= began or _is_older_than(event, read) else max(0.0, read + _FRESH - began)
+        retry_after = (
+            None if read_at >= started or _is_older_than(event, read_at) else max(0.0, read_at + _FRESH - started)
+        )
         if not providers:
-            return done("there are no providers", retry_after=again)
+            return done("there are no providers", retry_after=retry_after)
         if event.kind == CONFIG_MAP.kind and not any(may_reference(provider, event.key) for provider in providers):
             # Nearly all ConfigMaps end here, without being read.
-            return done("no provider is affected", retry_after=again)
+            return done("no provider is affected", retry_after=retry_after)
         changed = event.as_object
         # Labels of a ConfigMap and conditions of a core provider decide: read the object if the event lacks it.
         if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):
@@ -54,7 +56,7 @@ def handle(clients: Clients, event: Event) -> Answer:
         return Answer(503, str(error), retry_after=5.0)
     found = affected_providers(changed, providers)
     if not found:
-        return done("no provider is affected", retry_after=again)
+        return done("no provider is affected", retry_after=retry_after)
     events = [change_event(provider, "update", source=SOURCE, reference=True) for provider in found]
     return emit(TRIGGERS, events, f"events for the providers affected by {event.kind} {event.key}")
 
@@ -62,13 +64,13 @@ def handle(clients: Clients, event: Event) -> Answer:
 def _providers(clients: Clients) -> tuple[float, Sequence[Object]]:
     global _recent
     if time.time() - _recent[0] > _FRESH:
-        began = time.time()
-        _recent = (began, peers.list_providers(clients, *KINDS))
+        started = time.time()
+        _recent = (started, peers.list_providers(clients, *KINDS))
     return _recent
 
 
-def _is_older_than(event: Event, read: float) -> bool:
+def _is_older_than(event: Event, read_at: float) -> bool:
     try:
-        return datetime.fromisoformat(event.time).timestamp() + _SKEW < read
+        return datetime.fromisoformat(event.time).timestamp() + _SKEW < read_at
     except ValueError:
         return False

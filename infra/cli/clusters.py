@@ -156,7 +156,7 @@ def rollback(
         if not wait or obstacle:
             timeline.say(f"requested{f', not waited for: {obstacle}' if obstacle else ''}")
             return
-        back.wait_until_applied(target.client, key_of(found), within=timeout, tell=timeline.say)
+        back.wait_until_applied(target.client, key_of(found), within=timeout, progress=timeline.say)
         timeline.say("done", mark="✔", style="green")
 
 

@@ -10,7 +10,7 @@ from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 
 from .text import plain, value
 
-_MOST = 100
+_MAX_LENGTH = 100
 """The maximum length of a shown value."""
 _AROUND = 20
 """The number of characters shown before the first difference."""
@@ -56,12 +56,12 @@ def _items(removed: Sequence[Any], added: Sequence[Any]) -> Iterator[str]:
     for item in removed:
         other = next((each for each in added if _flag(item) and _flag(each) == _flag(item)), None)
         if other is None:
-            yield f"- {value(item, most=5 * _MOST)}"
+            yield f"- {value(item, most=5 * _MAX_LENGTH)}"
         else:
             added.remove(other)
             yield f"~ {_changed(item, other)}"
     for item in added:
-        yield f"+ {value(item, most=5 * _MOST)}"
+        yield f"+ {value(item, most=5 * _MAX_LENGTH)}"
 
 
 def _flag(item: Any) -> str:
@@ -75,7 +75,7 @@ def _changed(old: Any, new: Any) -> str:
         if (name := _flag(old)) and name == _flag(new) and "," in old + new:
             return f"{name} {_parts(old.removeprefix(name), new.removeprefix(name))}"
         old, new = _from_difference(old, new)
-    return f"{value(old, most=_MOST)} -> {value(new, most=_MOST)}"
+    return f"{value(old, most=_MAX_LENGTH)} -> {value(new, most=_MAX_LENGTH)}"
 
 
 def _parts(old: str, new: str) -> str:
@@ -90,6 +90,6 @@ def _from_difference(old: str, new: str) -> tuple[str, str]:
     """Returns both texts without their common beginning, if they are too long to be shown."""
     pairs = enumerate(zip(old, new, strict=False))
     same = next((place for place, (one, other) in pairs if one != other), min(len(old), len(new)))
-    if max(len(old), len(new)) <= _MOST - 2 or same <= _AROUND:
+    if max(len(old), len(new)) <= _MAX_LENGTH - 2 or same <= _AROUND:
         return old, new
     return f"…{old[same - _AROUND :]}", f"…{new[same - _AROUND :]}"

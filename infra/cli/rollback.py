@@ -62,14 +62,14 @@ def _annotate(management: Client, addon: Object, value: str | None) -> None:
     management.patch(CLUSTER_ADDON, key_of(addon), {"metadata": {"annotations": {ROLLBACK_ANNOTATION: value}}})
 
 
-def wait_until_applied(management: Client, key: Key, *, within: float, tell: Callable[[str], None]) -> None:
+def wait_until_applied(management: Client, key: Key, *, within: float, progress: Callable[[str], None]) -> None:
     """Waits until the addons are up to date with the request.
 
     Args:
         management: The client of the management cluster.
         key: The Cluster.
         within: Seconds to wait.
-        tell: Called with each new message of the addons' condition Ready.
+        progress: Called with each new message of the addons' condition Ready.
 
     Raises:
         WaitTimeout: The time is over.
@@ -89,6 +89,6 @@ def wait_until_applied(management: Client, key: Key, *, within: float, tell: Cal
         done,
         within=within,
         status=lambda: message,
-        progress=tell,
+        progress=progress,
         pause=0.3,
     )

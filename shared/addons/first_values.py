@@ -112,7 +112,7 @@ def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects],
     if not may_vary(assets):
         return RenderedAddons(parts, record)
     try:
-        again = dict(renderer(_at_another_time(assets)))
+        again = dict(renderer(_with_fixed_time(assets)))
     except charts.ChartError:  # the chart fails on other dates
         again = dict(renderer(assets))
     fields: list[GeneratedField] = []
@@ -124,13 +124,13 @@ def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects],
     return RenderedAddons(done, record, tuple(fields))
 
 
-def _at_another_time(assets: AddonAssets) -> AddonAssets:
+def _with_fixed_time(assets: AddonAssets) -> AddonAssets:
     template = assets.values_template
-    archive = charts.at_another_time(assets.archive, assets.release.addon_chart)
+    archive = charts.with_fixed_time(assets.archive, assets.release.addon_chart)
     return replace(
         assets,
         archive=archive,
-        values_template=template if template is None else varying.text_at_another_time(template),
+        values_template=template if template is None else varying.text_with_fixed_time(template),
     )
 
 

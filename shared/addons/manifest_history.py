@@ -21,7 +21,7 @@ from .secret_record import delete_owned_secret, pack, unpack
 from .target import RolloutTarget
 
 _LENGTH = 2
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 """The limit of one manifest, compressed; a Secret has at most one MiB."""
 
 
@@ -61,7 +61,7 @@ def read_previous(clients: Clients, addon: Object) -> StoredManifest:
     return StoredManifest(entry["clusterStack"], entry.get("version", ""), tuple(objects))
 
 
-def extended(addon: Object, target: RolloutTarget, now: datetime, *, stored: Collection[str]) -> list[Object]:
+def updated_history(addon: Object, target: RolloutTarget, now: datetime, *, stored: Collection[str]) -> list[Object]:
     """Returns `status.history` with `target` first, each class once, limited to classes whose manifests are stored."""
     newest: Object = {
         "clusterStack": target.class_name,
@@ -102,7 +102,7 @@ class SaveManifest:
         """Writes the Secret; raises `ApiError` if the API server fails."""
         packed = pack(list(self.objects))
         before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
-        if len(packed) * 3 // 4 > _MOST_BYTES:
+        if len(packed) * 3 // 4 > _MAX_BYTES:
             problem = f"the manifest of {self.class_name} is too large to store: a rollback to it is not possible"
             return SavedManifests(frozenset(before - {self.class_name}), problem)
         others = frozenset(entry["clusterStack"] for entry in _other_entries(self.addon, self.class_name))

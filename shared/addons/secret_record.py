@@ -14,7 +14,7 @@ from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.kube import Key, owned_by
 
-_MOST_UNPACKED = 64 * 2**20
+_MAX_UNPACKED = 64 * 2**20
 
 
 def pack(data: Any) -> str:
@@ -27,7 +27,7 @@ def unpack(text: str) -> Any:
     """Returns the data of `pack`; raises `ValueError` for other text."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(base64.b64decode(text, validate=True))) as stream:
-            return json.loads(stream.read(_MOST_UNPACKED))
+            return json.loads(stream.read(_MAX_UNPACKED))
     except (OSError, EOFError, zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from error
 

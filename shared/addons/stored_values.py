@@ -20,7 +20,7 @@ from .first_values import FirstValues, GeneratedField, RenderedAddons
 from .secret_record import delete_owned_secret, pack, unpack
 
 _DATA = "values"
-_MOST_BYTES = 900_000
+_MAX_BYTES = 900_000
 """The limit of the record, compressed; a Secret has at most one MiB."""
 
 
@@ -74,7 +74,7 @@ class SaveValues:
     @property
     def too_large(self) -> bool:
         """Whether the values do not fit into a Secret."""
-        return len(self._packed) * 3 // 4 > _MOST_BYTES
+        return len(self._packed) * 3 // 4 > _MAX_BYTES
 
     def execute(self, clients: Clients) -> None:
         """Writes the Secret if the values are new and fit into it."""

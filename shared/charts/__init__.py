@@ -13,7 +13,7 @@ from .engine import NAMESPACE, RELEASE_NAME, render
 from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
 from .live import LiveCluster
 from .program import find_helm, provide_helm
-from .sandboxed import at_another_time, parse, traits
+from .sandboxed import parse, traits, with_fixed_time
 from .traits import Traits, needs_cluster_facts
 from .values import render_values
 
@@ -29,7 +29,6 @@ __all__ = [
     "RenderError",
     "Traits",
     "ValuesError",
-    "at_another_time",
     "find_helm",
     "folder",
     "inspect",
@@ -41,6 +40,7 @@ __all__ = [
     "render_addon",
     "render_values",
     "traits",
+    "with_fixed_time",
 ]
 
 VALUES_FILE = "cluster-addon-values.yaml"

@@ -22,13 +22,13 @@ from .values import OUTPUT, as_chart, explain_error, parse_values
 
 
 def traits(chart: bytes, name: str) -> tuple[Any, ...]:
-    """Returns the fields of `Traits`. Raises `ArchiveError`."""
+    """Returns the fields of `Traits` for a chart archive. Raises `ArchiveError`."""
     return traits_of(inspect(chart, name))
 
 
-def at_another_time(chart: bytes, name: str) -> str:
-    """Returns the result of `varying.at_another_time` in base64."""
-    return base64.b64encode(varying.at_another_time(chart, name)).decode()
+def with_fixed_time(chart: bytes, name: str) -> str:
+    """Returns the chart archive with a fixed time in place of `now`, in base64. Raises `ArchiveError`."""
+    return base64.b64encode(varying.with_fixed_time(chart, name)).decode()
 
 
 def render(

@@ -20,7 +20,7 @@ from .traits import Traits
 LIMITS: Final = Limits(cpu=20, wall=60.0, memory=256)
 """The limits for one chart, values template or rendered text: seconds of CPU, seconds, MiB."""
 
-_MOST_KNOWN: Final = 256
+_MAX_KNOWN: Final = 256
 _KNOWN: OrderedDict[str, Traits] = OrderedDict()
 """Traits by the digest of the chart: each rendering needs them several times."""
 _LOCK: Final = Lock()
@@ -49,14 +49,14 @@ def traits(chart: bytes, name: str) -> Traits:
     found = Traits(*call("traits", chart, name, name=name))
     with _LOCK:
         _KNOWN[digest] = found
-        while len(_KNOWN) > _MOST_KNOWN:
+        while len(_KNOWN) > _MAX_KNOWN:
             _KNOWN.popitem(last=False)
     return found
 
 
-def at_another_time(chart: bytes, name: str) -> bytes:
-    """See `varying.at_another_time`. Raises `ArchiveError`."""
-    return base64.b64decode(call("at_another_time", chart, name, name=name))
+def with_fixed_time(chart: bytes, name: str) -> bytes:
+    """Returns the chart archive with a fixed time in place of `now`. Raises `ArchiveError`."""
+    return base64.b64decode(call("with_fixed_time", chart, name, name=name))
 
 
 def parse(texts: Iterable[Manifest], *, default_namespace: str, name: str = "the rendered chart") -> list[Object]:

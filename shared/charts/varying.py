@@ -16,7 +16,7 @@ _FUNCTIONS = (
 
 _CALLS = re.compile(rb'(?<![\w.$"])(?:' + "|".join(_FUNCTIONS).encode() + rb")(?!\w)")
 _NOW = re.compile(rb'"(?:\\.|[^"\\])*"|`[^`]*`|(?<![\w.$])now(?!\w)')
-_ANOTHER_TIME = b'(toDate "2006-01-02" "2001-02-03")'
+_FIXED_TIME = b'(toDate "2006-01-02" "2001-02-03")'
 _CHART = re.compile(r"[^/]+/(?:charts/(?:[^/]+\.tgz/)?+[^/]+/)*")
 """The folder of a chart, or of a subchart: as files, or packed."""
 _INERT = re.compile(r"crds/|.*\.(md|tgz)$|(.*/)?LICENSE[^/]*$", re.DOTALL)
@@ -42,13 +42,13 @@ def text_may_vary(text: bytes) -> bool:
     return any(_CALLS.search(action) for action in _actions(text))
 
 
-def at_another_time(chart: bytes, name: str) -> bytes:
-    """Returns the chart archive with another time for `now`: two renderings at one moment would not differ."""
+def with_fixed_time(chart: bytes, name: str) -> bytes:
+    """Returns the chart archive with a fixed time in place of `now`: its output shows what depends on the time."""
     return pack(_rewritten(inspect(chart, name)))
 
 
-def text_at_another_time(text: bytes) -> bytes:
-    """Returns a template with another time for `now`."""
+def text_with_fixed_time(text: bytes) -> bytes:
+    """Returns a template with a fixed time in place of `now`."""
     if b"now" not in text:
         return text
     before, *parts = text.split(b"{{")
@@ -57,7 +57,7 @@ def text_at_another_time(text: bytes) -> bytes:
 
 def _replaced(part: bytes) -> bytes:
     action, end, rest = part.partition(b"}}")
-    return _NOW.sub(lambda found: _ANOTHER_TIME if found[0] == b"now" else found[0], action) + end + rest
+    return _NOW.sub(lambda found: _FIXED_TIME if found[0] == b"now" else found[0], action) + end + rest
 
 
 def _rewritten(files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -76,7 +76,7 @@ def _rewritten(files: Mapping[str, bytes]) -> dict[str, bytes]:
             }
             rewritten[path] = pack(_rewritten(own)) if own else content
         else:
-            rewritten[path] = text_at_another_time(content) if may_run(path) else content
+            rewritten[path] = text_with_fixed_time(content) if may_run(path) else content
     return rewritten
 
 

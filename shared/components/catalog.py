@@ -32,7 +32,7 @@ def lookup(kind: ProviderKind, name: str) -> str:
         ComponentsError: The configuration is invalid. The built-in list is not used then, since the configuration may
             override the provider's URL.
     """
-    for entry in _listed():
+    for entry in _configured_providers():
         if (entry["type"], entry["name"]) == (kind.kind, name):
             return os.path.expandvars(str(entry["url"]))
     repository = _built_in().get(kind.kind, {}).get(name)
@@ -71,21 +71,21 @@ def image_overrides() -> Mapping[str, Any]:
 def configuration_text() -> str:
     """Returns the text of the mounted configuration; empty without one."""
     try:
-        return Path(_place()).read_text(errors="replace")
+        return Path(_configuration_path()).read_text(errors="replace")
     except OSError:
         return ""
 
 
-def _place() -> str:
+def _configuration_path() -> str:
     return os.environ.get("CLUSTERCTL_CONFIG", CONFIGURATION)
 
 
-def _listed() -> Sequence[Mapping[str, Any]]:
+def _configured_providers() -> Sequence[Mapping[str, Any]]:
     """Returns the configuration's providers in reverse, since later entries override earlier ones."""
     found = _configuration(configuration_text()).get("providers") or []
     if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
         raise ComponentsError(
-            f"{_place()}: providers must be a list of {{name, type, url}}, with a type such as {CORE.kind}"
+            f"{_configuration_path()}: providers must be a list of {{name, type, url}}, with a type such as {CORE.kind}"
         )
     return found[::-1]
 
@@ -100,9 +100,9 @@ def _configuration(text: str) -> Mapping[str, Any]:
     try:
         found = next(iter(bounded_yaml.load_all(text)), None)
     except (bounded_yaml.YAMLError, RecursionError) as error:
-        raise ComponentsError(f"{_place()} is not YAML: {' '.join(str(error).split())}") from None
+        raise ComponentsError(f"{_configuration_path()} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, Mapping | None):
-        raise ComponentsError(f"{_place()} is not a mapping")
+        raise ComponentsError(f"{_configuration_path()} is not a mapping")
     return found or {}
 
 

@@ -20,7 +20,7 @@ COMPATIBLE = {"v1beta2": ("v1beta2", "v1beta1"), "v1beta1": ("v1beta1",)}
 """The contracts that other providers may have, by the contract of the core provider."""
 
 _LOCKSTEP = ("cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm")
-_MOST_MINORS, _SINCE = 3, versions.Version(1, 10, 0)
+_MAX_MINORS, _SINCE = 3, versions.Version(1, 10, 0)
 
 
 def contract_of(metadata: Metadata, version: str) -> tuple[str, str]:
@@ -70,7 +70,7 @@ def _skips(provider: Object, version: str) -> str:
     before, after = versions.try_parse(api.installed_version(provider)), versions.try_parse(version)
     if api.label_of(provider) not in _LOCKSTEP or before is None or after is None or before < _SINCE:
         return ""
-    if before.major != after.major or after.minor <= before.minor + _MOST_MINORS:
+    if before.major != after.major or after.minor <= before.minor + _MAX_MINORS:
         return ""
-    furthest = f"v{before.major}.{before.minor + _MOST_MINORS}"
-    return f"can't skip more than {_MOST_MINORS} versions, from {before} to {after}: go to {furthest} first"
+    furthest = f"v{before.major}.{before.minor + _MAX_MINORS}"
+    return f"can't skip more than {_MAX_MINORS} versions, from {before} to {after}: go to {furthest} first"

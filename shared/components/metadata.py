@@ -15,8 +15,8 @@ from .errors import IncompatibleVersion
 API_VERSION = "clusterctl.cluster.x-k8s.io/v1alpha3"
 CONTRACTS = ("v1beta2", "v1beta1")
 """The supported contracts, the best first."""
-_MOST = 1_000_000  # bytes
-_MOST_SERIES = 10_000
+_MAX_BYTES = 1_000_000
+_MAX_SERIES = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Metadata:
 
 def parse(data: bytes, where: str) -> Metadata:
     """Parses the file; `where` is for messages. Raises `IncompatibleVersion`."""
-    if len(data) > _MOST:
-        raise IncompatibleVersion(f"{where}: metadata.yaml is larger than {_MOST} bytes")
+    if len(data) > _MAX_BYTES:
+        raise IncompatibleVersion(f"{where}: metadata.yaml is larger than {_MAX_BYTES} bytes")
     try:
         documents = list(islice((one for one in bounded_yaml.load_all(data.decode()) if one is not None), 2))
     except (bounded_yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -54,7 +54,7 @@ def parse(data: bytes, where: str) -> Metadata:
         found = f"{document.get('apiVersion')} {document.get('kind')}"
         raise IncompatibleVersion(f"{where}: metadata.yaml is {found[:80]}, want {API_VERSION} Metadata")
     listed = dig(document, "releaseSeries")
-    if not isinstance(listed, list) or not listed or len(listed) > _MOST_SERIES:
+    if not isinstance(listed, list) or not listed or len(listed) > _MAX_SERIES:
         raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries is empty")
     return Metadata(tuple(_series(entry, number, where) for number, entry in enumerate(listed)))
 

@@ -31,7 +31,7 @@ _CLUSTER_SCOPED = frozenset(
         *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"),
     )
 )
-_MOST_OBJECTS = 4_000
+_MAX_OBJECTS = 4_000
 _LONGEST_NAME = 253
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _CITED = re.compile(r"(tag |key b?|: )['\"].*['\"]")
@@ -46,8 +46,8 @@ def parse(text: str) -> list[Object]:
         for number, document in enumerate(bounded_yaml.load_all(text), 1):
             if document is not None:
                 objects.append(_checked(document, number))
-            if len(objects) > _MOST_OBJECTS:
-                raise ComponentsError(f"components: more than {_MOST_OBJECTS} objects")
+            if len(objects) > _MAX_OBJECTS:
+                raise ComponentsError(f"components: more than {_MAX_OBJECTS} objects")
     except (bounded_yaml.YAMLError, RecursionError) as error:
         # The quoted text may be the value of a variable, which may be secret.
         problem = _CITED.sub(r"\1…", " ".join(str(error).split()))

@@ -72,7 +72,7 @@ def test_rollback_waits_and_prints_progress(world: World, run: Run) -> None:
     key, told = Key(world.namespace, "demo"), list[str]()
     with ThreadPoolExecutor(1) as pool:
         waiting: Future[None] = pool.submit(
-            command.wait_until_applied, world.client, key, within=30.0, tell=told.append
+            command.wait_until_applied, world.client, key, within=30.0, progress=told.append
         )
         while not told and not waiting.done():
             # The command prints each new message, so it has to see the waiting state before the function runs.
@@ -97,7 +97,7 @@ def test_rollback_wait_times_out(world: World) -> None:
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     command.request_rollback(world.client, cluster, world.addon())
     with pytest.raises(WaitTimeout, match="do the functions run"):
-        command.wait_until_applied(world.client, Key(world.namespace, "demo"), within=0.1, tell=lambda _line: None)
+        command.wait_until_applied(world.client, Key(world.namespace, "demo"), within=0.1, progress=lambda _line: None)
 
 
 def test_rollback_without_cluster_addon_or_manifest_is_an_error(world: World, run: Run) -> None:

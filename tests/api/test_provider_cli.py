@@ -108,7 +108,7 @@ def test_timeout_reports_the_reason(providers: Providers) -> None:
     providers.reconcile(INFRASTRUCTURE, "docker", "capd-system")
     asked, said = parse(INFRASTRUCTURE, "docker:capd-system"), list[str]()
     with pytest.raises(WaitTimeout, match="docker: WaitingForCoreProviderReady: Waiting for the CoreProvider"):
-        init.wait(providers.client, [asked], within=0.2, tell=said.append, pause=0.05)
+        init.wait(providers.client, [asked], within=0.2, progress=said.append, pause=0.05)
     [line] = said
     assert line.startswith("InfrastructureProvider capd-system/docker: WaitingForCoreProviderReady")
 

@@ -219,5 +219,5 @@ def test_templates_that_may_vary_are_recognised(text: str, varies: bool) -> None
 
 def test_second_rendering_changes_dates_in_templates_only() -> None:
     text = b'now {{ now | date "now" }} {{ `now` }} {{ .now }} now'
-    changed = charts.varying.text_at_another_time(text)
+    changed = charts.varying.text_with_fixed_time(text)
     assert changed == b'now {{ (toDate "2006-01-02" "2001-02-03") | date "now" }} {{ `now` }} {{ .now }} now'

@@ -259,7 +259,7 @@ def test_unreachable_store_is_not_requested_again_at_once(
 ) -> None:
     """Each request would hold a thread for the whole timeout."""
     monkeypatch.setattr(storage, "CONNECT_TIMEOUT", 0.1)
-    monkeypatch.setattr(storage, "UNREACHABLE", 3600.0)
+    monkeypatch.setattr(storage, "UNREACHABLE_PAUSE", 3600.0)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = [socket.socket() for _ in range(4)]

@@ -63,7 +63,7 @@ def init(
     Providers that exist are left unchanged. With --dry-run no cluster is needed.
     """
     from .catalog_names import notes_on_unknown, reject_misspelled
-    from .deployed_functions import annotate_for_no_pods, why_nothing_runs
+    from .deployed_functions import annotate_for_no_pods, why_not_reconciled
     from .init import create_and_wait
     from .report import Report
     from .requests import complete, manifests
@@ -85,9 +85,9 @@ def init(
             report.timeline.say(f"management cluster: {connection}")
             given, notes = annotate_for_no_pods(given, local=connection.run is not None)
             report.add_notes(notes)
-            idle = "" if wait else why_nothing_runs(connection)
+            obstacle = "" if wait else why_not_reconciled(connection)
             create_and_wait(
-                connection.client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle
+                connection.client, wanted, given, report, within=None if wait is False else timeout, obstacle=obstacle
             )
 
 

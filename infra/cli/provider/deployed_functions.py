@@ -21,8 +21,8 @@ WITHOUT_PODS = {WAIT: "false", WEBHOOKS: "none"}
 _FORBIDDEN = 403
 
 
-def why_nothing_runs(connection: Management) -> str:
-    """Returns why a wait for providers would be in vain; empty if functions run, or if that cannot be found out."""
+def why_not_reconciled(connection: Management) -> str:
+    """Returns why no function reconciles providers; empty if functions do, or if the Deployments may not be read."""
     if connection.run:
         return ""
     try:

@@ -135,14 +135,16 @@ def parse_target(to: str) -> Path | oci.Reference:
     return Path(to)
 
 
-def to_folder(folder: Path, exported: Sequence[ExportedVersion], *, layers: bool, tell: Callable[[str], None]) -> None:
+def to_folder(
+    folder: Path, exported: Sequence[ExportedVersion], *, layers: bool, progress: Callable[[str], None]
+) -> None:
     """Writes each version to a folder: as a YAML file with ConfigMap and namespace, or as files for `oras push`.
 
     Args:
         folder: Created if it does not exist.
         exported: The versions.
         layers: Whether to write the files of an artifact.
-        tell: Receives a line for each file.
+        progress: Receives a line for each file.
 
     Raises:
         OSError: A file cannot be written.
@@ -156,7 +158,7 @@ def to_folder(folder: Path, exported: Sequence[ExportedVersion], *, layers: bool
             files = {layer.name: layer.data for layer in one.layers()}
         for name, data in files.items():
             (folder / name).write_bytes(data)
-            tell(f"{one} of {one.source}: {folder / name}")
+            progress(f"{one} of {one.source}: {folder / name}")
 
 
 def to_registry(
@@ -165,7 +167,7 @@ def to_registry(
     access: Access,
     *,
     force: bool,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> None:
     """Pushes one artifact for all providers of a version; its tag is the version, unless the reference has one.
 
@@ -174,7 +176,7 @@ def to_registry(
         exported: The versions.
         access: Credentials and certificates for the registry.
         force: Whether to replace an artifact that has other files.
-        tell: Receives a line for each version.
+        progress: Receives a line for each version.
 
     Raises:
         SourceError: The registry does not answer, or refuses the push.
@@ -192,7 +194,7 @@ def to_registry(
                 raise Failure(f"{where}:{tag} has {', '.join(others)}, which would be lost; {hint}")
             digest = registry.push(tag, layers, artifact_type=oci.ARTIFACT_TYPE)
         for one in versions:
-            tell(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
+            progress(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
 
 
 def _repository_url(reference: oci.Reference) -> str:

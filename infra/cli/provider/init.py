@@ -15,7 +15,7 @@ from .report import Report, WrittenObject
 from .requests import NAMESPACE, ProviderRequest, ProviderSettings, default_namespace, namespaces
 from .status import list_providers, status_of
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 def create_and_wait(
@@ -46,7 +46,7 @@ def create_and_wait(
             report.obstacle = obstacle
             report.timeline.say(f"requested{f', without waiting: {obstacle}' if obstacle else ''}")
             return
-        wait(client, present, within=within, tell=report.timeline.say)
+        wait(client, present, within=within, progress=report.timeline.say)
         report.ready = True
         report.timeline.say("all are ready", mark="✔", style="green")
 
@@ -126,8 +126,10 @@ def _create_namespace(client: Client, namespace: Object) -> bool:
     return True
 
 
-def wait(client: Client, requests: Sequence[ProviderRequest], *, within: float, tell: Tell, pause: float = 0.5) -> None:
-    """Waits until all providers are ready, and passes each change of a provider's status to `tell`.
+def wait(
+    client: Client, requests: Sequence[ProviderRequest], *, within: float, progress: Progress, pause: float = 0.5
+) -> None:
+    """Waits until all providers are ready, and passes each change of a provider's status to `progress`.
 
     Raises:
         WaitTimeout: Not all are ready after `within` seconds; the message has the status of those.
@@ -142,7 +144,7 @@ def wait(client: Client, requests: Sequence[ProviderRequest], *, within: float, 
             is_ready = status is not None and status.ready == "True"
             news = "does not exist" if status is None else f"{status.installed} is ready" if is_ready else status.why
             if reported.get(request) != news:
-                tell(f"{request}: {news}")
+                progress(f"{request}: {news}")
             reported[request], all_ready = news, all_ready and is_ready
         return all_ready
 

@@ -56,7 +56,7 @@ def adopt(
     """
     from . import adopt as adopting
     from .catalog_names import notes_on_unknown
-    from .deployed_functions import why_nothing_runs
+    from .deployed_functions import why_not_reconciled
     from .init import create_and_wait
     from .report import Report
     from .requests import kind_named
@@ -64,26 +64,30 @@ def adopt(
     with failures():
         if every is bool(kind and name):
             raise Failure("give either KIND and NAME, or --all; `--all --dry-run` lists the providers found")
-        given = parse_settings(config_secret, annotate, "")
+        settings = parse_settings(config_secret, annotate, "")
         with management(directory, kubeconfig, context) as connection:
             client = connection.client
             report = Report(as_json=as_json or output is Format.json)
             found = adopting.find(client)
             wanted = list(found.providers) if every else adopting.select(found.providers, kind_named(kind), name)
             wanted = adopting.paused(wanted) if pause else wanted
-            at_work = adopting.stop_operator_hint(client)
-            report.add_notes((*found.unclear, *notes_on_unknown(wanted), *([at_work] if at_work and dry_run else [])))
+            operator_hint = adopting.stop_operator_hint(client)
+            report.add_notes(
+                (*found.unclear, *notes_on_unknown(wanted), *([operator_hint] if operator_hint and dry_run else []))
+            )
             if dry_run:
-                report.manifests([one.dump(given) for one in wanted])
+                report.manifests([one.dump(settings) for one in wanted])
                 return
             if not wanted:
                 raise Failure("no other program has installed a provider; `capi-functions provider init` installs some")
-            if at_work:
-                raise Failure(at_work)
+            if operator_hint:
+                raise Failure(operator_hint)
             report.timeline.say(f"management cluster: {connection}")
-            idle = "" if wait else why_nothing_runs(connection)
-            idle = "they are paused" if pause else idle
-            create_and_wait(client, wanted, given, report, within=None if wait is False else timeout, obstacle=idle)
+            obstacle = "" if wait else why_not_reconciled(connection)
+            obstacle = "they are paused" if pause else obstacle
+            create_and_wait(
+                client, wanted, settings, report, within=None if wait is False else timeout, obstacle=obstacle
+            )
 
 
 class Form(StrEnum):
@@ -153,8 +157,8 @@ def export(
         for image in sorted({image for one in exported for image in one.images()}):
             timeline.say(f"needs image {image}")
         if isinstance(target, Path):
-            exporting.to_folder(target, exported, layers=form is Form.OCI, tell=timeline.say)
+            exporting.to_folder(target, exported, layers=form is Form.OCI, progress=timeline.say)
             return
         password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
         access = Access(username=username, password=password, authority=ca_file.read_text() if ca_file else "")
-        exporting.to_registry(target, exported, access, force=force, tell=timeline.say)
+        exporting.to_registry(target, exported, access, force=force, progress=timeline.say)
