@@ -99,10 +99,11 @@ def _find_work(
     ):
         return UpToDate()
     if is_rollback_requested(addon, cluster):
-        kept = manifest_history.read_previous(clients, addon)
-        target = RolloutTarget(kept.class_name, kept.version, hook="rollback", cluster_uid=cluster["metadata"]["uid"])
+        manifest = manifest_history.read_previous(clients, addon)
+        uid = cluster["metadata"]["uid"]
+        target = RolloutTarget(manifest.class_name, manifest.version, hook="rollback", cluster_uid=uid)
         return RollbackContext(
-            addon=addon, policy=policy, connection=connection, inventory=entries, target=target, manifest=kept
+            addon=addon, policy=policy, connection=connection, inventory=entries, target=target, manifest=manifest
         )
     try:
         return resolve.resolve_release(clients, addon, cluster, policy, name, connection)

@@ -88,20 +88,20 @@ class _Run:
         cluster, resources = self.rollout.cluster, self.rollout.resources
         live = read_live(self.pool, cluster, resources, [step.obj for step in steps if step.action == "verify"])
         readiness_check = incomplete_reason if gate else unready_reason
-        applier = StepExecutor(cluster, resources, self.rollout.policy, readiness_check, self.rollout.only_report)
-        done = self.pool.map(lambda step: self._step(applier, step, live.get(identity(step.obj))), steps)
+        executor = StepExecutor(cluster, resources, self.rollout.policy, readiness_check, self.rollout.only_report)
+        done = self.pool.map(lambda step: self._step(executor, step, live.get(identity(step.obj))), steps)
         return self._established({one.entry.identity: one for one in done})
 
-    def _step(self, applier: StepExecutor, step: Step, live: Live) -> StepResult:
+    def _step(self, executor: StepExecutor, step: Step, live: Live) -> StepResult:
         entry = replace(step.entry, error="")
         if self.stopped.is_set():
             return StepResult(replace(entry, status=NOT_SYNCED, error="not tried: the API server stopped answering"))
         try:
             if isinstance(live, ApiError):
                 raise live
-            return applier.execute(replace(step, entry=entry), live)
+            return executor.execute(replace(step, entry=entry), live)
         except (ApiError, TimeoutError) as error:
-            self._heed(error)
+            self._stop_on_server_failure(error)
             return StepResult(replace(entry, status=NOT_SYNCED, error=format_error(entry, error)))
 
     def _established(self, done: dict[Identity, StepResult]) -> dict[Identity, StepResult]:
@@ -112,11 +112,11 @@ class _Run:
         try:
             problems = await_all_established(self.rollout.cluster.client, crds.values())
         except ApiError as error:
-            self._heed(error)
+            self._stop_on_server_failure(error)
             problems = {who.name: error.detail for who in crds}
         return done | {who: _served(done[who], problems.get(who.name, "")) for who in crds}
 
-    def _heed(self, error: Exception) -> None:
+    def _stop_on_server_failure(self, error: Exception) -> None:
         if is_server_failure(error):
             self.stopped.set()
 
@@ -156,7 +156,7 @@ class _Run:
         try:
             return prune(self.rollout.cluster, entry, self.rollout.policy, self._known)
         except Unavailable as error:
-            self._heed(error)
+            self._stop_on_server_failure(error)
             return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error.detail}")
 
     def _lingering(

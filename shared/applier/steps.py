@@ -66,7 +66,7 @@ class StepExecutor:
                 return StepResult(self._synced(step, live))
             drift = Drift(step.entry, tuple(differences(live, obj)))
         if self.only_report:
-            if live is not None and same_content(live, self._foreseen(obj)):
+            if live is not None and same_content(live, self._dry_run(obj)):
                 return StepResult(replace(step.entry, status=SYNCED, stored=self._stored(step.obj, live)))
             return StepResult(replace(step.entry, status=SYNCED), drift=drift)
         done = self._apply(step, obj, before=live)
@@ -85,7 +85,7 @@ class StepExecutor:
             crd=live if (step.entry.group, step.entry.kind) == (CRD.group, CRD.kind) else None,
         )
 
-    def _foreseen(self, obj: Object) -> Object:
+    def _dry_run(self, obj: Object) -> Object:
         return self.cluster.client.apply(self._resource(obj), obj, manager=MANAGER, dry_run=True)
 
     def _synced(self, step: Step, live: Object) -> InventoryEntry:
