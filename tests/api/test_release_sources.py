@@ -307,8 +307,15 @@ def test_concurrent_requests_for_a_failing_release_send_one_request(
 
 
 def test_concurrent_requests_are_deduplicated_by_release(
-    clients: Clients, namespace: str, stack: Any, site: Site, content: dict[str, bytes]
+    clients: Clients,
+    namespace: str,
+    stack: Any,
+    site: Site,
+    content: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # On a busy machine a fetch can take longer than a thread waits for it otherwise.
+    monkeypatch.setattr(release_assets, "_LOCK", KeyedLock("the fetch of releases", limit=3, timeout=60))
     stack(site.url)
     both, serve = threading.Barrier(2), files(content)
 
