@@ -12,33 +12,23 @@ import yaml
 
 from functions.cluster_stack_release.decide import decide
 from functions.cluster_stack_release.observe import observe
-from infra.generate.__main__ import PROJECT
 from infra.local import crds
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
 from shared.applier.inventory import OWNED, OWNED_LABEL, entry_of
 from shared.applier.rollout import Rollout
-from shared.clients import Clients
 from shared.effects import perform
 from shared.event import change_event
-from shared.kube import ApiError, Client, Key, Object, Resource, dig
+from shared.kube import ApiError, Key, Object, Resource, dig
 from shared.kube.crds import CRD
-from shared.kube.credentials import Credentials
 from shared.runtime import Answer
 from tests.conftest import NAMESPACE
-from tests.support.api_proxy import api_server
+from tests.support.accounts import as_function
 from tests.support.releases import STACK
 from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks, classes, definition
 
+CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 LATE = Resource("infrastructure.cluster.x-k8s.io", "v1beta1", "LateTemplate", "latetemplates")
-_RBAC = ("rbac.authorization.k8s.io", "v1")
-RESOURCES = {
-    "Namespace": NAMESPACE,
-    "ServiceAccount": Resource("", "v1", "ServiceAccount", "serviceaccounts"),
-    "ClusterRole": Resource(*_RBAC, "ClusterRole", "clusterroles", namespaced=False),
-    "ClusterRoleBinding": Resource(*_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
-}
-
 # -- subscribing -------------------------------------------------------------------------------------------------
 
 
@@ -467,7 +457,7 @@ def test_status_entries_of_other_namespaces_are_never_pruned(stacks: Stacks, lea
     stacks.settle()
     name = f"escaped-{stacks.namespace}"
     labels = {OWNED_LABEL: OWNED}
-    kinds = ((RESOURCES["ClusterRole"], ""), (CONFIG_MAP, "default"))
+    kinds = ((CLUSTER_ROLE, ""), (CONFIG_MAP, "default"))
     made = [
         stacks.client.apply(
             kind,
@@ -732,23 +722,9 @@ def test_invalid_release_name_is_a_condition(stacks: Stacks) -> None:
 # -- rights ------------------------------------------------------------------------------------------------------
 
 
-def as_account(management: Client, kubeconfig: Path, function: str) -> Clients:
-    """Clients with only the rights that the generated manifests grant to a function."""
-    name = function.replace("_", "-")
-    for path in ("namespace.yaml", f"function-{name}.yaml"):
-        for obj in yaml.safe_load_all((PROJECT / "infra/knative" / path).read_text()):
-            if obj["kind"] in RESOURCES:
-                management.apply(RESOURCES[obj["kind"]], obj, manager="user")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/capi-functions/serviceaccounts/{name}/token"
-    token = management.request("POST", path, body=request)["status"]["token"]
-    admin = api_server(kubeconfig)
-    return Clients(Client(Credentials(admin.host, admin.authority, token=lambda: token)))
-
-
 def test_generated_roles_grant_the_required_rights(stacks: Stacks, kubeconfig: Path) -> None:
     for function in ("cluster_stack", "cluster_stack_release"):
-        stacks.accounts[function] = as_account(stacks.client, kubeconfig, function)
+        stacks.accounts[function] = as_function(stacks.client, kubeconfig, function)
     tag = with_provider(stacks)
     stacks.until(lambda: stacks.look_at_stack().status == 202, "the authorizer to know the roles")
     stacks.settle()
@@ -768,7 +744,7 @@ def test_object_without_rbac_rule_is_named_in_the_condition(stacks: Stacks, kube
     stacks.publish("v1", class_templates=classes("v1", extra=secret))
     stacks.stack()
     stacks.look_at_stack()
-    stacks.accounts["cluster_stack_release"] = as_account(stacks.client, kubeconfig, "cluster_stack_release")
+    stacks.accounts["cluster_stack_release"] = as_function(stacks.client, kubeconfig, "cluster_stack_release")
     stacks.until(lambda: stacks.look_at(stacks.release("v1")).status == 202, "the authorizer to know the role")
     release = stacks.release("v1")
     assert f"Secret {stacks.namespace}/planted" in stacks.condition(release, "HelmChartApplied")["message"]

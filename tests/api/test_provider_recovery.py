@@ -11,35 +11,33 @@ from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT, SECRET
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
-from tests.api.test_provider_upgrade import NAME, WIDGET
-from tests.api.test_provider_upgrade import crd as crd_of
-from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
-from tests.support.provider_releases import WEBHOOKS, certificate, config_map, deployment, whole
+from tests.support.fake_provider import MANAGER, SPACE, WIDGET, WIDGETS, FakeProvider
+from tests.support.provider_releases import WEBHOOKS, certificate, config_map, crd, deployment, whole
 from tests.support.provider_world import Providers, is_ready
 from tests.support.until import until
 
 
 def test_rollback_of_a_partial_upgrade(core: FakeProvider, providers: Providers) -> None:
     """Its CRD already stores a version that the CRD before does not have."""
-    core.publish("v1.1.0", [crd_of("v1beta1"), config_map("one", "1")])
-    core.publish("v1.2.0", [crd_of("v1beta1", "v1beta2"), config_map("Not A Name", "1")])
+    core.publish("v1.1.0", [crd("made-up", "v1beta1"), config_map("one", "1")])
+    core.publish("v1.2.0", [crd("made-up", "v1beta1", "v1beta2"), config_map("Not A Name", "1")])
     core.install("v1.1.0")
     core.apply("v1.2.0")
     core.reconcile()
     assert core.condition_of()[:2] == ("False", "InstallFailed")
-    assert "v1beta2" in dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions")
+    assert "v1beta2" in dig(providers.client.get(CRD, Key("", WIDGETS)), "status.storedVersions")
     core.install("v1.1.0")
-    assert dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1beta1"]
+    assert dig(providers.client.get(CRD, Key("", WIDGETS)), "status.storedVersions") == ["v1beta1"]
 
 
 def test_crd_of_another_installer_is_migrated(core: FakeProvider, providers: Providers) -> None:
-    left = crd_of("v1beta1", "v1alpha1")
+    left = crd("made-up", "v1beta1", "v1alpha1")
     left["metadata"]["labels"] = {PROVIDER_LABEL: "cluster-api"}
     providers.client.create(CRD, left)
-    until(lambda: dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions"))
-    core.publish("v1.1.0", [crd_of("v1beta1")])
+    until(lambda: dig(providers.client.get(CRD, Key("", WIDGETS)), "status.storedVersions"))
+    core.publish("v1.1.0", [crd("made-up", "v1beta1")])
     core.install("v1.1.0")
-    assert dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1beta1"]
+    assert dig(providers.client.get(CRD, Key("", WIDGETS)), "status.storedVersions") == ["v1beta1"]
 
 
 def unschedulable(version: str) -> list[Object]:
@@ -119,7 +117,7 @@ def test_unknown_certificate_issuer_is_reported(core: FakeProvider) -> None:
 
 def test_kept_crd_causes_no_writes(core: FakeProvider, providers: Providers) -> None:
     """A resync finds it still kept."""
-    core.publish("v1.1.0", [crd_of("v1beta1"), config_map("one", "1")])
+    core.publish("v1.1.0", [crd("made-up", "v1beta1"), config_map("one", "1")])
     core.publish("v1.2.0", [config_map("one", "2")])
     core.install("v1.1.0")
     metadata = {"name": "mine", "namespace": SPACE}
@@ -130,7 +128,7 @@ def test_kept_crd_causes_no_writes(core: FakeProvider, providers: Providers) -> 
     assert core.object["metadata"]["resourceVersion"] == before
     providers.client.delete(WIDGET, Key(SPACE, "mine"))
     core.reconcile(resync=True)
-    assert providers.client.find(CRD, Key("", NAME)) is None
+    assert providers.client.find(CRD, Key("", WIDGETS)) is None
 
 
 def test_workloads_in_another_namespace_are_checked(core: FakeProvider, providers: Providers) -> None:

@@ -2,58 +2,41 @@
 
 from __future__ import annotations
 
-from shared.kube import Key, Object, Resource, dig
+from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
-from tests.support.fake_provider import SPACE, FakeProvider
+from tests.support.fake_provider import SPACE, WIDGET, WIDGETS, FakeProvider
+from tests.support.provider_releases import crd
 from tests.support.provider_world import Providers
-
-GROUP, NAME = "made-up.example.com", "widgets.made-up.example.com"
-WIDGET = Resource(GROUP, "v1beta1", "Widget", "widgets")
-
-
-def crd(*versions: str) -> Object:
-    """Returns a CRD that stores the last of these versions."""
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    listed = [
-        {"name": version, "served": True, "storage": version == versions[-1], "schema": schema} for version in versions
-    ]
-    names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
-    return {
-        "apiVersion": CRD.api_version,
-        "kind": CRD.kind,
-        "metadata": {"name": NAME},
-        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": listed},
-    }
 
 
 def test_objects_of_a_removed_version_are_migrated(core: FakeProvider, providers: Providers) -> None:
-    core.publish("v1.1.0", [crd("v1beta1", "v1alpha1")])
-    core.publish("v1.2.0", [crd("v1beta1")])
+    core.publish("v1.1.0", [crd("made-up", "v1beta1", "v1alpha1")])
+    core.publish("v1.2.0", [crd("made-up", "v1beta1")])
     core.install("v1.1.0")
     metadata = {"name": "mine", "namespace": SPACE}
     providers.client.create(
         WIDGET, {"apiVersion": WIDGET.api_version, "kind": "Widget", "metadata": metadata, "size": 7}
     )
-    assert dig(providers.client.get(CRD, Key("", NAME)), "status.storedVersions") == ["v1alpha1"]
+    assert dig(providers.client.get(CRD, Key("", WIDGETS)), "status.storedVersions") == ["v1alpha1"]
     core.install("v1.2.0")
-    live = providers.client.get(CRD, Key("", NAME))
+    live = providers.client.get(CRD, Key("", WIDGETS))
     assert [version["name"] for version in dig(live, "spec.versions")] == ["v1beta1"]
     assert dig(live, "status.storedVersions") == ["v1beta1"]
     assert providers.client.get(WIDGET, Key(SPACE, "mine"))["size"] == 7
 
 
 def test_upgrade_without_common_version_is_rejected(core: FakeProvider, providers: Providers) -> None:
-    core.publish("v1.1.0", [crd("v1alpha1")])
-    core.publish("v1.2.0", [crd("v2")])
+    core.publish("v1.1.0", [crd("made-up", "v1alpha1")])
+    core.publish("v1.2.0", [crd("made-up", "v2")])
     core.install("v1.1.0")
     core.apply("v1.2.0")
     core.reconcile()
     status, reason, message = core.condition_of("ProviderUpgraded")
     assert (status, reason) == ("False", "ComponentsUpgradeError")
-    assert NAME in message
+    assert WIDGETS in message
     assert "from v1.1.0 to v1.2.0" in message
     assert core.installed == "v1.1.0"
-    assert [version["name"] for version in dig(providers.client.get(CRD, Key("", NAME)), "spec.versions")] == [
+    assert [version["name"] for version in dig(providers.client.get(CRD, Key("", WIDGETS)), "spec.versions")] == [
         "v1alpha1"
     ]
     # With the installed version again, the errors are removed.
@@ -63,7 +46,7 @@ def test_upgrade_without_common_version_is_rejected(core: FakeProvider, provider
 
 def test_dropped_objects_are_deleted_and_crds_with_objects_kept(core: FakeProvider, providers: Providers) -> None:
     extra: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}, "data": {"a": "b"}}
-    core.publish("v1.1.0", [crd("v1beta1"), extra])
+    core.publish("v1.1.0", [crd("made-up", "v1beta1"), extra])
     core.publish("v1.2.0", [{**extra, "metadata": {"name": "other"}}])
     core.install("v1.1.0")
     metadata = {"name": "mine", "namespace": SPACE}
@@ -72,5 +55,5 @@ def test_dropped_objects_are_deleted_and_crds_with_objects_kept(core: FakeProvid
     states = {(entry["kind"], entry["name"]): entry["status"] for entry in dig(provider, "status.resources")}
     assert ("ConfigMap", "extra") not in states
     assert states["ConfigMap", "other"] == "synced"
-    assert states["CustomResourceDefinition", NAME] == "kept"
+    assert states["CustomResourceDefinition", WIDGETS] == "kept"
     assert providers.client.get(WIDGET, Key(SPACE, "mine"))

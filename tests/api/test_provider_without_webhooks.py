@@ -8,10 +8,8 @@ from shared.applier.policy import PREFIX
 from shared.kube import ApiError, Key, Object, dig
 from shared.kube.crds import CRD
 from shared.providers.annotations import WEBHOOKS as ANNOTATION
-from tests.api.test_provider_upgrade import NAME, WIDGET
-from tests.api.test_provider_upgrade import crd as crd_of
-from tests.support.fake_provider import SPACE, FakeProvider
-from tests.support.provider_releases import WEBHOOKS, config_map
+from tests.support.fake_provider import SPACE, WIDGET, WIDGETS, FakeProvider
+from tests.support.provider_releases import WEBHOOKS, config_map, crd
 from tests.support.provider_world import Providers
 
 NOT_WAITED_FOR = {f"{PREFIX}wait": "false"}
@@ -20,10 +18,10 @@ SERVICE = {"name": "made-up-webhook", "namespace": "system", "path": "/ask"}
 
 def asking() -> list[Object]:
     """A CRD with two versions, with webhooks for every write and every conversion."""
-    crd = crd_of("v1beta1", "v1beta2")
+    definition = crd("made-up", "v1beta1", "v1beta2")
     client = {"conversionReviewVersions": ["v1"], "clientConfig": {"service": SERVICE}}
-    crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": client}
-    rule = {"apiGroups": [crd["spec"]["group"]], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": client}
+    rule = {"apiGroups": [definition["spec"]["group"]], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     webhook: Object = {
         "name": "validation.made-up.example.com",
         "admissionReviewVersions": ["v1"],
@@ -39,7 +37,7 @@ def asking() -> list[Object]:
         "metadata": {"name": "made-up-validating"},
         "webhooks": [webhook],
     }
-    return [crd, configuration, config_map("one", "1")]
+    return [definition, configuration, config_map("one", "1")]
 
 
 def widget(name: str) -> Object:
@@ -55,7 +53,7 @@ def test_objects_can_be_written_and_read_without_webhooks(core: FakeProvider, pr
 
     core.install("v1.1.0", NOT_WAITED_FOR | {ANNOTATION: "none"})
     assert client.find(WEBHOOKS, Key("", "made-up-validating")) is None
-    assert dig(client.get(CRD, Key("", NAME)), "spec.conversion") == {"strategy": "None"}
+    assert dig(client.get(CRD, Key("", WIDGETS)), "spec.conversion") == {"strategy": "None"}
     client.create(WIDGET, widget("taken"))
     for version in ("v1beta1", "v1beta2"):
         path = f"/apis/{WIDGET.group}/{version}/namespaces/{SPACE}/{WIDGET.plural}/taken"

@@ -29,7 +29,7 @@ from shared.releases.source_resolution import resolve_source, scope_of, source_o
 from shared.releases.store import ReleaseStore
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore
-from tests.api.test_cluster_stacks import as_account
+from tests.support.accounts import as_function
 from tests.support.releases import STACK, write_release
 from tests.support.site import Request, Response, Site, files
 from tests.support.until import until
@@ -377,7 +377,7 @@ def test_with_the_rights_of_the_generated_roles(
 ) -> None:
     own = stack(site.url, secret="access")
     _secret(management, namespace, token="t0ken")
-    fetcher, pruner = (as_account(management, kubeconfig, name) for name in ("release_assets", "release_prune"))
+    fetcher, pruner = (as_function(management, kubeconfig, name) for name in ("release_assets", "release_prune"))
     try:
         until(lambda: fetch(fetcher, _wanted(namespace)).status == 200)  # the authorizer learns of new roles in moments
         assert store.in_scope(scope_of(own)).load(V1) is not None

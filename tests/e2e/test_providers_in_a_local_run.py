@@ -10,8 +10,8 @@ import pytest
 from infra.cli.demo import FOLDER
 from shared.api.provider import PROVIDER_LABEL
 from shared.kube import Object, dig
-from tests.e2e.test_command_line import await_end, run
 from tests.support import processes
+from tests.support.command_line import await_end, run
 from tests.support.providers import CURRENT, repository
 from tests.support.until import until
 

@@ -5,11 +5,7 @@ Its events go to our ingress instead of a broker, which changes nothing about th
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,68 +17,15 @@ from events.ingress import Ingress
 from functions import catalog
 from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
-from infra.local_control_plane.binaries import locate
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER, SECRET
 from shared.event import Event
-from shared.kube import Client, Key, Resource, dig
+from shared.kube import Client, Key, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.support import processes
+from tests.support.knative_adapter import adapter, watched_since, watches
 from tests.support.objects import create_local_cluster
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
-
-_OPEN_WATCH = re.compile(
-    r'apiserver_longrunning_requests\{.*,group="(.*?)",resource="(.*?)",.*,verb="WATCH",.*\} (\d+)',
-)
-
-
-def selectors(*, reference: bool) -> dict[Resource, str]:
-    """Returns kinds and selectors that the adapter watches in one of its two modes."""
-    return {
-        watch.resource: watch.selector
-        for triggers in catalog.triggers().values()
-        for watch in triggers.watches
-        if watch.reference == reference
-    }
-
-
-def watches(client: Client) -> Counter[tuple[str, str]]:
-    """Returns the number of open watches by group and resource, from the API server's metrics."""
-    found: Counter[tuple[str, str]] = Counter()
-    for line in client.text("/metrics").splitlines():
-        if match := _OPEN_WATCH.match(line):
-            found[match[1], match[2]] += int(match[3])
-    return found
-
-
-def watched_since(client: Client, before: Counter[tuple[str, str]]) -> bool:
-    """Returns whether both adapters watch. They do not report it, and send no events of existing objects."""
-    wanted = Counter((r.group, r.plural) for mode in (False, True) for r in selectors(reference=mode))
-    return watches(client) >= before + wanted
-
-
-def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subprocess.Popen[bytes]:
-    """Starts Knative's adapter for the functions' declarations, in one of its two modes."""
-    watched = selectors(reference=reference)
-    resources = [
-        {"gvr": {"Group": r.group, "Version": r.version, "Resource": r.plural}} | ({"selector": s} if s else {})
-        for r, s in watched.items()
-    ]
-    config = {"allNamespaces": True, "mode": "Reference" if reference else "Resource", "resources": resources}
-    environment = {
-        **os.environ,
-        "K_SINK": sink,
-        "NAME": "test",
-        "NAMESPACE": "default",
-        "K_SOURCE_CONFIG": json.dumps(config),
-        "PROFILING_PORT": "0",
-    }
-    binary = locate(["apiserver_receive_adapter"], progress=print)["apiserver_receive_adapter"]
-    with log.open("wb") as output:
-        return processes.start(
-            [binary, "-kubeconfig", str(kubeconfig)], env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
 
 
 @pytest.fixture

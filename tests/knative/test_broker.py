@@ -32,8 +32,8 @@ from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD
 from shared.storage import ObjectStore
-from tests.knative.test_adapter import adapter, watched_since, watches
 from tests.support import processes
+from tests.support.knative_adapter import adapter, watched_since, watches
 from tests.support.objects import create_local_cluster, manifest, secret
 from tests.support.pods import Pod
 from tests.support.pods import functions as pod_manifests

@@ -33,6 +33,14 @@ def as_account(admin: Client, kubeconfig: Path, manifest: str, may: tuple[str, s
     return Clients(client)
 
 
+def as_function(admin: Client, kubeconfig: Path, function: str) -> Clients:
+    """Returns clients of a function's ServiceAccount, once all its rights are granted."""
+    manifest = PROJECT / f"infra/knative/function-{function.replace('_', '-')}.yaml"
+    client = _client(kubeconfig, _token(admin, *_install(admin, manifest)))
+    _await_all(client, manifest)
+    return Clients(client)
+
+
 def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plural: str, verb: str) -> Client:
     """Returns a client of a new ServiceAccount in `namespace` with this one right in the whole cluster."""
     metadata = {"name": f"{namespace}-one-right"}
@@ -57,9 +65,7 @@ def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path) -
     """Writes the kubeconfig of the one ServiceAccount in a manifest, once all its rights are granted."""
     token = _token(admin, *_install(admin, manifest))
     client = _client(kubeconfig, token)
-    for role in (obj for obj in yaml.safe_load_all(manifest.read_text()) if obj and obj["kind"] == "ClusterRole"):
-        for rule in role["rules"]:
-            _await(client, rule["apiGroups"][0], rule["resources"][0], rule["verbs"][0])
+    _await_all(client, manifest)
     client.close()
     document = yaml.safe_load(kubeconfig.read_text())
     (user,) = document["users"]
@@ -88,6 +94,13 @@ def _token(admin: Client, namespace: str, account: str) -> str:
 def _client(kubeconfig: Path, token: str) -> Client:
     server = inline_credentials(kubeconfig.read_bytes())
     return Client(Credentials(server.host, server.authority, token=lambda: token))
+
+
+def _await_all(client: Client, manifest: Path) -> None:
+    """Waits until the authorizer knows all rules of a manifest."""
+    for role in (obj for obj in yaml.safe_load_all(manifest.read_text()) if obj and obj["kind"] == "ClusterRole"):
+        for rule in role["rules"]:
+            _await(client, rule["apiGroups"][0], rule["resources"][0], rule["verbs"][0])
 
 
 def _await(client: Client, group: str, plural: str, verb: str) -> None:

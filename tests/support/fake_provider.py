@@ -13,12 +13,15 @@ from shared.api.provider import CORE, CORE_NAME, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CONFIG_MAP
 from shared.kube import Key, Object, dig
 from shared.runtime import Answer
-from tests.support.provider_releases import METADATA, config_map, publish
+from tests.support.provider_releases import METADATA, config_map, publish, widget
 from tests.support.provider_world import Providers
 
 SPACE = "made-up-system"
 MANAGER = Key(SPACE, "made-up-controller-manager")
 """The Deployment of the core provider, where that is `whole("made-up", …)`."""
+WIDGET = widget("made-up", "v1beta1")
+WIDGETS = f"{WIDGET.plural}.{WIDGET.group}"
+"""The name of the CRD of `WIDGET`."""
 
 
 @dataclass(frozen=True)

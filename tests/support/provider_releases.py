@@ -51,9 +51,9 @@ def text(objects: Iterable[Object] | str) -> str:
     return objects if isinstance(objects, str) else yaml.safe_dump_all(objects)
 
 
-def widget(name: str) -> Resource:
+def widget(name: str, version: str = "v1") -> Resource:
     """The kind of provider `name`."""
-    return Resource(f"{name}.example.com", "v1", "Widget", "widgets")
+    return Resource(f"{name}.example.com", version, "Widget", "widgets")
 
 
 def whole(name: str, version: str, *, role: str = "") -> list[Object]:
@@ -73,20 +73,19 @@ def whole(name: str, version: str, *, role: str = "") -> list[Object]:
     ]
 
 
-def crd(name: str) -> Object:
+def crd(name: str, *versions: str) -> Object:
+    """Returns the CRD of the kind `widget(name)`, which stores the last of these versions; by default it has v1."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
-    group = widget(name).group
+    group, versions = widget(name).group, versions or ("v1",)
+    listed = [
+        {"name": version, "served": True, "storage": version == versions[-1], "schema": schema} for version in versions
+    ]
     return {
         "apiVersion": CRD.api_version,
         "kind": CRD.kind,
         "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": listed},
     }
 
 
