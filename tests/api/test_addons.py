@@ -456,7 +456,7 @@ def test_event_of_a_deleted_addon_is_done(world: World) -> None:
     }
     for name in ("cluster", "kubeconfig", "addon_create", "addon_apply"):
         for change in ("add", "update", "delete"):
-            assert world.call(name, change_event(gone, change, source="/test")).status == 204  # type: ignore[arg-type]
+            assert world.call(name, change_event(gone, change, source="/test")).status == 204
 
 
 def test_concurrent_replicas_apply_without_conflict(world: World) -> None:

@@ -32,6 +32,7 @@ from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.resources import split_api_version
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
+from shared.settings import NAMESPACE
 from tests.support import processes
 from tests.support.accounts import as_account
 from tests.support.releases import write_release
@@ -494,7 +495,7 @@ def test_manifests_have_no_unknown_fields(management: Client) -> None:
         "Deployment": "deployments",
         "Service": "services",
     }
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifests.NAMESPACE}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     management.apply(Resource("", "v1", "Namespace", "namespaces", namespaced=False), namespace, manager="user")
     taken = []
     for obj in yaml.safe_load_all((PROJECT / "infra/hooks/cluster-hooks.yaml").read_text()):

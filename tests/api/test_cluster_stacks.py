@@ -377,7 +377,7 @@ def test_two_replicas_apply_a_release_once(stacks: Stacks) -> None:
         assert reply is not None
         fetched = stacks.call("release_assets", reply).reply
         assert fetched is not None
-        answers = _at_once(lambda event=fetched: stacks.call("cluster_stack_release", event))  # type: ignore[misc]
+        answers = _at_once(lambda event=fetched: stacks.call("cluster_stack_release", event))
         assert {answer.status for answer in answers} <= {204, 503}
     stacks.settle()
     assert stacks.names(CLASS) == [f"{STACK}-v1", f"{STACK}-v2"]
@@ -694,7 +694,7 @@ def test_provider_object_is_deleted_before_the_finalizer(stacks: Stacks) -> None
 
 @pytest.mark.parametrize("kind", [TEMPLATE, SECRET, NAMESPACE], ids=lambda kind: kind.kind)
 def test_provider_reference_cannot_cause_deletion_of_other_objects(stacks: Stacks, kind: Resource) -> None:
-    content = {"spec": {}} if kind == TEMPLATE else {}
+    content: Object = {"spec": {}} if kind == TEMPLATE else {}
     name = "victim" if kind.namespaced else stacks.namespace
     victim = stacks.apply(kind, name, **content) if kind.namespaced else stacks.client.get(kind, Key("", name))
     reference = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name}

@@ -97,9 +97,9 @@ def test_204_has_no_body_and_no_content_type(server: FunctionsServer) -> None:
 
 
 def test_structured_event_is_accepted(server: FunctionsServer) -> None:
-    document = {name.removeprefix("ce-"): value for name, value in GOOD.items() if name.startswith("ce-")} | {
-        "data": {}
-    }
+    document: dict[str, object] = {
+        name.removeprefix("ce-"): value for name, value in GOOD.items() if name.startswith("ce-")
+    } | {"data": {}}
     headers = {"content-type": "application/cloudevents+json"}
     assert post(f"{server.url}/cluster", headers, json.dumps(document).encode()).status == 204
 
@@ -115,7 +115,7 @@ def test_event_about_a_deleted_object_is_accepted_by_every_function(
     server: FunctionsServer, name: str, change: str
 ) -> None:
     gone = cluster("default", "gone", topology=None)
-    headers, body = change_event(gone, change, source="/test").to_http()  # type: ignore[arg-type]
+    headers, body = change_event(gone, change, source="/test").to_http()
     answer = post(f"{server.url}/{name}", headers, body)
     # These two accept only events of their own types.
     assert answer.status == (400 if name in ("release_assets", "sweep") else 204)
@@ -138,7 +138,7 @@ def test_duplicate_and_reordered_events_change_nothing(
     server: FunctionsServer, management: Client, namespace: str
 ) -> None:
     created = management.create(CLUSTER, cluster(namespace))
-    events = [change_event(created, change, source="/test") for change in ("add", "update", "delete", "update")]  # type: ignore[arg-type]
+    events = [change_event(created, change, source="/test") for change in ("add", "update", "delete", "update")]
     for event in events:
         post(f"{server.url}/cluster", *event.to_http())
     before = management.get(CLUSTER, Key(namespace, "demo"))["metadata"]["resourceVersion"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, PROVIDER_LABEL
@@ -227,7 +229,7 @@ def test_recreated_object_is_deleted_with_the_provider(core: FakeProvider, monke
     client.delete(CLUSTER_ROLE, ROLE)
     conclude = Function._conclude
 
-    def dying(self: Function, *arguments: object) -> object:
+    def dying(self: Function[Any], *arguments: object) -> object:
         if self.name == "provider_install":
             raise Killed
         return conclude(self, *arguments)

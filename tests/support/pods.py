@@ -110,7 +110,8 @@ class Pod:
                 (places[volume["name"]] / name).write_bytes(content)
 
     def command(self) -> list[str]:
-        program, *rest = [*self._container["command"], *self._container["args"]]
+        words: list[str] = self._container["command"] + self._container["args"]
+        program, *rest = words
         arguments = [re.sub(r"^--port=8080$", f"--port={self.port}", self._here(argument)) for argument in rest]
         return [str(_PROGRAMS / program), *arguments]
 

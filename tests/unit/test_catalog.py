@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ FOLDERS = {path.parent.name for path in Path(catalog.__file__).parent.glob("*/fu
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a function `look_at` outside this project."""
     folder = tmp_path / "functions" / "look_at"
     folder.mkdir(parents=True)

@@ -143,7 +143,7 @@ def test_unusable_authority_is_rejected(cert_pem: bytes, key_pem: bytes, message
 @pytest.mark.parametrize("arguments", [{"ips": ["localhost"]}, {"dns": ["ü"]}, {"dns": ["a", "ü.example"]}])
 def test_invalid_names_and_addresses_are_rejected(arguments: dict[str, list[str]]) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        AUTHORITY.issue("me", **arguments)  # type: ignore[arg-type]
+        AUTHORITY.issue("me", **arguments)
 
 
 def test_service_account_keys_belong_together() -> None:

@@ -91,7 +91,7 @@ def test_read_answer_parses_status_retry_after_and_reply(
 
 @contextmanager
 def listening(submit: Callable[[Event], object], **options: object) -> Iterator[Ingress]:
-    ingress = Ingress(submit, **options)  # type: ignore[arg-type]
+    ingress = Ingress(submit, **options)
     ingress.start()
     try:
         yield ingress

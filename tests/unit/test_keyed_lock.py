@@ -8,6 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from functions.addon_apply import function as addon_apply
+from functions.addon_apply.triggers import TRIGGERS
 from shared.clients import Clients
 from shared.event import change_event
 from shared.kube import Unavailable
@@ -80,8 +81,8 @@ def test_addon_apply_answers_503_during_a_long_delivery_for_the_same_addon(monke
     }
     clients, event, leave = Clients(), change_event(addon, "update", source="/test"), Event()
     monkeypatch.setattr(addon_apply, "Function", None)  # it must not run: there is no management cluster
-    key = (id(clients), addon_apply.TRIGGERS.key(event))
-    thread = _hold(lock, key, Event(), leave)  # type: ignore[arg-type]
+    key = (id(clients), TRIGGERS.key(event))
+    thread = _hold(lock, key, Event(), leave)
     try:
         answer = addon_apply.handle(clients, event)
     finally:

@@ -109,7 +109,7 @@ def test_invalid_discovery_is_an_error_of_the_server(answer: object) -> None:
 
 def test_oversized_list_is_read_in_smaller_pages() -> None:
     items = [{"metadata": {"name": f"m{number}"}, "data": {"x": "x" * 1000}} for number in range(20)]
-    asked = []
+    asked: list[int] = []
 
     def listing(path: str, closing: threading.Event) -> object:
         query = dict(pair.split("=") for pair in server.seen[-1].split(" ")[1].partition("?")[2].split("&"))
@@ -119,7 +119,7 @@ def test_oversized_list_is_read_in_smaller_pages() -> None:
         page = {"metadata": {"continue": str(end) if end < len(items) else ""}, "items": items[start:end]}
         return answering(json.dumps(page).encode())(path, closing)
 
-    with HostileServer(listing) as server:  # type: ignore[arg-type]
+    with HostileServer(listing) as server:
         found = list(client(server, Limits(30.0, 10_000)).list(MAP, limit=16))
     assert [one["metadata"]["name"] for one in found] == [one["metadata"]["name"] for one in items]
     assert asked[0] == 16
@@ -132,7 +132,7 @@ def test_watch_line_length_is_limited() -> None:
         while not closing.is_set():
             yield b"x" * 65536
 
-    with HostileServer(line) as server, pytest.raises(TooLarge, match="a line"):  # type: ignore[arg-type]
+    with HostileServer(line) as server, pytest.raises(TooLarge, match="a line"):
         ended(lambda: list(client(server, Limits(30.0, 1 << 20)).watch(MAP, version="1")))
 
 

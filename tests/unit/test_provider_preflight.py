@@ -25,7 +25,7 @@ IDLE = provider(conditions=[{**READY, "status": "False"}])
 
 
 def infra(name: str = "aws", namespace: str = "ns1", **more: object) -> Object:
-    return provider(INFRASTRUCTURE, name, namespace, **more)  # type: ignore[arg-type]
+    return provider(INFRASTRUCTURE, name, namespace, **more)
 
 
 def since(day: int, **more: Any) -> Object:

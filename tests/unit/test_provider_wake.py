@@ -21,7 +21,7 @@ def obj(kind: str, name: str, namespace: str, labels: dict[str, str] | None = No
 
 
 def infra(name: str, namespace: str = "a", **spec: object) -> Object:
-    return provider(INFRASTRUCTURE, name, namespace, **spec)  # type: ignore[arg-type]
+    return provider(INFRASTRUCTURE, name, namespace, **spec)
 
 
 def names(found: list[Object]) -> list[str]:

@@ -136,7 +136,7 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
     ],
 )
 def test_problem_is_found(tmp_path: Path, changes: dict[str, str], said: str) -> None:
-    found = _said(_release(tmp_path, **changes))  # type: ignore[arg-type]
+    found = _said(_release(tmp_path, **changes))
     assert any(said in line for line in found), found
 
 
