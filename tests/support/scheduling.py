@@ -16,6 +16,7 @@ SPLIT = frozenset(
         "tests/e2e/test_chaos.py",
         "tests/e2e/test_command_line.py",
         "tests/e2e/test_kill_addons.py",
+        "tests/e2e/test_kill_providers.py",
     }
 )
 """Files whose tests are distributed one by one: each is long, and they share little."""
