@@ -119,7 +119,7 @@ def test_page_has_all_files_of_a_function_and_its_test() -> None:
 
 def test_code_of_the_page_passes_the_linter(folder: Path) -> None:
     project, ours = PROJECT / "pyproject.toml", 'lint.isort.known-first-party = ["functions", "shared"]'
-    for command in (["check"], ["format", "--check"]):
+    for command in (["check", "--extend-ignore", "D103"], ["format", "--check"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--config", project, "--config", ours, folder],
             capture_output=True,

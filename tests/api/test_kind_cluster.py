@@ -157,7 +157,7 @@ def test_pod_without_runtime_recommends_another_infrastructure(world: World, mon
     world.create(with_cluster=False)
     world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))
     message = world.kind()["status"]["failureMessage"]
-    assert "have the Cluster refer to the infrastructure object of a provider" in message
+    assert "Use another infrastructure provider for the Cluster" in message
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
 
 
