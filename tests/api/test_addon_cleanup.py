@@ -24,12 +24,12 @@ from shared.event import change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
 from shared.runtime import Answer
 from tests.support.accounts import as_account
+from tests.support.objects import EVENT
 from tests.support.planes import running_plane
 from tests.support.releases import write_release
 from tests.support.until import until
 from tests.support.world import ADDON, World
 
-EVENT = Resource("", "v1", "Event", "events")
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 REPLICA_SET = Resource("apps", "v1", "ReplicaSet", "replicasets")

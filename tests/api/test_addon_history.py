@@ -8,9 +8,7 @@ import random
 from shared.api.resources import CLUSTER_ADDON
 from shared.kube import Key, Object, dig
 from shared.runtime import Answer
-from tests.api.test_addon_policies import reasons
-from tests.api.test_addon_stages import AFTER
-from tests.support.releases import write_release, write_stages
+from tests.support.releases import HOOK_STAGES, write_release, write_stages
 from tests.support.world import ADDON, World
 
 OLD, NEW = "test-stack-1-36-v1", "test-stack-1-36-v2"
@@ -39,7 +37,7 @@ def history(world: World) -> list[str]:
 def test_second_apply_of_a_release_keeps_the_manifest_of_the_former_one(world: World) -> None:
     for version in ("v1", "v2"):
         charts = {"cni": [world.map("net", version)], "last": [world.map("late", version)]}
-        world.cluster(write_stages(world.releases, version, AFTER, charts))
+        world.cluster(write_stages(world.releases, version, HOOK_STAGES, charts))
         world.secret()
         world.settle()
     world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": "AfterClusterUpgrade"}})
@@ -69,7 +67,7 @@ def test_manifest_that_is_too_large_is_reported_and_the_former_one_is_kept(world
     world.settle()
     assert dig(world.addon(), "status.ready") is True
     assert history(world) == [OLD]
-    assert "ManifestNotKept" in reasons(world)
+    assert "ManifestNotKept" in world.event_messages()
     back(world)
     assert world.read("a")["data"] == {"k": "v1"}
 

@@ -9,12 +9,12 @@ from prometheus_client import REGISTRY
 
 from shared.api.resources import CONFIG_MAP
 from shared.event import change_event
-from shared.kube import Key, Object, Resource
+from shared.kube import Key, Object
 from shared.runtime import logs
+from tests.support.objects import EVENT
 from tests.support.releases import write_release, write_stages
 from tests.support.world import World
 
-EVENT = Resource("", "v1", "Event", "events")
 STAGES = """
   AfterControlPlaneInitialized: &stages
     - {name: cni}

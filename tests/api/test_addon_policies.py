@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, SECRET
 from shared.clients import Clients
 from shared.kube import Client, Key, NotServed, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
@@ -15,16 +15,7 @@ from tests.conftest import NAMESPACE
 from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
-from tests.support.world import ADDON, World
-
-DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
-JOB = Resource("batch", "v1", "Job", "jobs")
-EVENT = Resource("", "v1", "Event", "events")
-
-
-def reasons(world: World) -> dict[str, str]:
-    return {event["reason"]: event["message"] for event in world.client.list(EVENT, world.namespace)}
-
+from tests.support.world import ADDON, JOB, World
 
 # -- conflicts ---------------------------------------------------------------------------------------------------
 
@@ -41,8 +32,8 @@ def held_by_somebody(world: World, conflicts: str) -> Any:
 def test_force_takes_a_conflicting_field_and_records_an_event(world: World, conflicts: str) -> None:
     assert held_by_somebody(world, conflicts).retry_after is None
     assert world.read("a")["data"] == {"k": "ours", "more": "1"}
-    assert "ConfigMap" in reasons(world)["FieldConflicts"]
-    assert ".data.k (somebody)" in reasons(world)["FieldConflicts"]
+    assert "ConfigMap" in world.event_messages()["FieldConflicts"]
+    assert ".data.k (somebody)" in world.event_messages()["FieldConflicts"]
 
 
 def test_fail_rejects_a_conflict_and_names_the_manager(world: World) -> None:
@@ -69,17 +60,11 @@ def test_unknown_policy_annotation_is_reported(world: World) -> None:
 # -- immutable fields --------------------------------------------------------------------------------------------
 
 
-def frozen(world: World, value: str, **annotations: str) -> Object:
-    obj = {**world.map("frozen", value), "immutable": True}
-    obj["metadata"] = {**obj["metadata"], "annotations": annotations}
-    return obj
-
-
 def test_immutable_change_fails_and_names_the_recreate_annotation(world: World) -> None:
-    world.cluster(write_release(world.releases, "v1", [frozen(world, "1")]))
+    world.cluster(write_release(world.releases, "v1", [world.immutable_map("frozen", "1")]))
     world.secret()
     world.settle()
-    world.cluster(write_release(world.releases, "v2", [frozen(world, "2")]))
+    world.cluster(write_release(world.releases, "v2", [world.immutable_map("frozen", "2")]))
     assert world.settle().retry_after == 20.0
     assert "capi-functions.dev/recreate: true" in world.condition("HelmChartApplied")["message"]
     assert world.read("frozen")["data"] == {"k": "1"}
@@ -89,19 +74,25 @@ def test_immutable_change_fails_and_names_the_recreate_annotation(world: World) 
 def test_immutable_object_is_recreated_if_annotated(world: World, where: str) -> None:
     policy = {"recreate": "true"} if where == "cluster" else None
     annotations = {"capi-functions.dev/recreate": "true"} if where == "object" else {}
-    world.cluster(write_release(world.releases, "v1", [frozen(world, "1", **annotations)]), policy=policy)
+    world.cluster(
+        write_release(world.releases, "v1", [world.immutable_map("frozen", "1", **annotations)]), policy=policy
+    )
     world.secret()
     world.settle()
     uid = world.read("frozen")["metadata"]["uid"]
-    world.cluster(write_release(world.releases, "v2", [frozen(world, "2", **annotations)]), policy=policy)
+    world.cluster(
+        write_release(world.releases, "v2", [world.immutable_map("frozen", "2", **annotations)]), policy=policy
+    )
     assert world.settle().retry_after is None
     assert world.read("frozen")["data"] == {"k": "2"}
     assert world.read("frozen")["metadata"]["uid"] != uid
 
 
 def test_object_of_another_owner_is_not_recreated(world: World) -> None:
-    world.client.create(CONFIG_MAP, frozen(world, "theirs"))
-    world.cluster(write_release(world.releases, "v1", [frozen(world, "ours")]), policy={"recreate": "true"})
+    world.client.create(CONFIG_MAP, world.immutable_map("frozen", "theirs"))
+    world.cluster(
+        write_release(world.releases, "v1", [world.immutable_map("frozen", "ours")]), policy={"recreate": "true"}
+    )
     world.secret()
     assert world.settle().retry_after == 20.0
     assert world.read("frozen")["data"] == {"k": "theirs"}
@@ -296,7 +287,7 @@ def test_drift_is_repaired_within_one_resync(world: World) -> None:
     assert world.names() == ["a", "b", "c"]
     assert world.read("c")["data"]["theirs"] == "x"
     assert dig(world.addon(), "status.ready") is True
-    told = reasons(world)["DriftFound"]
+    told = world.event_messages()["DriftFound"]
     assert f"ConfigMap {world.namespace}/a (data.k)" in told
     assert f"ConfigMap {world.namespace}/b (missing)" in told
     assert "/c" not in told
@@ -342,20 +333,6 @@ def test_upgrade_repairs_drift_in_objects_of_both_releases(world: World) -> None
 # -- readiness ---------------------------------------------------------------------------------------------------
 
 
-def deployment(world: World, name: str = "web") -> Object:
-    labels = {"app": name}
-    container = {"name": "c", "image": "example.com/image:1"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": world.namespace},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-
-
 def become(world: World, resource: Resource, name: str, status: Object) -> None:
     """Writes the status as the controller does."""
     world.client.patch(resource, Key(world.namespace, name), {"status": status}, subresource="status")
@@ -365,7 +342,7 @@ AVAILABLE = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "read
 
 
 def test_addon_is_ready_only_when_its_objects_are(world: World) -> None:
-    world.cluster(write_release(world.releases, "v1", [deployment(world), world.map("a")]))
+    world.cluster(write_release(world.releases, "v1", [world.deployment(), world.map("a")]))
     world.secret()
     assert world.settle().retry_after == 5.0
     found = world.condition("ObjectsReady")
@@ -379,11 +356,11 @@ def test_addon_is_ready_only_when_its_objects_are(world: World) -> None:
     become(world, DEPLOYMENT, "web", AVAILABLE)
     assert world.settle().retry_after is None
     assert dig(world.addon(), "status.ready") is True
-    assert "AddonsReady" in reasons(world)
+    assert "AddonsReady" in world.event_messages()
 
 
 def test_objects_that_stay_unready_are_reported_after_the_timeout(world: World) -> None:
-    world.cluster(write_release(world.releases, "v1", [deployment(world)]), policy={"wait-timeout": "1"})
+    world.cluster(write_release(world.releases, "v1", [world.deployment()]), policy={"wait-timeout": "1"})
     world.secret()
     world.settle()
     conditions = dig(world.addon(), "status.conditions")
@@ -393,13 +370,13 @@ def test_objects_that_stay_unready_are_reported_after_the_timeout(world: World) 
     world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch, subresource="status")
     assert world.settle().retry_after == 60.0
     assert world.condition("ObjectsReady")["reason"] == "ObjectsNotReady"
-    assert "not ready after 1 s" in reasons(world)["ObjectsNotReady"]
+    assert "not ready after 1 s" in world.event_messages()["ObjectsNotReady"]
     become(world, DEPLOYMENT, "web", AVAILABLE)
     assert world.settle().retry_after is None
 
 
 def test_addon_is_ready_once_applied_without_wait(world: World) -> None:
-    world.cluster(write_release(world.releases, "v1", [deployment(world)]), policy={"wait": "false"})
+    world.cluster(write_release(world.releases, "v1", [world.deployment()]), policy={"wait": "false"})
     world.secret()
     assert world.settle().retry_after is None
     assert dig(world.addon(), "status.ready") is True
@@ -459,14 +436,8 @@ def test_hooks_of_install_and_upgrade_run_at_both(world: World) -> None:
     assert world.names() == ["a"]
 
 
-def job(world: World, name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
-    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "example.com/image:1"}]}}
-    metadata = {"name": name, "namespace": world.namespace, "annotations": annotations or {}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
-
-
 def test_object_deleted_while_waiting_is_recreated_if_drift_is_repaired(world: World) -> None:
-    objects = [deployment(world), world.map("a")]
+    objects = [world.deployment(), world.map("a")]
     world.cluster(write_release(world.releases, "v1", objects), policy={"drift": "repair"})
     world.secret()
     world.settle()
@@ -481,7 +452,7 @@ def test_object_deleted_while_waiting_is_recreated_if_drift_is_repaired(world: W
 
 
 def test_job_deleted_by_its_ttl_is_not_waited_for(world: World) -> None:
-    world.cluster(write_release(world.releases, "v1", [world.map("a"), job(world, "j", ttlSecondsAfterFinished=0)]))
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), world.job("j", ttlSecondsAfterFinished=0)]))
     world.secret()
     world.settle()
     assert world.condition("ObjectsReady")["status"] == "False"
@@ -491,7 +462,7 @@ def test_job_deleted_by_its_ttl_is_not_waited_for(world: World) -> None:
 
 
 def test_hooks_that_do_not_complete_are_reported_after_the_timeout(world: World) -> None:
-    hook = job(world, "before", annotations={"helm.sh/hook": "pre-install,pre-upgrade"})
+    hook = world.job("before", annotations={"helm.sh/hook": "pre-install,pre-upgrade"})
     name = write_release(world.releases, "v1", [world.map("a"), hook])
     world.cluster(name, policy={"wait-timeout": "1"})
     world.secret()

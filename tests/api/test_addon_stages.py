@@ -12,7 +12,7 @@ from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
 from shared.event import change_event
 from shared.kube import Client, Key, dig
 from tests.support.planes import connected, running_plane
-from tests.support.releases import config_map, write_release, write_stages
+from tests.support.releases import HOOK_STAGES, config_map, write_release, write_stages
 from tests.support.world import ADDON, World
 
 BOTH = """
@@ -244,18 +244,9 @@ def test_rollout_resumes_after_each_interruption(world: World) -> None:
     assert world.read("net")["metadata"]["resourceVersion"] == version
 
 
-AFTER = """
-  AfterControlPlaneInitialized: &stages
-    - {name: cni}
-  BeforeClusterUpgrade: *stages
-  AfterClusterUpgrade:
-    - {name: last}
-"""
-
-
 def test_stages_after_the_cluster_upgrade_are_applied(world: World) -> None:
     charts = {"cni": [world.map("net")], "last": [world.map("late")]}
-    world.cluster(write_stages(world.releases, "v1", AFTER, charts))
+    world.cluster(write_stages(world.releases, "v1", HOOK_STAGES, charts))
     world.secret()
     world.settle()
     assert world.names() == ["net"]

@@ -13,14 +13,12 @@ import pytest
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier.policy import PREFIX
 from shared.event import PING, Event
-from shared.kube import Key, Object, Resource, dig
-from tests.api.test_addon_policies import deployment, job
-from tests.api.test_print_columns import shown
+from shared.kube import Key, Object, dig
+from tests.support.objects import EVENT, printed_rows
 from tests.support.receiver import Receiver
 from tests.support.releases import STACK, write_release, write_stages
 from tests.support.world import ADDON, World
 
-EVENT = Resource("", "v1", "Event", "events")
 STAGES = """
   AfterControlPlaneInitialized: &stages
     - {name: cni}
@@ -64,14 +62,14 @@ def refused_object(world: World, version: str) -> Expected:
 
 
 def never_ready(world: World, version: str) -> Expected:
-    web = deployment(world)
+    web = world.deployment()
     web["metadata"]["annotations"] = {"version": version}
     write_release(world.releases, version, [world.map("a", version), web])
     return "WaitingForObjects", "Deployment"
 
 
 def hook_never_ends(world: World, version: str) -> Expected:
-    hook = job(world, "before", annotations={"helm.sh/hook": "pre-install,pre-upgrade"})
+    hook = world.job("before", annotations={"helm.sh/hook": "pre-install,pre-upgrade"})
     write_release(world.releases, version, [world.map("a", version), hook])
     return "ObjectsApplyingOngoing", "Job"
 
@@ -168,7 +166,7 @@ class Story:
         assert (ready["status"], dig(addon, "status.ready")) == ((("False", False)) if reason else ("True", True)), (
             where
         )
-        [row] = shown(self.world.client, CLUSTER_ADDON, self.world.namespace)
+        [row] = printed_rows(self.world.client, CLUSTER_ADDON, self.world.namespace)
         assert (row["Release"], row["Reason"] or "", row["Message"] or "") == (
             self.class_name,
             reason,
@@ -284,7 +282,7 @@ def test_sweep_recovers_from_lost_events(world: World, lost: str) -> None:
         world.cluster(first, paused=True)
         world.settle()
         world.cluster(first)
-    [row] = shown(world.client, CLUSTER_ADDON, world.namespace)
+    [row] = printed_rows(world.client, CLUSTER_ADDON, world.namespace)
     assert (row["Release"], row["Ready"]) == (before, True)
     sweep(world)
     assert world.read("a")["data"]["k"] == ("v2" if lost == "upgrade" else "v1")

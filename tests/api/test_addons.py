@@ -18,11 +18,10 @@ from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.releases.source_resolution import source_of_stack
 from shared.runtime import Answer
+from tests.support.objects import EVENT
 from tests.support.releases import STACK, archive, config_map, write_release
 from tests.support.until import until
 from tests.support.world import ADDON, World
-
-EVENT = Resource("", "v1", "Event", "events")
 
 
 def test_first_apply_creates_objects_and_makes_the_addon_ready(world: World) -> None:

@@ -35,10 +35,10 @@ from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_IN
 from shared.settings import NAMESPACE
 from tests.support import processes
 from tests.support.accounts import as_account
+from tests.support.objects import EVENT
 from tests.support.releases import write_release
 from tests.support.world import ADDON, World
 
-EVENT = Resource("", "v1", "Event", "events")
 PATHS = {handler.hook: handler.path for handler in HANDLERS}
 HOST = "cluster-hooks.capi-functions.svc"
 

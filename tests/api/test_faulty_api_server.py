@@ -18,7 +18,7 @@ from events.delivery import InProcessDelivery
 from functions import catalog
 from shared.api.resources import CLUSTER, CONFIG_MAP, SECRET
 from shared.clients import Clients
-from shared.kube import Client, Object, Resource
+from shared.kube import Client, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.addons import Addons, owned
@@ -37,10 +37,10 @@ from tests.support.api_proxy import (
     replacing,
     slow,
 )
+from tests.support.objects import EVENT
 from tests.support.receiver import Receiver
 from tests.support.releases import config_map, write_release
 
-EVENT = Resource("", "v1", "Event", "events")
 SECRETS = {"password": "hunter2-of-the-addons", "token": "tok-5f4dcc3b5aa7"}
 LONGEST_WAIT = 60.0
 LONGEST_MESSAGE = 4096

@@ -13,7 +13,6 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.applier.inventory import OWNED_LABEL
 from shared.event import change_event
 from shared.kube import Key, dig, owned_by
-from tests.api.test_addon_policies import frozen, reasons
 from tests.support import objects
 from tests.support.api_proxy import Fault, Proxy, Request, api_server
 from tests.support.releases import STACK, write_release
@@ -47,7 +46,9 @@ def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: 
     """Upgrades to a release that drops or recreates an object, and patches it before the first `times` deletions."""
     world.secret(workload.kubeconfig)
     policy = {"recreate": "true"} if recreate else None
-    world.cluster(write_release(world.releases, "v1", [world.map("a"), frozen(world, "1")]), policy=policy)
+    world.cluster(
+        write_release(world.releases, "v1", [world.map("a"), world.immutable_map("frozen", "1")]), policy=policy
+    )
     world.settle()
 
     def happens(before: int) -> None:
@@ -55,7 +56,7 @@ def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: 
             world.client.patch(CONFIG_MAP, Key(world.namespace, "frozen"), patch)
 
     before_each_deletion(workload, happens)
-    after = [world.map("a"), *([frozen(world, "2")] if recreate else [])]
+    after = [world.map("a"), *([world.immutable_map("frozen", "2")] if recreate else [])]
     world.cluster(write_release(world.releases, "v2", after), policy=policy)
     world.settle()
 
@@ -92,7 +93,7 @@ def test_manifest_secret_of_another_owner_is_neither_written_nor_read_nor_delete
     for version in ("v1", "v2"):
         world.cluster(write_release(world.releases, version, [world.map("a", version)]))
         assert world.settle().retry_after is None
-    assert "is not owned by ClusterAddon" in reasons(world)["ManifestNotKept"]
+    assert "is not owned by ClusterAddon" in world.event_messages()["ManifestNotKept"]
     assert dig(world.addon(), "status.history", []) == []
     key = Key(world.namespace, ADDON)
     # As an earlier version of this project may have left it.

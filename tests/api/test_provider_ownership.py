@@ -8,15 +8,15 @@ import pytest
 
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, PROVIDER_LABEL
 from shared.applier.inventory import OWNED, OWNED_LABEL
-from shared.kube import Key, Object, Resource, dig
+from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from shared.runtime.function import Function
 from tests.support import objects
 from tests.support.fake_provider import FakeProvider
+from tests.support.objects import EVENT
 from tests.support.provider_releases import CLUSTER_ROLE, cluster_role, config_map, crd, widget
 from tests.support.provider_world import Providers
 
-EVENT = Resource("", "v1", "Event", "events")
 WIDGET = widget("common")
 KIND = Key("", "widgets.common.example.com")
 ROLE = Key("", "common-role")

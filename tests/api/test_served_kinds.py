@@ -30,12 +30,12 @@ from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
+from tests.support.objects import EVENT
 from tests.support.planes import running_plane
 from tests.support.until import until
 
 NAMESPACE = "default"
 KEY = Key(NAMESPACE, "demo")
-EVENT = Resource("", "v1", "Event", "events")
 
 
 @pytest.fixture(scope="module")

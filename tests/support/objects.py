@@ -11,6 +11,10 @@ from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.client import METADATA_LIST
 
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_AGE = "Age"
+EVENT = Resource("", "v1", "Event", "events")
+
 
 def manifest(resource: Resource, name: str, namespace: str = "", **content: Any) -> Object:
     """Returns an object; `metadata` can have more than name and namespace."""
@@ -42,6 +46,15 @@ def condition(obj: Object, type_: str, told: object = "") -> Object:
     found = get_condition(dig(obj, "status.conditions"), type_)
     assert found is not None, f"{type_} is not among {dig(obj, 'status.conditions')} {told}".rstrip()
     return found
+
+
+def printed_rows(client: Client, resource: Resource, namespace: str) -> list[dict[str, Any]]:
+    """Returns the rows of `kubectl get` by column name, without the age."""
+    table = client.request("GET", resource.path(namespace), accept=_TABLE)
+    columns = [column["name"] for column in table["columnDefinitions"]]
+    rows = [dict(zip(columns, row["cells"], strict=True)) for row in table["rows"]]
+    assert all(row.pop(_AGE) for row in rows)
+    return rows
 
 
 def remove(client: Client, resource: Resource, key: Key) -> None:

@@ -13,6 +13,15 @@ from shared.kube import Object
 
 STACK = "test-stack-1-36"
 
+HOOK_STAGES = """
+  AfterControlPlaneInitialized: &stages
+    - {name: cni}
+  BeforeClusterUpgrade: *stages
+  AfterClusterUpgrade:
+    - {name: last}
+"""
+"""`addonStages` with a chart for all hooks, and one for AfterClusterUpgrade alone."""
+
 
 def archive(files: Mapping[str, str]) -> bytes:
     """Returns a .tgz of text files."""

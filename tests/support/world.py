@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 from functions import catalog
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, SECRET
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Client, Key, Object
+from shared.kube import Client, Key, Object, Resource
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
+from tests.support.objects import EVENT
 from tests.support.releases import config_map
 
 ADDON = "cluster-addon-demo"
+JOB = Resource("batch", "v1", "Job", "jobs")
+_CONTAINER = {"name": "c", "image": "example.com/image:1"}
 
 
 @dataclass
@@ -82,6 +85,27 @@ class World:
 
     def map(self, name: str, value: str = "1") -> Object:
         return config_map(name, value, self.namespace)
+
+    def immutable_map(self, name: str, value: str, **annotations: str) -> Object:
+        obj = {**self.map(name, value), "immutable": True}
+        obj["metadata"] = {**obj["metadata"], "annotations": annotations}
+        return obj
+
+    def deployment(self, name: str = "web") -> Object:
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [_CONTAINER]}}
+        return objects.manifest(
+            DEPLOYMENT, name, self.namespace, spec={"selector": {"matchLabels": labels}, "template": template}
+        )
+
+    def job(self, name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+        template = {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}}
+        metadata = {"annotations": annotations or {}}
+        return objects.manifest(JOB, name, self.namespace, metadata=metadata, spec={"template": template, **spec})
+
+    def event_messages(self) -> dict[str, str]:
+        """Returns the messages of the Kubernetes events in the test's namespace by reason."""
+        return {event["reason"]: event["message"] for event in self.client.list(EVENT, self.namespace)}
 
     def read(self, name: str) -> Object:
         return self.client.get(CONFIG_MAP, Key(self.namespace, name))
