@@ -27,15 +27,15 @@ class KeyPair:
 
 
 @dataclass(frozen=True)
-class Authority:
+class CertificateAuthority:
     """A CA certificate and its private key, both PEM. EC and RSA keys are accepted, EC P-256 is generated."""
 
     cert_pem: bytes
     key_pem: bytes
 
     @classmethod
-    def generate(cls, common_name: str, valid_for: datetime.timedelta = 10 * YEAR) -> Authority:
-        """Creates a self-signed authority. Raises `ValueError` for a name that X.509 does not allow."""
+    def generate(cls, common_name: str, valid_for: datetime.timedelta = 10 * YEAR) -> CertificateAuthority:
+        """Creates a self-signed CA. Raises `ValueError` for a name that X.509 does not allow."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         public = key.public_key()
@@ -50,22 +50,22 @@ class Authority:
         return cls(_pem(certificate), _key_pem(key))
 
     @classmethod
-    def load(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
-        """Loads an authority from PEM.
+    def load(cls, cert_pem: bytes, key_pem: bytes) -> CertificateAuthority:
+        """Loads a CA from PEM.
 
         Raises `ValueError` if either part does not parse, the two do not belong together, the certificate is not that
         of a CA, or the key is neither EC nor RSA.
         """
-        authority = cls(cert_pem, key_pem)
-        if authority._key.public_key() != authority._certificate.public_key():
+        ca = cls(cert_pem, key_pem)
+        if ca._key.public_key() != ca._certificate.public_key():
             raise ValueError("the CA certificate belongs to another key")
         try:
-            constraints = authority._certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+            constraints = ca._certificate.extensions.get_extension_for_class(x509.BasicConstraints)
         except x509.ExtensionNotFound:
             raise ValueError("the certificate is not a CA certificate") from None
         if not constraints.value.ca:
             raise ValueError("the certificate is not a CA certificate")
-        return authority
+        return ca
 
     def issue(
         self,
@@ -80,7 +80,7 @@ class Authority:
         """Issues an EC P-256 key and certificate for a server or a client.
 
         Kubernetes takes `common_name` for the user of a client and `organizations` for its groups. The certificate
-        expires with the authority at the latest. Raises `ValueError` for invalid names or addresses.
+        expires with the CA at the latest. Raises `ValueError` for invalid names or addresses.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(

@@ -36,7 +36,7 @@ def create(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, n
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    authority, signing_key = _load(ca_certificate, ca_key)
+    ca, signing_key = _load(ca_certificate, ca_key)
     # RSA 2048, which every consumer of kubeconfigs can read.
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = [
@@ -58,10 +58,10 @@ def create(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, n
     certificate = (
         x509.CertificateBuilder()
         .subject_name(x509.Name(subject))
-        .issuer_name(authority.subject)
+        .issuer_name(ca.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(authority.not_valid_before_utc)
+        .not_valid_before(ca.not_valid_before_utc)
         .not_valid_after(now + VALIDITY)
         .add_extension(x509.KeyUsage(digital_signature=True, key_encipherment=True, **usage), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
@@ -79,7 +79,7 @@ def create(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, n
                 "name": cluster,
                 "cluster": {
                     "server": server,
-                    "certificate-authority-data": _b64(authority.public_bytes(pem)),
+                    "certificate-authority-data": _b64(ca.public_bytes(pem)),
                 },
             }
         ],
@@ -115,7 +115,7 @@ def _load(certificate: bytes, key: bytes) -> tuple[Certificate, RSAPrivateKey | 
         with warnings.catch_warnings():
             # Cluster API's own CAs have serial number 0, which the library warns about.
             warnings.simplefilter("ignore")
-            authority = x509.load_pem_x509_certificates(certificate)[0]
+            ca = x509.load_pem_x509_certificates(certificate)[0]
     except (ValueError, IndexError) as error:
         raise ValueError("tls.crt is not a PEM certificate") from error
     try:
@@ -124,9 +124,9 @@ def _load(certificate: bytes, key: bytes) -> tuple[Certificate, RSAPrivateKey | 
         raise ValueError("tls.key is not a PEM private key") from error
     if not isinstance(private, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
         raise ValueError("tls.key is neither an RSA nor an EC key")
-    if private.public_key() != authority.public_key():
+    if private.public_key() != ca.public_key():
         raise ValueError("tls.key does not belong to tls.crt")
-    return authority, private
+    return ca, private
 
 
 def _b64(data: bytes) -> str:

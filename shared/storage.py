@@ -64,7 +64,7 @@ class StorageCredentials:
     key: str = ""
     secret: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
-    authority: str = ""
+    ca: str = ""
     """Path of a file with the endpoint's CA."""
 
     @classmethod
@@ -209,7 +209,7 @@ def _client(endpoint: str | None, credentials: StorageCredentials) -> Any:
         aws_access_key_id=credentials.key or None,
         aws_secret_access_key=credentials.secret or None,
         aws_session_token=credentials.token or None,
-        verify=credentials.authority or None,
+        verify=credentials.ca or None,
         config=Config(
             connect_timeout=CONNECT_TIMEOUT,
             read_timeout=READ_TIMEOUT,

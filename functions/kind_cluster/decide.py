@@ -36,10 +36,10 @@ class Start:
 
     runtime: Runtime
     uid: str
-    authority: tuple[bytes, bytes] | None
+    ca: tuple[bytes, bytes] | None
 
     def execute(self, _clients: Clients) -> None:
-        self.runtime.create(self.uid, self.authority)
+        self.runtime.create(self.uid, self.ca)
 
 
 @dataclass(frozen=True)
@@ -87,18 +87,18 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def _start(observed: Observed, runtime: Runtime) -> Start:
-    data = dig(observed.authority, "data", {})
-    user_authority = None
+    data = dig(observed.ca_secret, "data", {})
+    user_ca = None
     if data.get("tls.crt") and data.get("tls.key"):
-        user_authority = (base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
-    return Start(runtime, (observed.kind_cluster or {})["metadata"]["uid"], user_authority)
+        user_ca = (base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
+    return Start(runtime, (observed.kind_cluster or {})["metadata"]["uid"], user_ca)
 
 
 def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now: datetime) -> Decision:
     instance = observed.instance
-    certificate, private = instance.authority
+    certificate, private = instance.ca
     name = cluster_name(kind_cluster)
-    if observed.authority is None:
+    if observed.ca_secret is None:
         secret = _secret(kind_cluster, f"{name}-ca", {"tls.crt": certificate, "tls.key": private})
         secret["metadata"]["labels"] = {CLUSTER_NAME_LABEL: name}
         secret["type"] = "cluster.x-k8s.io/secret"
@@ -148,7 +148,7 @@ def _delete(observed: Observed, kind_cluster: Object) -> Decision:
         message = f"cannot delete: {observed.instance.error}"
         return Decision(status={"failureMessage": message}, requeue_after=FAILED_RETRY, message=message)
     effects: list[Effect] = [Stop(observed.runtime, kind_cluster["metadata"]["uid"])]
-    secrets = (observed.authority, observed.config)
+    secrets = (observed.ca_secret, observed.config)
     effects += [Delete(SECRET, secret) for secret in secrets if secret and owned_by(secret, kind_cluster)]
     effects.append(RemoveFinalizer(KIND_CLUSTER, kind_cluster, FINALIZER))
     return Decision(tuple(effects), {"phase": "Deleting", "failureMessage": None}, message="deleted")

@@ -19,7 +19,7 @@ class Observed:
     kind_cluster: Object | None
     runtime: Runtime | None = None
     instance: Instance = field(default_factory=lambda: Instance("absent"))
-    authority: Object | None = None
+    ca_secret: Object | None = None
     """Secret `<cluster>-ca`."""
     config: Object | None = None
     """Secret `<clusterName>-config`."""
@@ -38,9 +38,9 @@ def observe(clients: Clients, key: Key, kind_cluster: Object | None) -> Observed
         instance = runtime.inspect(kind_cluster["metadata"]["uid"])
     except RuntimeUnavailable as error:
         return Observed(kind_cluster, instance=Instance("failed", str(error)), cluster=cluster)
-    authority = clients.management.find(SECRET, Key(key.namespace, f"{cluster_name(kind_cluster)}-ca"))
+    ca_secret = clients.management.find(SECRET, Key(key.namespace, f"{cluster_name(kind_cluster)}-ca"))
     config = clients.management.find(SECRET, Key(key.namespace, config_secret_name(kind_cluster)))
-    return Observed(kind_cluster, runtime, instance, authority, config, cluster)
+    return Observed(kind_cluster, runtime, instance, ca_secret, config, cluster)
 
 
 def is_paused(kind_cluster: Object, cluster: Object | None) -> bool:

@@ -30,7 +30,7 @@ class Instance:
     error: str = ""
     host: str = ""
     port: int = 0
-    authority: tuple[bytes, bytes] = (b"", b"")
+    ca: tuple[bytes, bytes] = (b"", b"")
     kubeconfig: bytes = b""
 
 
@@ -47,8 +47,8 @@ class Runtime(Protocol):
     def inspect(self, uid: str) -> Instance:
         """Returns the current phase of the instance, and how to reach it once it is ready."""
 
-    def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
-        """Starts (or restarts) the instance; `authority` is the user's own CA: certificate and key in PEM."""
+    def create(self, uid: str, ca: tuple[bytes, bytes] | None) -> None:
+        """Starts (or restarts) the instance; `ca` is the user's own CA: certificate and key in PEM."""
 
     def delete(self, uid: str) -> None:
         """Ends and removes the instance. Does nothing if there is none."""

@@ -43,11 +43,11 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return _report(cluster, now, "True", "UserProvided", "The Cluster does not own the Secret: left unchanged")
     key = key_of(cluster)
     name = key.name
-    if observed.authority is None:
+    if observed.ca_secret is None:
         message = f"Waiting for Secret {ca_secret_of(key).name} with tls.crt and tls.key"
         return _report(cluster, now, "False", "WaitingForCA", message, requeue_after=CA_RETRY)
     try:
-        data = observed.authority.get("data") or {}
+        data = observed.ca_secret.get("data") or {}
         certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
         document = kubeconfig.create(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
     except ValueError as error:

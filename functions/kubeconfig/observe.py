@@ -18,7 +18,7 @@ class Observed:
     cluster: Object | None
     existing: Object | None = None
     """Secret `<cluster>-kubeconfig`."""
-    authority: Object | None = None
+    ca_secret: Object | None = None
     """Secret `<cluster>-ca`; only read if there is no kubeconfig."""
 
 

@@ -31,7 +31,7 @@ def all_objects(
             cert-manager issues them.
         served: The kinds that the cluster serves, by apiVersion and kind.
     """
-    components = certificates.inject_authorities(rendered, secrets) if secrets else rendered
+    components = certificates.inject_ca_bundles(rendered, secrets) if secrets else rendered
     kept = [_own_secret(provider, secret) for secret in secrets.values()]
     return [*_with_owner(components, provider), *_clusterctl_record(provider, served), *kept]
 

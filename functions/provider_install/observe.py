@@ -110,7 +110,7 @@ def _in_cluster(
     requests: Sequence[CertificateRequest],
 ) -> Observed:
     """Adds the live state of the objects: certificates, CRDs, readiness."""
-    management = _serving(clients, objects if not requests else certificates.inject_authorities(objects, {}))
+    management = _serving(clients, objects if not requests else certificates.inject_ca_bundles(objects, {}))
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in requests}
     # Missing certificates are issued first; the rollout is decided in the next round, which needs the CRDs.
     crds = {} if None in secrets.values() else _live_crds(clients, observed, provider, objects)

@@ -163,7 +163,7 @@ def push(
 
     with failures(PushError, InvalidName, InvalidRelease, SourceError, StorageError, OSError):
         password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
-        authority = ca_file.read_text() if ca_file else ""
-        access = Access(username=username, password=password, authority=authority)
+        ca = ca_file.read_text() if ca_file else ""
+        access = Access(username=username, password=password, ca=ca)
         outcome = publish(folder, to, access, force=force)
         out.print(f"{outcome}: {escape(folder.resolve().name)} in {escape(to)}")

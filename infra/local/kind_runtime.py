@@ -23,7 +23,7 @@ class LocalRuntime:
         status = local_control_plane.status(folder)
         if status.phase == "ready":
             try:
-                authority = local_control_plane.authority(folder)
+                ca = local_control_plane.load_ca(folder)
                 kubeconfig = local_control_plane.kubeconfig(folder).read_bytes()
             except (local_control_plane.ControlPlaneError, OSError) as error:
                 raise RuntimeUnavailable(str(error)) from error
@@ -31,21 +31,21 @@ class LocalRuntime:
                 "ready",
                 host=status.host,
                 port=status.port,
-                authority=(authority.cert_pem, authority.key_pem),
+                ca=(ca.cert_pem, ca.key_pem),
                 kubeconfig=kubeconfig,
             )
         if status.phase in ("starting", "failed"):
             return Instance(status.phase, status.error)
         return Instance("absent")
 
-    def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
+    def create(self, uid: str, ca: tuple[bytes, bytes] | None) -> None:
         """Implements `Runtime.create`."""
-        from shared.certificates import Authority  # loads slowly, and only a start needs it
+        from shared.certificates import CertificateAuthority  # loads slowly, and only a start needs it
 
         try:
             local_control_plane.start(
                 self._folder(uid),
-                ca=Authority.load(*authority) if authority else None,
+                ca=CertificateAuthority.load(*ca) if ca else None,
                 owner=self._owner,
                 wait=False,
             )

@@ -9,12 +9,12 @@ nothing of Cluster API. `binaries` finds the executables; it is imported separat
 from infra.local_control_plane.instance import (
     ControlPlaneError,
     Status,
-    authority,
     kubeconfig,
+    load_ca,
     remove,
     start,
     status,
     stop,
 )
 
-__all__ = ["ControlPlaneError", "Status", "authority", "kubeconfig", "remove", "start", "status", "stop"]
+__all__ = ["ControlPlaneError", "Status", "kubeconfig", "load_ca", "remove", "start", "status", "stop"]

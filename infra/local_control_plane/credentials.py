@@ -9,7 +9,7 @@ from infra.local_control_plane import files, servers
 from infra.local_control_plane.layout import Layout
 
 if TYPE_CHECKING:
-    from shared.certificates import Authority, KeyPair
+    from shared.certificates import CertificateAuthority, KeyPair
 
 _NAMES = ("ca", "apiserver", "admin", "service-account")
 
@@ -31,8 +31,8 @@ def prepare(layout: Layout, users: Mapping[str, str]) -> None:
     from shared import certificates  # slow to import, and only the first start needs it
 
     if "ca" in missing:
-        save_authority(layout, certificates.Authority.generate(f"{layout.root.name[:50]}-ca"))
-    ca = load_authority(layout)
+        save_ca(layout, certificates.CertificateAuthority.generate(f"{layout.root.name[:50]}-ca"))
+    ca = load_ca(layout)
     as_long_as_the_ca = 100 * certificates.YEAR
     if "apiserver" in missing:
         pair = ca.issue(
@@ -51,16 +51,16 @@ def prepare(layout: Layout, users: Mapping[str, str]) -> None:
         _save(layout, name, ca.issue(users[name], valid_for=as_long_as_the_ca))
 
 
-def load_authority(layout: Layout) -> "Authority":
+def load_ca(layout: Layout) -> "CertificateAuthority":
     """Returns the CA of the instance. Raises OSError if there is none yet, ValueError if it is not usable."""
-    from shared.certificates import Authority
+    from shared.certificates import CertificateAuthority
 
-    return Authority.load(layout.certificate("ca").read_bytes(), layout.key("ca").read_bytes())
+    return CertificateAuthority.load(layout.certificate("ca").read_bytes(), layout.key("ca").read_bytes())
 
 
-def save_authority(layout: Layout, authority: "Authority") -> None:
-    """Writes `authority` as the CA of the instance. Raises OSError."""
-    _save(layout, "ca", authority)
+def save_ca(layout: Layout, ca: "CertificateAuthority") -> None:
+    """Writes `ca` as the CA of the instance. Raises OSError."""
+    _save(layout, "ca", ca)
 
 
 def write_kubeconfig(layout: Layout, url: str, owner: str = "admin") -> None:
@@ -91,7 +91,7 @@ def write_kubeconfig(layout: Layout, url: str, owner: str = "admin") -> None:
     files.write(target, yaml.safe_dump(document, sort_keys=False))
 
 
-def _save(layout: Layout, name: str, pair: "KeyPair | Authority") -> None:
+def _save(layout: Layout, name: str, pair: "KeyPair | CertificateAuthority") -> None:
     # The certificate last: if it exists, the pair is complete.
     files.write(layout.key(name), pair.key_pem)
     files.write(layout.certificate(name), pair.cert_pem)

@@ -21,7 +21,7 @@ from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
 
 if TYPE_CHECKING:
-    from shared.certificates import Authority
+    from shared.certificates import CertificateAuthority
 
 _MARGIN = 20.0  # seconds beside the servers' start: finding executables, the end of a former run
 _PROJECT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ class Status:
 def start(
     directory: Path,
     *,
-    ca: "Authority | None" = None,
+    ca: "CertificateAuthority | None" = None,
     owner: int | None = None,
     progress: Callable[[str], None] | None = None,
     timeout: float = 60.0,
@@ -80,7 +80,7 @@ def start(
     layout = _layout(directory)
     say = progress or _silent
     if ca is not None:
-        _place_authority(layout, ca)
+        _place_ca(layout, ca)
     if status(directory).phase not in ("starting", "ready"):
         wanted = ["etcd", "kube-apiserver", *(controller_programs.NAMES if controllers else ())]
         if binaries is None:
@@ -156,11 +156,11 @@ def remove(directory: Path) -> None:
         shutil.rmtree(layout.root)
 
 
-def authority(directory: Path) -> "Authority":
+def load_ca(directory: Path) -> "CertificateAuthority":
     """Returns the CA of the instance. Raises ControlPlaneError if there is none yet."""
     layout = _layout(directory)
     try:
-        return credentials.load_authority(layout)
+        return credentials.load_ca(layout)
     except (OSError, ValueError) as error:
         raise ControlPlaneError(f"the control plane in {layout.root} has no usable CA: {error}") from error
 
@@ -194,13 +194,13 @@ def _alive(layout: Layout) -> list[Process]:
     return [process for process in state.processes if process.alive()] if state else []
 
 
-def _place_authority(layout: Layout, ca: "Authority") -> None:
+def _place_ca(layout: Layout, ca: "CertificateAuthority") -> None:
     with contextlib.suppress(FileNotFoundError):
         if layout.certificate("ca").read_bytes().strip() != ca.cert_pem.strip():
             raise ControlPlaneError(f"the control plane in {layout.root} already has another CA")
         return
     layout.create()
-    credentials.save_authority(layout, ca)
+    credentials.save_ca(layout, ca)
 
 
 def _spawn_supervisor(layout: Layout, binaries: Mapping[str, Path], owner: int | None, timeout: float) -> None:

@@ -46,12 +46,12 @@ def certificate_requests(objects: Iterable[Mapping[str, Any]]) -> list[Certifica
 
 def issue(request: CertificateRequest, before: Mapping[str, Any] | None = None) -> Object:
     """Returns a Secret with a new key and certificate; `before` is the Secret that it replaces."""
-    from shared.certificates import Authority
+    from shared.certificates import CertificateAuthority
 
     name = (request.names or (request.certificate.name,))[0]
-    authority = Authority.generate(f"{request.certificate.name} CA", VALIDITY)
-    pair = authority.issue(name[:64], dns=request.names, server=True, valid_for=VALIDITY)
-    trusted = authority.cert_pem + _first(_data(before or {}, "ca.crt"))
+    ca = CertificateAuthority.generate(f"{request.certificate.name} CA", VALIDITY)
+    pair = ca.issue(name[:64], dns=request.names, server=True, valid_for=VALIDITY)
+    trusted = ca.cert_pem + _first(_data(before or {}, "ca.crt"))
     data = {"ca.crt": trusted, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
     return {
         "apiVersion": "v1",
@@ -80,7 +80,7 @@ def renewal_time(secret: Mapping[str, Any], request: CertificateRequest) -> date
     return certificate.not_valid_after_utc - RENEWED_BEFORE
 
 
-def inject_authorities(objects: Sequence[Object], secrets: Mapping[Key, Mapping[str, Any]]) -> list[Object]:
+def inject_ca_bundles(objects: Sequence[Object], secrets: Mapping[Key, Mapping[str, Any]]) -> list[Object]:
     """Returns the objects without those of cert-manager, with CAs injected.
 
     Args:
@@ -96,18 +96,18 @@ def inject_authorities(objects: Sequence[Object], secrets: Mapping[Key, Mapping[
     return result
 
 
-def _injected(obj: Object, authority: str) -> Object:
+def _injected(obj: Object, ca: str) -> Object:
     obj = deepcopy(obj)
     match obj["kind"]:
         case "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration":
             for webhook in obj.get("webhooks") or []:
-                webhook.setdefault("clientConfig", {})["caBundle"] = authority
+                webhook.setdefault("clientConfig", {})["caBundle"] = ca
         case "CustomResourceDefinition":
             client = dig(obj, "spec.conversion.webhook.clientConfig")
             if client is not None:
-                client["caBundle"] = authority
+                client["caBundle"] = ca
         case "APIService":
-            obj.setdefault("spec", {})["caBundle"] = authority
+            obj.setdefault("spec", {})["caBundle"] = ca
     return obj
 
 

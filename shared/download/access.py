@@ -20,7 +20,7 @@ _FIELDS = {
     "token": "token",
     "username": "username",
     "password": "password",
-    "ca.crt": "authority",
+    "ca.crt": "ca",
     "accessKeyId": "access_key",
     "secretAccessKey": "secret_key",
     "endpoint": "endpoint",
@@ -32,13 +32,13 @@ _FIELDS = {
 class Access:
     """Credentials and trust for one source; an empty field is not set.
 
-    `authority` is a bundle of CA certificates in PEM, trusted in addition to the system's.
+    `ca` is a bundle of CA certificates in PEM, trusted in addition to the system's.
     """
 
     token: str = field(default="", repr=False)
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
-    authority: str = field(default="", repr=False)
+    ca: str = field(default="", repr=False)
     access_key: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
     endpoint: str = ""
@@ -76,6 +76,6 @@ def from_secret(secret: Mapping[str, Any]) -> Access:
             values[attribute] = base64.b64decode(data[name] or "", validate=True).decode().strip()
         except (binascii.Error, ValueError):
             raise SourceError(f"Secret {key}: {name} is not text", transient=False) from None
-        if attribute != "authority" and not values[attribute].isprintable():
+        if attribute != "ca" and not values[attribute].isprintable():
             raise SourceError(f"Secret {key}: {name} is more than one line", transient=False)
     return Access(**values)

@@ -80,7 +80,7 @@ class GitHubReleases:
     def _session(self) -> HttpSession:
         from .web import HttpSession
 
-        return HttpSession(self.access.authority)
+        return HttpSession(self.access.ca)
 
     def _get(self, session: HttpSession, path: str, accept: str = _JSON) -> HttpResponse:
         url = f"{self.api}/repos/{self.organization}/{self.repository}/{path}"

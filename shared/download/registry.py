@@ -92,7 +92,7 @@ class Registry:
         # Docker Hub's API is not where its name is.
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         self._base = f"{'http' if self.plain else 'https'}://{host}/v2/{self.repository}/"
-        self._session = HttpSession(self.access.authority)
+        self._session = HttpSession(self.access.ca)
         self._authorization = f"Bearer {self.access.token}" if self.access.token else ""
 
     def __enter__(self) -> Registry:

@@ -118,15 +118,15 @@ class HttpResponse:
 class HttpSession:
     """The requests of one download, for one thread; a context manager. All methods raise `SourceError`.
 
-    All requests together end within `total` seconds; each waits at most `read` seconds for the next byte. `authority`
+    All requests together end within `total` seconds; each waits at most `read` seconds for the next byte. `ca`
     (PEM) is trusted in addition to the system's CAs.
     """
 
-    def __init__(self, authority: str = "", *, total: float = TOTAL_TIMEOUT, read: float = READ_TIMEOUT) -> None:
+    def __init__(self, ca: str = "", *, total: float = TOTAL_TIMEOUT, read: float = READ_TIMEOUT) -> None:
         self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read)
         self._total = total
         self.deadline = time.monotonic() + total
-        self._context = _context(authority)
+        self._context = _context(ca)
         self._pools: dict[str, urllib3.PoolManager] = {}
         self._replies: list[HttpResponse] = []
 
@@ -251,12 +251,12 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 @lru_cache(maxsize=16)
-def _context(authority: str) -> ssl.SSLContext:
+def _context(ca: str) -> ssl.SSLContext:
     context = ssl.create_default_context()  # honours SSL_CERT_FILE and SSL_CERT_DIR
     context.sslsocket_class = TlsSocket
-    if authority:
+    if ca:
         try:
-            context.load_verify_locations(cadata=authority)
+            context.load_verify_locations(cadata=ca)
         except (ssl.SSLError, ValueError):
             raise SourceError("ca.crt holds no certificate in PEM", transient=False) from None
     return context

@@ -104,7 +104,7 @@ def _inline(document: Mapping[str, Any], context_name: Any) -> Credentials:
         raise KubeconfigError("kubeconfig token has invalid characters, such as a space or a line break")
     return Credentials(
         host=server,
-        authority=_data(cluster, "certificate-authority-data"),
+        ca=_data(cluster, "certificate-authority-data"),
         certificate=_data(user, "client-certificate-data"),
         key=_data(user, "client-key-data"),
         token=(lambda: token) if token else None,
@@ -158,7 +158,7 @@ def _in_cluster() -> Credentials:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     return Credentials(
         host=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        authority=(_SERVICE_ACCOUNT / "ca.crt").read_bytes(),
+        ca=(_SERVICE_ACCOUNT / "ca.crt").read_bytes(),
         token=_token_reader(_SERVICE_ACCOUNT / "token"),
     )
 
@@ -196,7 +196,7 @@ def _by_library(kubeconfig: Kubeconfig) -> Credentials:
 
     return Credentials(
         host=configuration.host if "://" in configuration.host else f"http://{configuration.host}",
-        authority=read(configuration.ssl_ca_cert),
+        ca=read(configuration.ssl_ca_cert),
         certificate=read(configuration.cert_file),
         key=read(configuration.key_file),
         token=token if configuration.api_key else None,

@@ -26,12 +26,12 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 class Credentials:
     """The URL of an API server and how to authenticate to it.
 
-    `authority`, `certificate` and `key` are PEM, empty if there is none. `token` returns the current bearer token,
+    `ca`, `certificate` and `key` are PEM, empty if there is none. `token` returns the current bearer token,
     which may change between calls.
     """
 
     host: str
-    authority: bytes = b""
+    ca: bytes = b""
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
     token: Callable[[], str] | None = field(default=None, repr=False)
@@ -72,7 +72,7 @@ class Credentials:
     def _tls(self) -> ssl.SSLContext:
         from ..network import TlsSocket
 
-        context = ssl.create_default_context(cadata=self.authority.decode() or None)
+        context = ssl.create_default_context(cadata=self.ca.decode() or None)
         context.sslsocket_class = TlsSocket
         if not self.verify:
             context.check_hostname = False

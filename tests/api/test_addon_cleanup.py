@@ -387,7 +387,7 @@ def reader(cloud: Cloud, plane: Path) -> bytes:
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": "reader"}],
     }
     cloud.client.apply(BINDING, binding, manager="t")
-    pair = local_control_plane.authority(plane).issue("reader")
+    pair = local_control_plane.load_ca(plane).issue("reader")
     document = yaml.safe_load(local_control_plane.kubeconfig(plane).read_bytes())
     document["users"][0]["user"] = {
         "client-certificate-data": base64.b64encode(pair.cert_pem).decode(),

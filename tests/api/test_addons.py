@@ -215,9 +215,9 @@ def test_invalid_kubeconfig_is_reported(world: World, content: bytes, words: str
 
 
 def test_kubeconfig_with_a_wrong_ca_is_reported(world: World, tmp_path: Path) -> None:
-    from shared.certificates import Authority
+    from shared.certificates import CertificateAuthority
 
-    other = base64.b64encode(Authority.generate("other").cert_pem).decode()
+    other = base64.b64encode(CertificateAuthority.generate("other").cert_pem).decode()
     lines = world.kubeconfig.decode().splitlines()
     wrong = [f"{line.split(':')[0]}: {other}" if "certificate-authority-data" in line else line for line in lines]
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))

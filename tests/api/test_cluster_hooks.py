@@ -26,7 +26,7 @@ from infra.generate.__main__ import PROJECT
 from shared.api.hooks import BEFORE_CLUSTER_DELETE, CLEANED_UP, WAIT_ANNOTATION, HookWait
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.certificates import Authority
+from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
@@ -48,8 +48,8 @@ class HooksServer:
 
     def __init__(self, folder: Path, kubeconfig: Path) -> None:
         self.folder = folder
-        self.authority = Authority.generate("hooks")
-        self.renew(self.authority)
+        self.ca = CertificateAuthority.generate("hooks")
+        self.renew(self.ca)
         self._kubeconfig = kubeconfig
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,8 +58,8 @@ class HooksServer:
     def port(self) -> int:
         return int(self._listener.getsockname()[1])
 
-    def renew(self, authority: Authority) -> None:
-        pair = authority.issue(HOST, dns=[HOST], server=True)
+    def renew(self, ca: CertificateAuthority) -> None:
+        pair = ca.issue(HOST, dns=[HOST], server=True)
         (self.folder / "tls.crt").write_bytes(pair.cert_pem)
         (self.folder / "tls.key").write_bytes(pair.key_pem)
 
@@ -88,9 +88,9 @@ class HooksServer:
         self.kill()
         self._listener.close()
 
-    def client(self, authority: Authority | None = None) -> urllib3.HTTPSConnectionPool:
-        """A new client that trusts this authority, as Cluster API trusts the CA of the ExtensionConfig."""
-        context = ssl.create_default_context(cadata=(authority or self.authority).cert_pem.decode())
+    def client(self, ca: CertificateAuthority | None = None) -> urllib3.HTTPSConnectionPool:
+        """A new client that trusts this CA, as Cluster API trusts the CA of the ExtensionConfig."""
+        context = ssl.create_default_context(cadata=(ca or self.ca).cert_pem.decode())
         return urllib3.HTTPSConnectionPool(
             "127.0.0.1", self.port, ssl_context=context, server_hostname=HOST, assert_hostname=HOST, retries=False
         )
@@ -167,7 +167,7 @@ def test_discovery_lists_the_handlers(server: HooksServer) -> None:
 
 
 def test_tls_is_trusted_only_by_the_ca_of_the_certificate(server: HooksServer) -> None:
-    with server.client(Authority.generate("another")) as client, pytest.raises(urllib3.exceptions.SSLError):
+    with server.client(CertificateAuthority.generate("another")) as client, pytest.raises(urllib3.exceptions.SSLError):
         client.request("GET", "/", timeout=30.0)
     with (
         urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as plain,
@@ -177,13 +177,13 @@ def test_tls_is_trusted_only_by_the_ca_of_the_certificate(server: HooksServer) -
 
 
 def test_renewed_certificate_is_served_without_restart(server: HooksServer) -> None:
-    newer = Authority.generate("newer")
+    newer = CertificateAuthority.generate("newer")
     server.renew(newer)
     try:
         with server.client(newer) as client:
             assert client.request("GET", "/", timeout=30.0).status == 200
     finally:
-        server.renew(server.authority)
+        server.renew(server.ca)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ import yaml
 from infra.local_control_plane import (
     ControlPlaneError,
     Status,
-    authority,
     binaries,
     controllers,
     kubeconfig,
+    load_ca,
     ports,
     remove,
     start,
@@ -34,7 +34,7 @@ from infra.local_control_plane import (
 from infra.local_control_plane.layout import Layout
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
-from shared.certificates import Authority, KeyPair
+from shared.certificates import CertificateAuthority, KeyPair
 from tests.support import processes
 from tests.support.until import until
 
@@ -145,10 +145,10 @@ def test_ready_instance_serves_its_admin_and_a_second_start_changes_nothing(
     assert {"default", "kube-system"} <= client.namespaces()
     assert yaml.safe_load(config.read_text())["current-context"] == "a"
 
-    admin = authority(instance).issue("someone", ["system:masters"])
+    admin = load_ca(instance).issue("someone", ["system:masters"])
     assert Client(config, admin).namespaces() == client.namespaces()
-    assert Client(config, authority(instance).issue("someone")).request("GET", NAMESPACES)[0] == 403
-    assert Client(config, Authority.generate("other").issue("x")).request("GET", NAMESPACES)[0] == 401
+    assert Client(config, load_ca(instance).issue("someone")).request("GET", NAMESPACES)[0] == 403
+    assert Client(config, CertificateAuthority.generate("other").issue("x")).request("GET", NAMESPACES)[0] == 401
     assert Client(config, anonymous=True).request("GET", NAMESPACES)[0] == 403
 
     account = f"{NAMESPACES}/default/serviceaccounts"
@@ -172,7 +172,7 @@ def test_ready_instance_serves_its_admin_and_a_second_start_changes_nothing(
         assert held.getsockname()[1] != first.port
     assert processes_of(directory) == before
     with pytest.raises(ControlPlaneError, match="another CA"):
-        run(instance, ca=Authority.generate("other"))
+        run(instance, ca=CertificateAuthority.generate("other"))
 
     remove(instance)
     assert not instance.exists()
@@ -183,14 +183,14 @@ def test_ready_instance_serves_its_admin_and_a_second_start_changes_nothing(
 def test_instances_are_independent_and_keep_their_data_over_a_restart(
     directory: Path, run: Callable[..., Status]
 ) -> None:
-    ca = Authority.generate("given")
+    ca = CertificateAuthority.generate("given")
     # Longer than the longest path of a unix socket.
     a, b = directory / "a", directory / ("b" * 120) / "b"
     assert run(a, ca=ca, wait=False).phase == "starting"
     other = run(b)
     first = run(a)
     assert first.port != other.port
-    assert authority(a) == ca
+    assert load_ca(a) == ca
     Client(kubeconfig(a)).create_namespace("only-in-a")
     assert "only-in-a" not in Client(kubeconfig(b)).namespaces()
 

@@ -15,7 +15,7 @@ import pytest
 from functions import catalog
 from infra import local_control_plane
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
-from shared.certificates import Authority
+from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Unavailable, connect, dig
@@ -98,8 +98,8 @@ def test_lifecycle_from_creation_to_deletion(world: World) -> None:
     assert who["status"]["userInfo"]["username"] == "kubernetes-admin"
     assert "system:masters" in who["status"]["userInfo"]["groups"]
     # The CA in the Secret is the server's, and the KINDCluster's own kubeconfig works too.
-    authority = world.client.get(SECRET, Key(world.namespace, "demo-ca"))
-    assert base64.b64decode(authority["data"]["tls.crt"]) == local_control_plane.authority(world.folder()).cert_pem
+    ca = world.client.get(SECRET, Key(world.namespace, "demo-ca"))
+    assert base64.b64decode(ca["data"]["tls.crt"]) == local_control_plane.load_ca(world.folder()).cert_pem
     config = world.client.get(SECRET, Key(world.namespace, "dev-config"))
     assert connect.workload(base64.b64decode(config["data"]["config"])).text("/readyz")
     # Nothing more to do: one read each and no write.
@@ -120,8 +120,8 @@ def test_lifecycle_from_creation_to_deletion(world: World) -> None:
 
 
 def test_user_provided_ca_is_used(world: World) -> None:
-    authority = Authority.generate("mine")
-    data = {"tls.crt": authority.cert_pem, "tls.key": authority.key_pem}
+    ca = CertificateAuthority.generate("mine")
+    data = {"tls.crt": ca.cert_pem, "tls.key": ca.key_pem}
     secret: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -132,7 +132,7 @@ def test_user_provided_ca_is_used(world: World) -> None:
     world.client.create(SECRET, secret)
     world.create(with_cluster=False)
     world.until(world.ready)
-    assert local_control_plane.authority(world.folder()).cert_pem == authority.cert_pem
+    assert local_control_plane.load_ca(world.folder()).cert_pem == ca.cert_pem
     world.client.delete(KIND_CLUSTER, world.key)
     world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
     assert [s["metadata"]["name"] for s in world.client.list(SECRET, world.namespace)] == ["dev-ca"]

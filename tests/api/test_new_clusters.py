@@ -50,12 +50,12 @@ def refused(kubeconfig: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -
 
 def ready(client: Client, namespace: str, plane: Path) -> None:
     """Reports the status that `kind_cluster` writes for each of them once its API server runs."""
-    authority = local_control_plane.authority(plane)
+    ca = local_control_plane.load_ca(plane)
     for name in NAMES:
         key = Key(namespace, name)
-        ca = objects.secret(f"{name}-ca", namespace, **{"tls.crt": authority.cert_pem, "tls.key": authority.key_pem})
-        ca["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": name}
-        client.create(SECRET, ca)
+        secret = objects.secret(f"{name}-ca", namespace, **{"tls.crt": ca.cert_pem, "tls.key": ca.key_pem})
+        secret["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": name}
+        client.create(SECRET, secret)
         client.patch(KIND_CLUSTER, key, {"spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}})
         status = {"ready": True, "phase": "Ready", "initialization": {"provisioned": True}}
         client.patch(KIND_CLUSTER, key, {"status": status}, subresource="status")

@@ -11,7 +11,7 @@ import pytest
 from infra.local import crds
 from shared.api.provider import CORE
 from shared.api.resources import SECRET
-from shared.certificates import Authority
+from shared.certificates import CertificateAuthority
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from tests.support.fake_provider import SPACE, FakeProvider
@@ -81,7 +81,7 @@ def test_cert_manager_issues_certificates_where_installed(
     assert dig(webhook, ("metadata", "annotations", "cert-manager.io/inject-ca-from")) == f"{SPACE}/made-up-serving"
     # CAs that cert-manager injects stay unchanged.
     hooks = dig(webhook, "webhooks")
-    hooks[0]["clientConfig"]["caBundle"] = base64.b64encode(Authority.generate("x").cert_pem).decode()
+    hooks[0]["clientConfig"]["caBundle"] = base64.b64encode(CertificateAuthority.generate("x").cert_pem).decode()
     providers.client.patch(WEBHOOKS, Key("", "made-up-validating"), {"webhooks": hooks}, manager="cainjector")
     injected = bundle(providers)
     core.reconcile(resync=True)
@@ -108,9 +108,9 @@ def test_cert_manager_installed_later_takes_over(
 def test_expiring_certificate_is_renewed(core: FakeProvider, providers: Providers) -> None:
     core.install("v1.1.0")
     assert bundle(providers) == data(providers.client.get(SECRET, OURS), "ca.crt")
-    authority = Authority.generate("old CA", timedelta(days=30))
-    pair = authority.issue(NAMES[0], dns=NAMES, server=True, valid_for=timedelta(days=30))
-    old = {"ca.crt": authority.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
+    ca = CertificateAuthority.generate("old CA", timedelta(days=30))
+    pair = ca.issue(NAMES[0], dns=NAMES, server=True, valid_for=timedelta(days=30))
+    old = {"ca.crt": ca.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
     encoded = {name: base64.b64encode(value).decode() for name, value in old.items()}
     providers.client.patch(SECRET, OURS, {"data": encoded})
     due = {"status": {"target": {"renewAt": "2020-01-01T00:00:00Z"}}}
@@ -119,7 +119,7 @@ def test_expiring_certificate_is_renewed(core: FakeProvider, providers: Provider
     core.until_ready()
     secret = providers.client.get(SECRET, OURS)
     assert data(secret, "tls.crt") != pair.cert_pem
-    assert data(secret, "ca.crt").endswith(authority.cert_pem)
+    assert data(secret, "ca.crt").endswith(ca.cert_pem)
     assert data(secret, "ca.crt").count(b"BEGIN CERTIFICATE") == 2
     core.reconcile()
     assert bundle(providers) == data(secret, "ca.crt")
@@ -134,9 +134,9 @@ def test_expiring_certificate_is_renewed(core: FakeProvider, providers: Provider
 @pytest.mark.parametrize("serving", [True, False])
 def test_existing_secret_is_kept_if_valid(core: FakeProvider, providers: Providers, serving: bool) -> None:
     """An invalid certificate is replaced."""
-    authority = Authority.generate("their CA")
-    pair = authority.issue(NAMES[0], dns=NAMES if serving else ("other",), server=True)
-    theirs = {"ca.crt": authority.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
+    ca = CertificateAuthority.generate("their CA")
+    pair = ca.issue(NAMES[0], dns=NAMES if serving else ("other",), server=True)
+    theirs = {"ca.crt": ca.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
     providers.secret(OURS.name, SPACE, **{name: value.decode() for name, value in theirs.items()})
     core.install("v1.1.0")
     secret = providers.client.get(SECRET, OURS)

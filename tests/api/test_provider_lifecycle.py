@@ -150,8 +150,8 @@ def test_certificates_are_issued_without_cert_manager(providers: Providers) -> N
     core = one(providers)
     secret = providers.client.get(SECRET, Key("capi-system", "capi-webhook-service-cert"))
     crd = providers.client.get(CRD, Key("", "clusters.cluster.x-k8s.io"))
-    authority = dig(crd, "spec.conversion.webhook.clientConfig.caBundle")
-    assert authority == secret["data"]["ca.crt"]
+    ca = dig(crd, "spec.conversion.webhook.clientConfig.caBundle")
+    assert ca == secret["data"]["ca.crt"]
     assert dig(core, "status.target.renewAt")
 
 

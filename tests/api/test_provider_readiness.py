@@ -132,11 +132,11 @@ def test_webhooks_have_ca_and_service_of_their_provider(core: FakeProvider) -> N
     core.publish("v1.1.0", every_kind())
     core.install("v1.1.0")
     client = core.providers.client
-    authority = dig(client.get(SECRET, Key(SPACE, "made-up-webhook-cert")), ("data", "ca.crt"))
+    ca = dig(client.get(SECRET, Key(SPACE, "made-up-webhook-cert")), ("data", "ca.crt"))
     for resource, name in LATE:
         obj = client.get(resource, Key("", name))
         backend = obj["spec"] if resource is API_SERVICE else dig(obj, "webhooks")[0]["clientConfig"]
-        assert backend["caBundle"] == authority, resource.kind
+        assert backend["caBundle"] == ca, resource.kind
         assert backend["service"]["namespace"] == SPACE, resource.kind
 
 

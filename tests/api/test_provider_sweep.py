@@ -11,7 +11,7 @@ import pytest
 from functions import catalog
 from shared.api.provider import CORE, KINDS, ProviderKind
 from shared.api.resources import DEPLOYMENT, SECRET
-from shared.certificates import Authority
+from shared.certificates import CertificateAuthority
 from shared.event import PING, Event
 from shared.kube import Key, dig
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
@@ -115,7 +115,7 @@ def test_full_sweep_renews_certificates(core: FakeProvider, sink: Receiver) -> N
 def ending() -> dict[str, str]:
     """Returns a certificate that expires in a month, which is due for renewal."""
     month, name = timedelta(days=30), f"made-up-webhook.{SPACE}.svc"
-    authority = Authority.generate("old CA", month)
-    pair = authority.issue(name, dns=(name,), server=True, valid_for=month)
-    files = {"ca.crt": authority.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
+    ca = CertificateAuthority.generate("old CA", month)
+    pair = ca.issue(name, dns=(name,), server=True, valid_for=month)
+    files = {"ca.crt": ca.cert_pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
     return {name: base64.b64encode(content).decode() for name, content in files.items()}

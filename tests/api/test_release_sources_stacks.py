@@ -30,7 +30,7 @@ def test_cluster_stack_follows_its_own_registry(stacks: Stacks, start_registry: 
     keys.mkdir()
     tls, ca = certificate(keys)
     host = start_registry(http={"tls": tls}, auth=htpasswd(keys))
-    access = Access(username=USER, password=PASSWORD, authority=ca)
+    access = Access(username=USER, password=PASSWORD, ca=ca)
     data = {"username": USER, "password": PASSWORD, "ca.crt": ca}
     encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
     stacks.apply(SECRET, "access", data=encoded)

@@ -93,7 +93,7 @@ def _token(admin: Client, namespace: str, account: str) -> str:
 
 def _client(kubeconfig: Path, token: str) -> Client:
     server = inline_credentials(kubeconfig.read_bytes())
-    return Client(Credentials(server.host, server.authority, token=lambda: token))
+    return Client(Credentials(server.host, server.ca, token=lambda: token))
 
 
 def _await_all(client: Client, manifest: Path) -> None:

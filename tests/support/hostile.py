@@ -16,7 +16,7 @@ from types import TracebackType
 
 import yaml
 
-from shared.certificates import Authority
+from shared.certificates import CertificateAuthority
 
 Behaviour = Callable[[str, threading.Event], Iterator[bytes]]
 """Returns the pieces of the answer to a request's path; the event is set when the server ends."""
@@ -75,8 +75,8 @@ class HostileServer:
         """Bytes that have been sent."""
         self._closing = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self._authority = Authority.generate("hostile") if tls else None
-        self._context = _tls(self._authority) if self._authority else None
+        self._ca = CertificateAuthority.generate("hostile") if tls else None
+        self._context = _tls(self._ca) if self._ca else None
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._connections: list[socket.socket] = []
 
@@ -85,8 +85,8 @@ class HostileServer:
         return f"{'https' if self._context else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     @property
-    def authority(self) -> bytes:
-        return self._authority.cert_pem if self._authority else b""
+    def ca(self) -> bytes:
+        return self._ca.cert_pem if self._ca else b""
 
     def __enter__(self) -> HostileServer:
         self._thread.start()
@@ -145,8 +145,8 @@ def _request(sock: socket.socket) -> str:
     return lines[0]
 
 
-def _tls(authority: Authority) -> ssl.SSLContext:
-    pair = authority.issue("hostile", ips=["127.0.0.1"], server=True)
+def _tls(ca: CertificateAuthority) -> ssl.SSLContext:
+    pair = ca.issue("hostile", ips=["127.0.0.1"], server=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pair.cert_pem + pair.key_pem)

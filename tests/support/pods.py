@@ -172,7 +172,7 @@ class Pod:
         folder = self._folder / "serviceaccount"
         folder.mkdir()
         (folder / "token").write_text(server.token())
-        (folder / "ca.crt").write_bytes(server.authority)
+        (folder / "ca.crt").write_bytes(server.ca)
         self.mounts[_SERVICE_ACCOUNT] = folder
         address = urlsplit(server.host)
         return {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}

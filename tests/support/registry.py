@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from infra.local_control_plane.processes import spawn
-from shared.certificates import Authority
+from shared.certificates import CertificateAuthority
 from tests.support.ports import free_port
 
 USER, PASSWORD = "robot", "s3cret-word"
@@ -71,13 +71,13 @@ def htpasswd(folder: Path) -> dict[str, Any]:
 
 def certificate(folder: Path) -> tuple[dict[str, str], str]:
     """tls.crt and tls.key for 127.0.0.1 in a folder, with their ca.crt: the section `http.tls`, and the CA (PEM)."""
-    authority = Authority.generate("test CA")
-    pair = authority.issue("registry", ips=["127.0.0.1"], server=True)
-    (folder / "ca.crt").write_bytes(authority.cert_pem)
+    ca = CertificateAuthority.generate("test CA")
+    pair = ca.issue("registry", ips=["127.0.0.1"], server=True)
+    (folder / "ca.crt").write_bytes(ca.cert_pem)
     (folder / "tls.crt").write_bytes(pair.cert_pem)
     (folder / "tls.key").write_bytes(pair.key_pem)
     tls = {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")}
-    return tls, authority.cert_pem.decode()
+    return tls, ca.cert_pem.decode()
 
 
 def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:

@@ -14,7 +14,7 @@ from shared.components.certificates import (
     RENEWED_BEFORE,
     CertificateRequest,
     certificate_requests,
-    inject_authorities,
+    inject_ca_bundles,
     issue,
     renewal_time,
 )
@@ -46,10 +46,10 @@ def test_issued_certificate_has_the_requested_names_and_its_ca() -> None:
         "kubernetes.io/tls",
         {"name": "webhook-cert", "namespace": "capi-system"},
     )
-    [serving], [authority] = certificates(secret, "tls.crt"), certificates(secret, "ca.crt")
+    [serving], [ca] = certificates(secret, "tls.crt"), certificates(secret, "ca.crt")
     names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == list(NAMES)
-    key = authority.public_key()
+    key = ca.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
     key.verify(serving.signature, serving.tbs_certificate_bytes, ec.ECDSA(SHA256()))
     until = renewal_time(secret, REQUEST)
@@ -100,9 +100,9 @@ def test_ca_is_injected_into_annotated_objects_and_cert_manager_objects_are_remo
     foreign: Object = {**webhook, "metadata": {"name": "f", "annotations": {INJECT: "elsewhere/serving"}}}
     secret = issue(REQUEST)
     objects = [CERTIFICATE, webhook, crd, plain, foreign]
-    result = inject_authorities(objects, {REQUEST.certificate: secret})
-    authority = secret["data"]["ca.crt"]
-    assert [hook["clientConfig"]["caBundle"] for hook in result[0]["webhooks"]] == [authority, authority]
-    assert dig(result[1], "spec.conversion.webhook.clientConfig") == {"service": {"name": "s"}, "caBundle": authority}
+    result = inject_ca_bundles(objects, {REQUEST.certificate: secret})
+    ca = secret["data"]["ca.crt"]
+    assert [hook["clientConfig"]["caBundle"] for hook in result[0]["webhooks"]] == [ca, ca]
+    assert dig(result[1], "spec.conversion.webhook.clientConfig") == {"service": {"name": "s"}, "caBundle": ca}
     assert result[2:] == [plain, foreign]
     assert "caBundle" not in webhook["webhooks"][0]["clientConfig"]

@@ -163,10 +163,10 @@ def test_failing_release_list_names_spec_version_as_way_out(
 
 
 def test_host_with_its_own_ca_is_trusted_by_ca_crt(tmp_path: Path) -> None:
-    _, authority = certificate(tmp_path)
+    _, ca = certificate(tmp_path)
     with Site(lambda asked: release("v1.1.0").get(asked.path, Response(404)), tls=tmp_path) as server:
         url = f"{server.url}{BASE}/v1.1.0/{FILE}"
-        assert ReleaseRepository(url, authority=authority).fetch("v1.1.0") == FILES
+        assert ReleaseRepository(url, ca=ca).fetch("v1.1.0") == FILES
         with pytest.raises(SourceError, match="not trusted"):
             ReleaseRepository(url).fetch("v1.1.0")
 
@@ -274,12 +274,12 @@ def test_missing_artifact_or_file_is_named(registry: str) -> None:
 
 
 def test_oci_registry_is_opened_with_credentials_and_its_own_ca(start_registry: StartRegistry, tmp_path: Path) -> None:
-    tls, authority = certificate(tmp_path)
+    tls, ca = certificate(tmp_path)
     host = start_registry(auth=htpasswd(tmp_path), http={"tls": tls})
-    access = Access(username=USER, password=PASSWORD, authority=authority)
+    access = Access(username=USER, password=PASSWORD, ca=ca)
     pushed(host, "v1.1.0", {"metadata.yaml": METADATA, "components.yaml": "components"}, access, plain=False)
     assert oci(f"{host}/org/provider", access=access).fetch("v1.1.0") == FILES
-    wrong = Access(username=USER, password="wrong-word", authority=authority)
+    wrong = Access(username=USER, password="wrong-word", ca=ca)
     with pytest.raises(SourceError) as error:
         oci(f"{host}/org/provider", access=wrong).fetch("v1.1.0")
     assert "wrong-word" not in str(error.value)

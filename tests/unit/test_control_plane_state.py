@@ -111,7 +111,7 @@ def test_missing_directory_is_absent_and_stop_and_remove_do_nothing(tmp_path: Pa
     local_control_plane.stop(nothing)
     local_control_plane.remove(nothing)
     with pytest.raises(local_control_plane.ControlPlaneError, match="nothing"):
-        local_control_plane.authority(nothing)
+        local_control_plane.load_ca(nothing)
     assert not nothing.exists()
 
 

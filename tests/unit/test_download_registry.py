@@ -100,7 +100,7 @@ def test_basic_authentication_needs_user_name_and_password(start_registry: Start
 def test_registry_with_its_own_ca_is_trusted_by_ca_crt(start_registry: StartRegistry, tmp_path: Path) -> None:
     tls, ca = certificate(tmp_path)
     host = start_registry(http={"tls": tls}, auth=htpasswd(tmp_path))
-    access = Access(username=USER, password=PASSWORD, authority=ca)
+    access = Access(username=USER, password=PASSWORD, ca=ca)
     _push(host, access=access)
     assert _received(OciSource(host, NAME, access)) == CONTENT
     with pytest.raises(SourceError, match="is not trusted"):
@@ -186,7 +186,7 @@ def test_credentials_are_not_sent_without_tls(tmp_path: Path) -> None:
         Site(lambda _: Response(body=b'{"token": "x"}')) as foreign,
         Site(lambda _: _challenged(foreign.url), tmp_path) as tls,
     ):
-        source = OciSource(tls.host, NAME, Access(username=USER, password=PASSWORD, authority=ca))
+        source = OciSource(tls.host, NAME, Access(username=USER, password=PASSWORD, ca=ca))
         with pytest.raises(SourceError, match="in the clear") as caught:
             source.list()
         assert foreign.requests == []

@@ -138,8 +138,8 @@ def test_changed_settings_are_rendered_with_first_values() -> None:
 def test_value_in_several_fields_stays_the_same_in_all() -> None:
     first = rendered(assets(tls=CERTIFICATE))
     second = objects(rendered(assets(tls=CERTIFICATE, values="more: true\n"), first.record))
-    authority = objects(first)["Secret tls"]["stringData"]["ca"]
-    assert [second[name]["data"]["ca"] for name in ("ConfigMap bundle", "ConfigMap more")] == [authority, authority]
+    ca = objects(first)["Secret tls"]["stringData"]["ca"]
+    assert [second[name]["data"]["ca"] for name in ("ConfigMap bundle", "ConfigMap more")] == [ca, ca]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ class Idle:
     def inspect(self, uid: str) -> Instance:
         raise NotImplementedError
 
-    def create(self, uid: str, authority: tuple[bytes, bytes] | None) -> None:
+    def create(self, uid: str, ca: tuple[bytes, bytes] | None) -> None:
         raise NotImplementedError
 
     def delete(self, uid: str) -> None:

@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 from events import forwarder
-from shared.certificates import Authority
+from shared.certificates import CertificateAuthority
 from shared.kube import ApiError, Client, connect
 from shared.kube.connect import KubeconfigError, inline_credentials
 from shared.kube.credentials import Credentials
 from shared.kube.loading_rules import load
 
-CA = Authority.generate("test")
+CA = CertificateAuthority.generate("test")
 CLIENT = CA.issue("admin", ["system:masters"])
 
 
@@ -52,7 +52,7 @@ def test_inline_certificate_becomes_credentials() -> None:
     user = {"client-certificate-data": b64(CLIENT.cert_pem), "client-key-data": b64(CLIENT.key_pem)}
     cluster = {"certificate-authority-data": b64(CA.cert_pem), "tls-server-name": "n"}
     found = inline_credentials(kubeconfig(user, **cluster))
-    assert (found.host, found.authority, found.certificate, found.key) == (
+    assert (found.host, found.ca, found.certificate, found.key) == (
         "https://h:1",
         CA.cert_pem,
         CLIENT.cert_pem,
@@ -155,7 +155,7 @@ def test_user_kubeconfig_may_run_an_exec_plugin(tmp_path: Path) -> None:
     credentials = connect._by_library(load([file]))
     assert credentials.token is not None
     assert credentials.token() == "minted"
-    assert credentials.authority == CA.cert_pem
+    assert credentials.ca == CA.cert_pem
     assert connect.from_kubeconfig(str(file)).host == "https://h:1"
 
 

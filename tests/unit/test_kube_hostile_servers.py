@@ -36,8 +36,8 @@ SOON = Limits(0.4, 1 << 20)
 
 
 def client(server: HostileServer, limits: Limits = SOON) -> Client:
-    authority = {"certificate-authority-data": base64.b64encode(server.authority).decode()} if server.authority else {}
-    made = connect.workload(kubeconfig(server.url, **authority))
+    ca = {"certificate-authority-data": base64.b64encode(server.ca).decode()} if server.ca else {}
+    made = connect.workload(kubeconfig(server.url, **ca))
     made._limits = limits
     return made
 

@@ -24,7 +24,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
-def authority(key: Private, form: serialization.PrivateFormat) -> tuple[bytes, bytes]:
+def ca(key: Private, form: serialization.PrivateFormat) -> tuple[bytes, bytes]:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
     certificate = (
         x509.CertificateBuilder()
@@ -44,14 +44,14 @@ def authority(key: Private, form: serialization.PrivateFormat) -> tuple[bytes, b
 RSA = rsa.generate_private_key(65537, 2048)
 EC = ec.generate_private_key(ec.SECP256R1())
 PKCS1, PKCS8 = serialization.PrivateFormat.TraditionalOpenSSL, serialization.PrivateFormat.PKCS8
-CA = authority(EC, PKCS8)
+CA = ca(EC, PKCS8)
 
 
 @pytest.mark.parametrize(("key", "form"), [(RSA, PKCS1), (RSA, PKCS8), (EC, PKCS1), (EC, PKCS8)])
 def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     key: Private, form: serialization.PrivateFormat
 ) -> None:
-    ca_certificate, ca_key = authority(key, form)
+    ca_certificate, ca_key = ca(key, form)
     document = yaml.safe_load(kubeconfig.create("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
     assert document["current-context"] == "foo-admin@foo"
     [context], [cluster], [user] = document["contexts"], document["clusters"], document["users"]
@@ -75,7 +75,7 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
         (CA[0], b"", "tls.key is missing"),
         (b"garbage", CA[1], "tls.crt is not a PEM"),
         (CA[0], b"garbage", "tls.key is not a PEM"),
-        (CA[0], authority(RSA, PKCS8)[1], "does not belong"),
+        (CA[0], ca(RSA, PKCS8)[1], "does not belong"),
     ],
 )
 def test_unusable_ca_is_named(certificate: bytes, key: bytes, words: str) -> None:

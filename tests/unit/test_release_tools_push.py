@@ -73,8 +73,8 @@ def test_oci_artifact_has_the_media_types_of_csctl(release: Path, registry: str)
 
 
 def test_command_pushes_with_credentials(release: Path, start_registry: StartRegistry, tmp_path: Path) -> None:
-    tls, authority = certificate(tmp_path)
-    (tmp_path / "ca.crt").write_text(authority)
+    tls, ca = certificate(tmp_path)
+    (tmp_path / "ca.crt").write_text(ca)
     host = start_registry(auth=htpasswd(tmp_path), http={"tls": {"certificate": tls["certificate"], "key": tls["key"]}})
     command = ["release", "push", str(release), f"oci://{host}/stacks", "--ca-file", str(tmp_path / "ca.crt")]
     login = ["--username", USER, "--password-stdin"]
@@ -91,7 +91,7 @@ def test_command_pushes_with_credentials(release: Path, start_registry: StartReg
     assert done.exit_code == 0, done.output
     assert done.output.startswith(f"pushed: {release.name}")
     assert PASSWORD not in done.output
-    source = from_url(f"oci://{host}/stacks", Access(username=USER, password=PASSWORD, authority=authority))
+    source = from_url(f"oci://{host}/stacks", Access(username=USER, password=PASSWORD, ca=ca))
     assert fetch_files(source, release.name) == read_release(release)[1]
 
 

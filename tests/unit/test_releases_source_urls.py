@@ -147,7 +147,7 @@ def _secret(**data: str) -> dict[str, object]:
 
 def test_secret_gives_access() -> None:
     access = from_secret(_secret(token="t0ken\n", ca_crt="PEM\nPEM\n", endpoint="https://s3", other="x"))
-    assert access == Access(token="t0ken", authority="PEM\nPEM", endpoint="https://s3")
+    assert access == Access(token="t0ken", ca="PEM\nPEM", endpoint="https://s3")
     assert "t0ken" not in repr(access)
     assert from_secret(_secret(username="u", password="p")).authorization == "Basic dTpw"
     assert from_secret(_secret(accessKeyId="a", secretAccessKey="s", region="r")) == Access(

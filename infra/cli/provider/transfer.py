@@ -160,5 +160,5 @@ def export(
             exporting.to_folder(target, exported, layers=form is Form.OCI, progress=timeline.say)
             return
         password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
-        access = Access(username=username, password=password, authority=ca_file.read_text() if ca_file else "")
+        access = Access(username=username, password=password, ca=ca_file.read_text() if ca_file else "")
         exporting.to_registry(target, exported, access, force=force, progress=timeline.say)

@@ -18,11 +18,11 @@ _HINT = "give a token that may read it as gitlab-access-token in the Secret of s
 
 @dataclass(frozen=True)
 class GitLabRepository:
-    """The versions of one generic package; `token` and `authority` (PEM) come from the config Secret."""
+    """The versions of one generic package; `token` and `ca` (PEM) come from the config Secret."""
 
     url: str
     token: str = ""
-    authority: str = ""
+    ca: str = ""
 
     def __post_init__(self) -> None:
         path = self._path
@@ -43,7 +43,7 @@ class GitLabRepository:
     @property
     def private(self) -> bool:
         """See `Repository.private`."""
-        return bool(self.token or self.authority)
+        return bool(self.token or self.ca)
 
     def default_version(self) -> str:
         """See `Repository.default_version`."""
@@ -51,7 +51,7 @@ class GitLabRepository:
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
-        with HttpSession(self.authority) as session:
+        with HttpSession(self.ca) as session:
             return Files(
                 text(self._download(session, version, METADATA, MOST_METADATA), METADATA),
                 text(self._download(session, version, self._path[8], MOST_COMPONENTS), self._path[8]),

@@ -74,7 +74,7 @@ class OciRepository:
     @property
     def private(self) -> bool:
         """See `Repository.private`."""
-        return bool(self.access.authorization or self.access.authority)
+        return bool(self.access.authorization or self.access.ca)
 
     def default_version(self) -> str:
         """See `Repository.default_version`."""
@@ -134,7 +134,7 @@ def _open(config: FetchConfig) -> OciRepository:
         username=variables.get("OCI_USERNAME", ""),
         password=variables.get("OCI_PASSWORD", "") or variables.get("OCI_REFRESH_TOKEN", ""),
         token=variables.get("OCI_ACCESS_TOKEN", ""),
-        authority=variables.get("ca.crt", ""),
+        ca=variables.get("ca.crt", ""),
     )
     return OciRepository(config.oci, config.type_name, config.name, access)
 

@@ -33,11 +33,11 @@ _HINT = "give a token that may read it as github-token in the Secret of spec.con
 
 @dataclass(frozen=True)
 class ReleaseRepository:
-    """The releases of one repository; `token` and `authority` (PEM) come from the config Secret."""
+    """The releases of one repository; `token` and `ca` (PEM) come from the config Secret."""
 
     url: str
     token: str = ""
-    authority: str = ""
+    ca: str = ""
 
     def __post_init__(self) -> None:
         path = self._path
@@ -58,7 +58,7 @@ class ReleaseRepository:
     @property
     def private(self) -> bool:
         """See `Repository.private`."""
-        return bool(self.token or self.authority)
+        return bool(self.token or self.ca)
 
     def default_version(self) -> str:
         """See `Repository.default_version`. For `latest` the newest release with the best contract."""
@@ -67,7 +67,7 @@ class ReleaseRepository:
             return version_in(self.url, version)
         listed = self._listed()
         known: dict[str, metadata.Metadata | None] = {}
-        with HttpSession(self.authority) as session:
+        with HttpSession(self.ca) as session:
 
             def metadata_of(version: str) -> metadata.Metadata | None:
                 if version not in known:
@@ -78,7 +78,7 @@ class ReleaseRepository:
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
-        with HttpSession(self.authority) as session:
+        with HttpSession(self.ca) as session:
             return Files(
                 text(self._wanted(session, version, METADATA, MOST_METADATA), METADATA),
                 text(self._wanted(session, version, self._file, MOST_COMPONENTS), self._file),
@@ -114,7 +114,7 @@ class ReleaseRepository:
         if self._origin == catalog.github_url():
             api = SETTINGS.get("GITHUB_API_URL", api).rstrip("/")
         owner, repository = self._path[:2]
-        return GitHubReleases(api, owner, repository, Access(token=self.token, authority=self.authority))
+        return GitHubReleases(api, owner, repository, Access(token=self.token, ca=self.ca))
 
     # -- requests --------------------------------------------------------------------------------------------------
 

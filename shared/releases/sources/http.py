@@ -106,7 +106,7 @@ class HttpSource:
     def _session(self) -> HttpSession:
         from shared.download.web import HttpSession
 
-        return HttpSession(self.access.authority)
+        return HttpSession(self.access.ca)
 
 
 def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[str]:

@@ -133,7 +133,7 @@ class S3Source:
     def _session(self) -> HttpSession:
         from shared.download.web import HttpSession
 
-        return HttpSession(self.access.authority)
+        return HttpSession(self.access.ca)
 
 
 def _ambient_keys() -> Any:
