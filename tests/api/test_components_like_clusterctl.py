@@ -15,7 +15,7 @@ from shared.components.expressions import SubstitutionError
 from shared.components.render import generate_components
 from shared.components.substitute import substitute
 from shared.kube import Object
-from tests.support.providers import (
+from tests.support.real_providers import (
     CURRENT,
     DOWNLOADS,
     PREVIOUS,

@@ -26,7 +26,7 @@ from tests.support.provider_installers import (
     reported_by_operator,
 )
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, PREVIOUS, PROVIDERS, clusterctl, components, reduced, repository
+from tests.support.real_providers import CURRENT, PREVIOUS, PROVIDERS, clusterctl, components, reduced, repository
 from tests.support.until import until
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")

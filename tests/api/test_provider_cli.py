@@ -20,7 +20,7 @@ from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_world import NAMESPACE, Providers
-from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components, reduced
+from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components, reduced
 
 # -- init and list -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shared import bounded_yaml
-from tests.support.providers import (
+from tests.support.real_providers import (
     CURRENT,
     DOWNLOADS,
     PREVIOUS,

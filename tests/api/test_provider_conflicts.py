@@ -12,7 +12,7 @@ from tests.support.fake_provider import MANAGER, FakeProvider
 from tests.support.provider_installers import by_clusterctl, installed
 from tests.support.provider_releases import deployment, whole
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, PREVIOUS, reduced
+from tests.support.real_providers import CURRENT, PREVIOUS, reduced
 
 CONFLICTS = "capi-functions.dev/conflicts"
 

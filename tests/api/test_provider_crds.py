@@ -31,7 +31,7 @@ from shared.api.provider import (
 from shared.api.resources import CLUSTERCTL_PROVIDER
 from shared.kube import ApiError, Client, Key, Object, Resource
 from shared.kube.crds import CRD
-from tests.support import providers
+from tests.support import real_providers
 
 MANAGER: Object = {
     "syncPeriod": "10m0s",
@@ -355,7 +355,7 @@ def _clusterctl(*arguments: str, kubeconfig: Path, home: Path) -> str:
     config = home / "clusterctl.yaml"
     config.write_text(json.dumps({"providers": places}))
     ended = subprocess.run(
-        [providers.clusterctl(), *arguments, "--kubeconfig", kubeconfig, "--config", config],
+        [real_providers.clusterctl(), *arguments, "--kubeconfig", kubeconfig, "--config", config],
         capture_output=True,
         text=True,
         timeout=120,

@@ -7,7 +7,7 @@ from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT, SECRET
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from tests.support.provider_world import Providers, is_ready
-from tests.support.providers import CURRENT, PREVIOUS, components, reduced
+from tests.support.real_providers import CURRENT, PREVIOUS, components, reduced
 from tests.support.until import until
 
 FOUR = (

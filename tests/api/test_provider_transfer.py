@@ -15,7 +15,7 @@ from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded, write
 from tests.support.provider_world import NAMESPACE, Providers
-from tests.support.providers import CURRENT, PREVIOUS, reduced, repository
+from tests.support.real_providers import CURRENT, PREVIOUS, reduced, repository
 
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")
 UNPAUSED = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}

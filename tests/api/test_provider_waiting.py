@@ -20,7 +20,7 @@ from shared.kube.loading_rules import load
 from tests.support.provider_commands import Command, core, done
 from tests.support.provider_installers import by_clusterctl, installed, recorded
 from tests.support.provider_world import NAMESPACE, Providers
-from tests.support.providers import CURRENT
+from tests.support.real_providers import CURRENT
 
 KNATIVE = Path(__file__).parents[2] / "infra/knative"
 INIT = ("init", "--ipam=in-cluster:ipam-waiting", "--timeout=0.1")

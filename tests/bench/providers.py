@@ -26,7 +26,7 @@ from shared.api.resources import CLUSTER, SECRET
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, dig
 from tests.support import provider_releases as fake_provider
-from tests.support.providers import CURRENT, DOWNLOADS, PREVIOUS, components
+from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components
 from tests.support.site import Request, Response, Site
 
 from .auditing import Plane

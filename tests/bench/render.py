@@ -11,7 +11,7 @@ from pathlib import Path
 from shared.api.provider import BY_KIND
 from shared.components.render import render
 from tests.support.provider_objects import provider as made
-from tests.support.providers import CURRENT, DOWNLOADS, PROVIDERS, components, generate, repository
+from tests.support.real_providers import CURRENT, DOWNLOADS, PROVIDERS, components, generate, repository
 
 from .parts import median, since
 

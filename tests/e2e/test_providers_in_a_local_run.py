@@ -12,7 +12,7 @@ from shared.api.provider import PROVIDER_LABEL
 from shared.kube import Object, dig
 from tests.support import processes
 from tests.support.command_line import await_end, run
-from tests.support.providers import CURRENT, repository
+from tests.support.real_providers import CURRENT, repository
 from tests.support.until import until
 
 CLUSTERS = "crd/clusters.cluster.x-k8s.io"

@@ -30,7 +30,7 @@ def test_with_servers(kubeconfig: Path, object_store: ObjectStore, tmp_path: Pat
     functions = FunctionsServer({**os.environ, "KUBECONFIG": str(kubeconfig)}, tmp_path / "functions.log")
     functions.start()
     assert urllib3.request("GET", functions.url, timeout=120.0).status == 200
-    sandbox.call("tests.support.work:pid", limits=sandbox.Limits(cpu=60, wall=300.0, memory=256))
+    sandbox.call("tests.support.sandbox_calls:pid", limits=sandbox.Limits(cpu=60, wall=300.0, memory=256))
     hang("servers")
 
 

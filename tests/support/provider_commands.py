@@ -17,7 +17,7 @@ from infra.cli.main import app
 from shared.api.provider import CORE
 from shared.kube import Key, Object
 from tests.support.provider_world import Providers
-from tests.support.providers import CURRENT, reduced
+from tests.support.real_providers import CURRENT, reduced
 
 CORE_KEY = (CORE, "cluster-api", "capi-system")
 

@@ -16,7 +16,7 @@ from shared.kube import Client, Key, Object, Resource, key_of, owner_reference
 from shared.kube.crds import CRD, await_established
 from tests.support.objects import manifest, secret
 from tests.support.provider_world import Providers
-from tests.support.providers import DOWNLOADS, PROVIDERS, Provider, reduced
+from tests.support.real_providers import DOWNLOADS, PROVIDERS, Provider, reduced
 
 Install = Callable[[Client, Resource, Object], None]
 

@@ -10,7 +10,7 @@ import yaml
 from shared.api.provider import CORE, ProviderKind
 from shared.kube import Object, Resource
 from shared.kube.crds import CRD
-from tests.support.providers import DOWNLOADS
+from tests.support.real_providers import DOWNLOADS
 
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource(

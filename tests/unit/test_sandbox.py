@@ -22,7 +22,7 @@ from shared.sandbox.limits import explain
 from tests.support.releases import chart
 
 PLENTY = Limits(cpu=60, wall=300.0, memory=256)
-HERE = "tests.support.work"
+HERE = "tests.support.sandbox_calls"
 LOOP = '{{ define "f" }}' + "{{ range until 1000 }}" * 3 + "{{ end }}" * 4
 GROW = '{{ define "g" }}{{ $s := "x" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}{{ end }}'
 

@@ -1,4 +1,4 @@
-"""Functions for the worker process to be tested with."""
+"""Functions that tests of the sandbox call in a worker process."""
 
 from __future__ import annotations
 
