@@ -26,7 +26,7 @@ from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Un
 from ..redaction import redact, redact_status
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
-from . import waits
+from . import wait_times
 from .answer import Answer, done
 from .recorder import KubernetesEvent, record_event
 
@@ -174,7 +174,7 @@ class Function(Generic[O]):
             return self._answer(decision)
         decision = replace(decision, kubernetes_events=new_events(decision, primary))
         answer = self._report(clients, resource, latest(primary, results), decision)
-        waits.observe(self.name, primary, decision.status, now)
+        wait_times.observe(self.name, primary, decision.status, now)
         return answer
 
     def _report(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.runtime.waits import ended
+from shared.runtime.wait_times import ended
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 EARLIER = "2026-01-01T11:58:30Z"
