@@ -149,7 +149,7 @@ def test_value_in_several_fields_stays_the_same_in_all() -> None:
         ("data: {a: {{ now | unixEpoch | quote }}}", "ConfigMap a: data.a"),
         ("data: {a: {{ uuidv4 }}}", "ConfigMap a: data.a"),
         ("data: { {{ randAlpha 9 }}: x}", "ConfigMap a: data"),
-        ("list: [{{ range until (randInt 2 60 | int) }}{a: b},{{ end }}]", "ConfigMap a: list"),
+        ("list: [{{ range until (randInt 2 2000 | int) }}{a: b},{{ end }}]", "ConfigMap a: list"),
         ("list: [{a: {{ randAlpha 9 }}}]", "ConfigMap a: list[0].a"),
         ('data: {a: {{ tpl "{{ randAlpha 9 }}" . }}}', "ConfigMap a: data.a"),
         ("data: {a: {{ htpasswd `u` `p` | quote }}}", "ConfigMap a: data.a"),
