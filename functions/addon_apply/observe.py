@@ -41,9 +41,9 @@ class Observed:
     addon: Object | None
     cluster: Object | None = None
     release: ReleaseName | None = None
-    """The release that the Cluster's class names; None for a class of no cluster stack."""
+    """The release that the Cluster's class belongs to; None if the class does not belong to a cluster stack."""
     finding: Finding | None = None
-    """What is missing, or what there is to do; None if the addon and the Cluster alone tell that there is nothing."""
+    """The missing prerequisite, or the context of the next step; None if the addon and the Cluster alone decide."""
 
 
 def observe(
@@ -79,7 +79,7 @@ def observe(
 
 
 def _resync_can_differ(addon: Object, policy: Policy) -> bool:
-    """Whether a resync can find a difference: drift, or a newer Kubernetes version than the charts saw."""
+    """Returns whether a resync can find a difference: drift, or a newer Kubernetes version than the charts saw."""
     return policy.drift != "ignore" or bool(dig(addon, "status.kubernetesVersion"))
 
 

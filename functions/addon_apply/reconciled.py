@@ -29,7 +29,7 @@ def is_reconciled(addon: Object, event: Event) -> bool:
 
 
 def _looks_up_to_date(addon: Object) -> bool:
-    """Whether the addon is up to date, as far as its status tells without the Cluster."""
+    """Returns whether the addon is up to date, as far as its own status shows, without the Cluster."""
     return (
         dig(addon, "status.ready") is True
         and bool(dig(addon, "spec.clusterStack"))
@@ -40,7 +40,7 @@ def _looks_up_to_date(addon: Object) -> bool:
 
 
 def _has_valid_policy(*annotated: Object) -> bool:
-    """Whether the policy annotations are valid: an error has to be reported also for applied addons."""
+    """Returns whether the policy annotations are valid: an error is reported for applied addons, too."""
     try:
         Policy.of(*annotated)
     except PolicyError:

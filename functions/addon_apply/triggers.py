@@ -26,7 +26,7 @@ def asker(event: Event) -> Key | None:
 
 
 def is_reconciled(addon: Mapping[str, Any]) -> bool:
-    """Whether the addon is ready, and no rollback was requested since."""
+    """Returns whether the addon is ready, and no rollback has been requested since."""
     conditions, ready = dig(addon, "status.conditions"), dig(addon, "status.ready")
     return ready is True and is_true(conditions, READY) and not _awaits_rollback(addon)
 

@@ -70,7 +70,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:
-    """Whether the deadline is over, counted from the hook's first call for this deletion, as the hook counts."""
+    """Returns whether the deadline has passed; like the hook, counts from the hook's first call for this deletion."""
     deleted, begun = cluster_api.deleted_at(cluster), HookWait.load(addon)
     since = begun.since if begun and cleanup_wait(cluster, now).continues(begun, earliest=deleted) else deleted
     return since is not None and now - since >= limits.delete

@@ -28,7 +28,7 @@ class Leftovers:
 
     @property
     def removable(self) -> list[tuple[Resource, Object]]:
-        """The objects to delete that are not being deleted yet. Their provisioner deletes the volumes."""
+        """The services, pods and claims that are not being deleted yet; the provisioner deletes the volumes."""
         kinds = ((SERVICE, self.services), (POD, self.pods), (CLAIM, self.claims))
         return [(resource, obj) for resource, objects in kinds for obj in objects if not deleting(obj)]
 

@@ -28,7 +28,7 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
 
 
 def is_reconciled(cluster: Mapping[str, Any]) -> bool:
-    """Whether the Cluster is provisioned, and the objects that it refers to are well."""
+    """Returns whether the Cluster is provisioned, and the objects that it refers to are ready."""
     conditions = (get_condition(dig(cluster, "status.conditions"), type_) for type_ in _REFERENCES)
     well = all(found is None or found.get("status") == "True" for found in conditions)
     return well and bool(dig(cluster, "status.phase") == "Provisioned")

@@ -143,6 +143,6 @@ def _stack_name(cluster: Object) -> str | None:
 
 
 def _clear_wait(addon: Object) -> Object | None:
-    """Returns the patch that removes a recorded wait, so that a later one for the same target starts anew."""
+    """Returns the patch that removes a recorded wait, so that a later wait for the same target starts from zero."""
     recorded = dig(addon, ("metadata", "annotations", WAIT_ANNOTATION))
     return {"metadata": {"annotations": {WAIT_ANNOTATION: None}}} if recorded is not None else None

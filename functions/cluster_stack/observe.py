@@ -57,7 +57,7 @@ class Observed:
     users: Users = field(default_factory=dict)
     """Only read if releases are obsolete."""
     failure: str = ""
-    """Why the users of the releases are unknown: no release is deleted then."""
+    """Why the users of the releases could not be read; no release is deleted then."""
     template: LookupResult = _UNREFERENCED
     poll: float = POLL
     """Seconds until the source is listed again."""

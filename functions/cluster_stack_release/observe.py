@@ -51,7 +51,7 @@ class Observed:
     users: tuple[Key, ...] = ()
     """The Clusters whose class comes from this release; only read while it is being deleted."""
     failure: str = ""
-    """Why the users are unknown."""
+    """Why the users could not be read."""
 
 
 def observe(clients: Clients, key: Key, release: Object | None) -> Observed:

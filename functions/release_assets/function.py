@@ -81,7 +81,7 @@ def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: 
 
 
 def _is_referenced(clients: Clients, name: ReleaseName) -> bool:
-    """Whether an object refers to the release: any pod can send events, and must not trigger arbitrary fetches."""
+    """Returns whether an object refers to the release: any pod can send events, and must not trigger any fetch."""
     return any(name.tag in references(list_defined(clients.management, kind)).tags for kind in REFERRING_KINDS)
 
 

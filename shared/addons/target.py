@@ -1,7 +1,7 @@
 """The target of a rollout and the progress through its stages, as recorded in `status.digest` and `status.stages`.
 
-A release has stages, each with a condition before and after it, or none (the umbrella chart). A new target starts over
-with its first stage, so that a faulty release can be replaced at any point.
+A release has stages, each with a condition before and after it, or one umbrella chart without stages. A new target
+starts over with its first stage, so that a faulty release can be replaced at any point.
 """
 
 from __future__ import annotations

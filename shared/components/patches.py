@@ -56,7 +56,7 @@ def apply_patches(objects: Sequence[Object], provider: Object) -> list[Object]:
 
 
 def _applied(patch: ComponentsPatch, obj: Object, budget: Budget) -> Object:
-    """`obj` is changed."""
+    """Returns the patched object; may change `obj` in place. Raises `PatchError`."""
     name = identity(obj)
     try:
         change = apply_operations if isinstance(patch.content, list) else merge

@@ -116,7 +116,7 @@ def _condition(crd: Object, type_: str, status: str) -> Object:
 
 
 def _read(client: Client, crds: Sequence[Object]) -> dict[str, Object | None]:
-    """Reads the CRDs anew, None for one that is gone: by one list with their common labels, or one by one."""
+    """Reads the CRDs again, by one list with their common labels or one by one. A deleted CRD becomes None."""
     names = [crd["metadata"]["name"] for crd in crds]
     common = set.intersection(*(set(dig(crd, "metadata.labels", {}).items()) for crd in crds))
     listed: dict[str, Object] = {}

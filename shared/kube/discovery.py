@@ -56,7 +56,7 @@ class Discovery:
                 self._load()
             served = self._known.get((group, kind), {})
             if not served and group in self._stale:
-                raise Unavailable(f"the API server of {group} does not answer: whether it serves {kind} is unknown")
+                raise Unavailable(f"cannot determine whether {group} serves {kind}: its API server does not answer")
             return next(iter(served.values()), None)
 
     def in_any_version(self, api_version: str, kind: str) -> Resource | None:

@@ -25,6 +25,7 @@ REFERRING_KINDS = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
 """The kinds whose objects refer to releases."""
 
 _RECORD = re.compile(r"(?:scopes/([0-9a-z]+)/)?(releases|failures|pins)/([^/]+)\.json")
+"""Keys of records: manifests of releases, failures of fetches, and pins, which tie a tag to its first content."""
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
@@ -77,7 +78,7 @@ def _is_garbage(key: str, references: References) -> bool:
         return False
     if (match[1] or COMMON_SCOPE) not in references.scopes:
         return True
-    # A pin, which ties a tag to the digest of its content, stays as long as its source, even if the tag is unused.
+    # A pin stays as long as its source, even if the tag is unused: a tag must never get other content.
     return match[2] != "pins" and match[3] not in references.tags
 
 

@@ -35,7 +35,7 @@ def create_and_wait(
         settings: What each created provider gets.
         report: Receives what is created and found.
         within: Seconds to wait; None not to wait.
-        obstacle: Why a wait would be in vain; empty to wait.
+        obstacle: Why the providers cannot become ready, so that nothing waits for them; empty to wait.
 
     Raises:
         WaitTimeout: Not all providers are ready in time.
