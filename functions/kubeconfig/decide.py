@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 from datetime import datetime
 
-from shared import kubeconfig
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE
 from shared.api.conditions import get_condition, set_condition
@@ -18,6 +17,7 @@ from shared.effects import Create
 from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
 from shared.runtime import Decision, KubernetesEvent
 
+from .admin_kubeconfig import create_admin_kubeconfig, server_url
 from .observe import Observed
 from .triggers import is_status_current
 
@@ -49,7 +49,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     try:
         data = observed.ca_secret.get("data") or {}
         certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
-        document = kubeconfig.create(name, kubeconfig.server_url(*endpoint), certificate, private, now=now)
+        document = create_admin_kubeconfig(name, server_url(*endpoint), certificate, private, now=now)
     except ValueError as error:
         message = f"Secret {ca_secret_of(key).name} cannot be used: {error}"
         return _report(cluster, now, "False", "InvalidCA", message, requeue_after=CA_RETRY)

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from functions.kubeconfig.admin_kubeconfig import create_admin_kubeconfig, server_url
 from functions.kubeconfig.decide import decide
 from functions.kubeconfig.observe import Observed
 from functions.kubeconfig.triggers import cluster_of
-from shared import kubeconfig
 from shared.api.conditions import get_condition
 from shared.effects import Create
 from shared.kube import Key, Object
@@ -52,7 +52,7 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     key: Private, form: serialization.PrivateFormat
 ) -> None:
     ca_certificate, ca_key = ca(key, form)
-    document = yaml.safe_load(kubeconfig.create("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
+    document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
     assert document["current-context"] == "foo-admin@foo"
     [context], [cluster], [user] = document["contexts"], document["clusters"], document["users"]
     assert context == {"name": "foo-admin@foo", "context": {"cluster": "foo", "user": "foo-admin"}}
@@ -80,7 +80,7 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
 )
 def test_unusable_ca_is_named(certificate: bytes, key: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        kubeconfig.create("foo", "https://h:1", certificate, key, now=NOW)
+        create_admin_kubeconfig("foo", "https://h:1", certificate, key, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_unusable_ca_is_named(certificate: bytes, key: bytes, words: str) -> Non
     ],
 )
 def test_server_url_has_brackets_around_ipv6(host: str, url: str) -> None:
-    assert kubeconfig.server_url(host, 6443) == url
+    assert server_url(host, 6443) == url
 
 
 def cluster(**spec: object) -> Object:

@@ -26,7 +26,7 @@ def server_url(host: str, port: int) -> str:
     return f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
 
 
-def create(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> bytes:
+def create_admin_kubeconfig(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> bytes:
     """Returns an admin kubeconfig (YAML) for `cluster` at the URL `server`, valid for a year from `now`.
 
     `ca_certificate` and `ca_key` are PEM. Raises `ValueError` that names the fault of the CA without quoting it.
