@@ -169,7 +169,7 @@ class Watcher:
             informer.thread.start()
 
     def _on_not_served(self) -> bool:
-        """Called by an informer whose kind is not served: returns whether it will be woken when the kind is defined."""
+        """Starts the watch of CRDs for an informer whose kind is not served; returns whether that watch works."""
         with self._starting:
             if self._definitions.thread.ident is None and not self._stop.is_set():
                 self._definitions.thread.start()

@@ -58,7 +58,7 @@ _thread = threading.local()
 
 @contextmanager
 def deadline(moment: float) -> Iterator[None]:
-    """Inside this context the thread's reads and writes raise `TimeoutError` after `moment` (`time.monotonic()`)."""
+    """Makes this thread's reads and writes in the block raise `TimeoutError` after `moment` (`time.monotonic()`)."""
     outer = getattr(_thread, "moment", None)
     _thread.moment = moment if outer is None else min(outer, moment)
     try:

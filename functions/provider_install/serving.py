@@ -51,7 +51,10 @@ def issue(observed: Observed, provider: Object, requests: Sequence[CertificateRe
 
 
 def _issue(provider: Object, request: CertificateRequest, before: Object | None) -> Effect:
-    """The write is conditional on what was read: of two concurrent ones, the second fails with a conflict."""
+    """Returns the effect that writes a new certificate: a create, or a patch of the Secret that was read.
+
+    Of two concurrent writes the second fails with a conflict.
+    """
     secret = certificates.issue(request, before)
     if before is not None:
         return Patch(SECRET, before, {"data": secret["data"]})

@@ -169,7 +169,7 @@ class Stack:
             local_control_plane.stop(plane)
 
     def _settings(self, store: str, ingress: str) -> dict[str, str]:
-        """The environment variables of the functions."""
+        """Returns the environment variables of the functions."""
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "K_SINK": ingress,

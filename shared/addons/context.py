@@ -49,7 +49,7 @@ class ReconcileContext:
     progress: Progress = field(default_factory=Progress)
 
     def __str__(self) -> str:
-        """The name of the rollout in messages."""
+        """Returns the name of the rollout in messages."""
         return self.target.class_name
 
     @property

@@ -49,9 +49,10 @@ def cascade_blocker(
 
 
 def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventoried: Collection[Identity]) -> str:
-    """The policy's consent covers other people's objects, not ours that are annotated to be kept.
+    """Returns why the CRD must not be pruned with the objects of its kind; empty if it may be pruned.
 
-    The inventory decides which objects are ours: other programs use the same label.
+    Objects of ours that are annotated to be kept block in any case; objects of others block unless the policy allows
+    their deletion. The inventory decides which objects are ours, since other programs use the same label.
     """
     resource = stored_resource(crd)
     if resource is None:

@@ -187,7 +187,7 @@ def deletion(unwanted: Iterable[Object], inventory: Sequence[InventoryEntry], *,
 
 
 def _reset_unless_resumed(inventory: Sequence[InventoryEntry], resumed: bool) -> Sequence[InventoryEntry]:
-    """In a new rollout no entry counts as synced, so that a resumed one or a later stage knows what is done already."""
+    """Returns the entries, marked as not synced in a new rollout: only those that it syncs are skipped on a resume."""
     if resumed:
         return inventory
     return [entry if entry.status == KEPT else replace(entry, status=NOT_SYNCED) for entry in inventory]

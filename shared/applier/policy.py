@@ -88,7 +88,10 @@ class Policy:
 
 
 def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
-    """Unknown annotations under our prefix are allowed, since other programs have some; similar names are rejected."""
+    """Raises `PolicyError` for an unknown annotation under our prefix if its name resembles a known one.
+
+    Other unknown annotations are allowed, since other components define some.
+    """
     for annotation in annotations:
         if annotation.startswith(PREFIX) and (name := annotation.removeprefix(PREFIX)) not in _KNOWN:
             for meant in get_close_matches(name, _KNOWN, 1, 0.7):

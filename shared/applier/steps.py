@@ -49,7 +49,7 @@ class StepExecutor:
                 return self._apply(step, step.obj)
 
     def _keep(self, step: Step) -> StepResult:
-        """The object is applied. If it was not ready, it is read again: it may be ready now, or deleted."""
+        """Keeps an applied object; reads it again if it was not ready, and applies it if it was deleted."""
         entry = step.entry
         if not entry.waiting:
             return StepResult(entry)

@@ -41,6 +41,9 @@ def needed_by(client: Client, label: str, who: Identity) -> str:
 
 
 def _needs(provider: Mapping[str, Any], who: Identity) -> bool:
-    """A provider without an inventory was installed by another program: it needs every object with its label."""
+    """Returns whether the provider needs the object: it is in its inventory.
+
+    A provider without an inventory was installed by another program, and needs every object with its label.
+    """
     entries = inventory.load(dig(provider, "status.resources"))
     return not entries or any(entry.identity == who and entry.status != KEPT for entry in entries)
