@@ -73,7 +73,7 @@ def hook_at(path: str) -> str:
 
 
 def cluster_of(hook: str, body: bytes) -> Object:
-    """Returns the Cluster in a request, of which only key and uid are trusted. Raises `BadRequest`."""
+    """Returns the Cluster in a request. Callers must trust only its key and uid. Raises `BadRequest`."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ _FUNCTIONS = (
     *("genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert"),
     *("genSignedCertWithKey", "htpasswd", "bcrypt", "encryptAES", "now", "ago", "keys", "values"),
 )
-"""Functions of the template language: random values, the time, and two that return a mapping's parts in any order."""
+"""Template functions whose result varies: random values, the time, and the keys or values of a mapping in any order."""
 
 _CALLS = re.compile(rb'(?<![\w.$"])(?:' + "|".join(_FUNCTIONS).encode() + rb")(?!\w)")
 _NOW = re.compile(rb'"(?:\\.|[^"\\])*"|`[^`]*`|(?<![\w.$])now(?!\w)')
@@ -30,7 +30,7 @@ def may_vary(members: Mapping[str, bytes]) -> bool:
 def may_run(path: str) -> bool:
     """Returns whether Helm may run the file as a template: all files below `templates/`, and by `tpl` most others.
 
-    Notes count, since they may fail, or define what other templates include.
+    NOTES.txt counts, too: it may fail, or define templates that others include.
     """
     chart = _CHART.match(path)
     inside = path[chart.end() :] if chart else path
@@ -61,7 +61,7 @@ def _replaced(part: bytes) -> bytes:
 
 
 def _rewritten(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns the files rewritten, those of packed subcharts as well."""
+    """Returns the files of a chart and its packed subcharts, with a fixed time in place of `now`."""
     packed = {path: f"{path}/" for path in files if path.endswith(".tgz")}
     inside = tuple(packed.values())
     rewritten = {}
