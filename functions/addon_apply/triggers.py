@@ -10,8 +10,9 @@ from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import READY, is_true
 from shared.api.names import KUBECONFIG_SUFFIX, ROLLBACK_ANNOTATION, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
-from shared.event import OWN, Event
+from shared.event import Event
 from shared.kube import Key, dig
+from shared.releases.events import FETCHED
 from shared.settings import NETWORK, STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
 
@@ -21,7 +22,7 @@ def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
     return addon_of({"metadata": cluster._asdict()}) if cluster else None
 
 
-def asker(event: Event) -> Key | None:
+def requester(event: Event) -> Key | None:
     return event.key if event.kind == CLUSTER_ADDON.kind else None
 
 
@@ -59,7 +60,7 @@ TRIGGERS = Triggers(
             changes=("add", "update"),
         ),
     ),
-    subscriptions=(Subscription(OWN + "release.fetched", asker),),
+    subscriptions=(Subscription(FETCHED, requester),),
     is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from

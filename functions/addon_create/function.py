@@ -13,8 +13,9 @@ from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Create
-from shared.event import Event, own_event
+from shared.event import Event
 from shared.kube import Key, Object, deleting, owner_reference
+from shared.releases.events import request_release
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision, Function
 
@@ -66,8 +67,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
     }
     # Requests the release now, so that it is fetched while the cluster is provisioned. The event names no object to
     # notify: none waits for the release yet.
-    data = {"release": release.tag, "namespace": cluster_api.class_namespace(cluster)}
-    fetch_request = own_event("release.wanted", source="/addon_create", subject=release.tag, data=data)
+    fetch_request = request_release(release.tag, cluster_api.class_namespace(cluster), source="/addon_create")
     return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=fetch_request, message="ClusterAddon created")
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
-from shared.event import OWN, Event
+from shared.event import Event
 from shared.kube import Key, dig
+from shared.releases.events import FETCHED
 from shared.releases.usage import release_of
 from shared.settings import STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
@@ -34,7 +35,7 @@ TRIGGERS = Triggers(
         Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
         Watch(CLUSTER, key=release_of, changes=("delete",)),
     ),
-    subscriptions=(Subscription(OWN + "release.fetched", requester),),
+    subscriptions=(Subscription(FETCHED, requester),),
     is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from

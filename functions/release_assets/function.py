@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from shared import metrics
 from shared.clients import Clients
 from shared.download import SourceError
-from shared.event import Event, own_event
+from shared.event import Event
 from shared.kube import ApiError, Unavailable
 from shared.kube.crds import list_defined
+from shared.releases.events import WANTED, answer_request
 from shared.releases.garbage_collection import REFERRING_KINDS, references
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import InvalidRelease
@@ -20,8 +21,6 @@ from shared.releases.source_resolution import ScopedSource, resolve_source
 from shared.runtime import Answer, done
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable
-
-from .triggers import WANTED
 
 _LOCK = KeyedLock("the fetch of releases", limit=3)
 """Serialises requests for one release in a process, so the second finds it stored; the store does the same across
@@ -98,6 +97,4 @@ def _fetched(event: Event, name: ReleaseName) -> Event | None:
         "kind": event.kind,
         "metadata": {"namespace": event.namespace, "name": event.name},
     }
-    return own_event(
-        "release.fetched", source="/release_assets", subject=name.tag, about=about, data={"release": name.tag}
-    )
+    return answer_request(name.tag, about)

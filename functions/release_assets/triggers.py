@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from shared.api.resources import SECRET
-from shared.event import OWN, Event
+from shared.event import Event
 from shared.kube import Key
+from shared.releases.events import WANTED
 from shared.releases.garbage_collection import REFERRING_KINDS
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
-WANTED = OWN + "release.wanted"
 
-
-def asker(event: Event) -> Key | None:
+def requester(event: Event) -> Key | None:
     """Returns the object that waits for the release, so that each waiting object gets an answer of its own.
 
     If no object waits, returns a key for the release, so that equal requests are coalesced (no object's name has a
@@ -26,7 +25,7 @@ def asker(event: Event) -> Key | None:
 
 TRIGGERS = Triggers(
     name="release_assets",
-    subscriptions=(Subscription(WANTED, asker),),
+    subscriptions=(Subscription(WANTED, requester),),
     rules=(
         # Only referenced releases are fetched. A ClusterStack may have its own sources, with credentials in a Secret.
         *(Rule(kind.group, (kind.plural,), ("list",)) for kind in REFERRING_KINDS),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from shared.event import Event, own_event
+from shared.event import Event
 from shared.kube import Object
+from shared.releases.events import request_release
 from shared.releases.release import Release
 from shared.releases.store import CorruptedFile, ReleaseStore
 from shared.storage import StorageError
@@ -51,8 +52,7 @@ class MissingAssets:
         """
         if self.failed_at is not None and now - self.failed_at < timedelta(seconds=every - 1):
             return None
-        data = {"release": self.tag, "namespace": namespace}
-        return own_event("release.wanted", source=source, subject=self.tag, about=about, data=data)
+        return request_release(self.tag, namespace, source=source, about=about)
 
 
 def read_release(

@@ -67,18 +67,18 @@ class ScopedSource:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseNotShared:
-    """Release `tag` is from a source of `namespace`, which does not allow Clusters of namespace `asker` to have it."""
+    """Release `tag` is from a source of `namespace`, which does not allow it to Clusters of namespace `requester`."""
 
     tag: str
     namespace: str
-    asker: str
+    requester: str
 
     @property
     def message(self) -> str:
         """The message for conditions, with the way out."""
         return (
-            f"release {self.tag} is private to namespace {self.namespace}: list {self.asker} in spec.allowedNamespaces "
-            "of the ClusterStack there, or use a class of another namespace"
+            f"release {self.tag} is private to namespace {self.namespace}: list {self.requester} in "
+            "spec.allowedNamespaces of the ClusterStack there, or use a class of another namespace"
         )
 
 

@@ -41,14 +41,14 @@ def version(obj: Object) -> str:
 
 
 def test_list_contains_every_object_older_than_since(management: Client, namespace: str, recent: ListCache) -> None:
-    asker = make(management, namespace, "asker")
-    names(recent, management, namespace, version(asker))
+    requester = make(management, namespace, "requester")
+    names(recent, management, namespace, version(requester))
     make(management, namespace, "new")
     later = make(management, namespace, "later")
     before = management.requests
-    assert names(recent, management, namespace, version(asker)) == {"asker"}
+    assert names(recent, management, namespace, version(requester)) == {"requester"}
     assert management.requests == before
-    assert names(recent, management, namespace, version(later)) == {"asker", "new", "later"}
+    assert names(recent, management, namespace, version(later)) == {"requester", "new", "later"}
 
 
 @pytest.mark.parametrize("since", ["", "not a number", "9" * 40])

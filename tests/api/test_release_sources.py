@@ -232,8 +232,8 @@ def test_namespace_of_the_requesting_object_decides_the_source(
     """An event from before there were namespaces in its data."""
     stack(site.url)
     event = own_event("release.wanted", source="/t", subject=V1, about=None, data={"release": V1})
-    asker = Event(**{**event.__dict__, "kind": "ClusterAddon", "namespace": namespace, "name": "addon"})
-    assert fetch(clients, asker).message == f"{V1} fetched"
+    requester = Event(**{**event.__dict__, "kind": "ClusterAddon", "namespace": namespace, "name": "addon"})
+    assert fetch(clients, requester).message == f"{V1} fetched"
     assert site.requests != []
 
 
@@ -480,7 +480,7 @@ def test_invalid_keep_hours_mean_the_default(
 
 
 @pytest.mark.parametrize(
-    ("sources", "allowed", "asker", "open_"),
+    ("sources", "allowed", "requester", "open_"),
     [
         (["https://host/x"], None, "own", True),
         (["https://host/x"], None, "team", False),
@@ -492,8 +492,8 @@ def test_invalid_keep_hours_mean_the_default(
     ],
 )
 def test_release_of_a_cluster_stack_is_for_allowed_namespaces(
-    clients: Clients, sources: list[str], allowed: list[str] | None, asker: str, open_: bool
+    clients: Clients, sources: list[str], allowed: list[str] | None, requester: str, open_: bool
 ) -> None:
     spec = {"sources": [{"url": url} for url in sources], "allowedNamespaces": allowed}
     origin = source_of_stack(clients, {"metadata": {"namespace": "own", "name": "stack"}, "spec": spec})
-    assert origin.allows(asker) is open_
+    assert origin.allows(requester) is open_
