@@ -76,7 +76,7 @@ def demo(
 
     from infra.local.stack import Stack
 
-    from .demo.site import DemoError
+    from .demo.demo_objects import DemoError
     from .demo.steps import Demo
 
     with failures(DemoError), ExitStack() as cleanup:

@@ -9,29 +9,29 @@ from shared.kube import Object, deleting, dig
 
 from ..render import render_release
 from . import RELEASES
-from .site import DemoError, Site
+from .demo_objects import DemoError, DemoObjects
 
 Objects = dict[str, Object]
 """Live objects of the workload cluster by `Kind namespace/name`."""
 
 
-def verify(site: Site, addon: Object, release: str) -> Objects:
+def verify(objects: DemoObjects, addon: Object, release: str) -> Objects:
     """Verifies that exactly the objects of the release are in the inventory and in the workload cluster, owned by us.
 
     Returns them. Raises `DemoError`.
     """
-    live = {str(entry): site.applied(entry) for entry in load(dig(addon, "status.resources"))}
+    live = {str(entry): objects.applied(entry) for entry in load(dig(addon, "status.resources"))}
     missing = [name for name, obj in live.items() if obj is None or not is_owned(obj)]
     if missing:
         raise DemoError(f"not in the workload cluster, or not ours: {', '.join(missing)}")
     found = {name: obj for name, obj in live.items() if obj is not None}
-    rendered = _names(render_release(RELEASES / release, {"Cluster": site.cluster() or {}}))
+    rendered = _names(render_release(RELEASES / release, {"Cluster": objects.cluster() or {}}))
     if _names(found.values()) != rendered:
         raise DemoError(f"{release} renders {len(rendered)} objects, the inventory has {len(found)}")
     return found
 
 
-def compare(site: Site, before: Objects, after: Objects, progress: Callable[[str], None]) -> str:
+def compare(objects: DemoObjects, before: Objects, after: Objects, progress: Callable[[str], None]) -> str:
     """Returns a summary of an upgrade. Raises `DemoError` unless it added, changed and pruned objects."""
     new, gone = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
     changed = [name for name in sorted(after.keys() & before.keys()) if _content(before[name]) != _content(after[name])]
@@ -39,7 +39,7 @@ def compare(site: Site, before: Objects, after: Objects, progress: Callable[[str
         for name in names:
             progress(f"  {mark} {name}")
     for name in gone:
-        still = site.live(before[name])
+        still = objects.live(before[name])
         if still is not None and not deleting(still):
             raise DemoError(f"{name} should have been pruned")
     if not (new and changed and gone):

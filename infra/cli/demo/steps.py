@@ -15,8 +15,8 @@ from shared.kube import ApiError, Object, dig
 from ..output import Timeline, failing_condition, out, tree, wait_for
 from . import FOLDER, STACK
 from .checks import Objects, compare, verify
+from .demo_objects import CA_KEY, CLUSTER_KEY, KUBECONFIG_KEY, DemoError, DemoObjects
 from .reasons import Reasons
-from .site import CA_KEY, CLUSTER_KEY, KUBECONFIG_KEY, DemoError, Site
 
 
 class Demo:
@@ -26,7 +26,7 @@ class Demo:
         if stack.client is None:
             raise DemoError("the stack does not run")
         self._stack = stack
-        self._site = Site(stack.client)
+        self._objects = DemoObjects(stack.client)
         self._timeline = timeline
 
     def run(self, *, after_upgrade: Callable[[], object] = lambda: None) -> None:
@@ -46,15 +46,17 @@ class Demo:
         self._timeline.begin(f"apply a KINDCluster and a Cluster of class {STACK}-v1")
         resources = {CLUSTER.kind: CLUSTER, KIND_CLUSTER.kind: KIND_CLUSTER}
         for document in yaml.safe_load_all((FOLDER / "cluster.yaml").read_text()):
-            self._site.client.apply(resources[document["kind"]], document, manager="demo")
+            self._objects.client.apply(resources[document["kind"]], document, manager="demo")
         wait_for(
             "a reachable workload cluster",
-            lambda: dig(self._site.cluster(), "status.phase") == "Provisioned" and self._site.secret(KUBECONFIG_KEY),
+            lambda: (
+                dig(self._objects.cluster(), "status.phase") == "Provisioned" and self._objects.secret(KUBECONFIG_KEY)
+            ),
             within=90,
-            status=lambda: failing_condition(self._site.infrastructure(), self._site.cluster()),
+            status=lambda: failing_condition(self._objects.infrastructure(), self._objects.cluster()),
             progress=self._timeline.say,
         )
-        workload = self._site.connect()
+        workload = self._objects.connect()
         self._timeline.done(f"workload cluster up at {workload.client.host}; it accepts the client certificate")
 
     def _applied(self, version: str) -> Objects:
@@ -65,21 +67,21 @@ class Demo:
 
     def _upgrade(self, version: str, before: Objects) -> None:
         self._timeline.begin(f"upgrade to {version}")
-        self._site.set_class(f"{STACK}-{version}")
+        self._objects.set_class(f"{STACK}-{version}")
         after = self._await_release(f"{STACK}-{version}")
-        changed = compare(self._site, before, after, self._timeline.say)
+        changed = compare(self._objects, before, after, self._timeline.say)
         self._timeline.done(f"upgraded to {version}: {changed}")
 
     def _cold_start(self, version: str) -> None:
         """Upgrades, and in the middle wipes the object store and kills the functions."""
         self._timeline.begin(f"upgrade to {version}, with the object store wiped and the functions killed halfway")
-        previous, release = self._site.class_name(), f"{STACK}-{version}"
+        previous, release = self._objects.class_name(), f"{STACK}-{version}"
         for _attempt in range(5):
             seen, cut_off = self._interrupted_upgrade(release)
             if cut_off:
                 break
             self._timeline.say("the rollout ended before the kill; trying again")
-            self._site.set_class(previous)
+            self._objects.set_class(previous)
             self._await_addon(previous)
         else:
             raise DemoError("the rollout could not be interrupted")
@@ -87,7 +89,7 @@ class Demo:
         failed = [reason for reason in seen if reason.startswith("IssueWithReleaseAssets")]
         if not waited or failed:
             raise DemoError(f"a cold start should wait for its assets, but the addon reported: {sorted(seen)}")
-        live = verify(self._site, self._site.addon() or {}, release)
+        live = verify(self._objects, self._objects.addon() or {}, release)
         self._timeline.done(f"cold start waited for its assets, then finished {version}: {len(live)} objects")
 
     def _interrupted_upgrade(self, release: str) -> tuple[set[str], bool]:
@@ -95,7 +97,7 @@ class Demo:
         functions = self._stack.functions
         if functions is None:
             raise DemoError("the functions do not run")
-        watch = Reasons(self._site.client)
+        watch = Reasons(self._objects.client)
         began = threading.Event()
 
         def cut() -> None:
@@ -104,11 +106,11 @@ class Demo:
 
         watch.when_applying(cut)
         with watch:
-            self._site.set_class(release)
+            self._objects.set_class(release)
             if not began.wait(30):
                 raise DemoError("the upgrade did not start")
             self._stack.wipe_object_store()
-            addon = self._site.addon() or {}
+            addon = self._objects.addon() or {}
             cut_off = dig(addon, "status.ready") is not True
             pending = sum(entry.status != "synced" for entry in load(dig(addon, "status.resources")))
             self._timeline.say(f"functions killed, object store empty; {pending} objects without a result")
@@ -118,16 +120,16 @@ class Demo:
 
     def _delete(self) -> None:
         self._timeline.begin("delete the Cluster")
-        self._site.client.delete(CLUSTER, CLUSTER_KEY)
+        self._objects.client.delete(CLUSTER, CLUSTER_KEY)
         wait_for(
             "a clean management cluster",
-            lambda: not self._site.leftovers(),
+            lambda: not self._objects.leftovers(),
             within=60,
-            status=lambda: failing_condition(self._site.cluster()) or ", ".join(self._site.leftovers()),
+            status=lambda: failing_condition(self._objects.cluster()) or ", ".join(self._objects.leftovers()),
             progress=self._timeline.say,
         )
         try:
-            self._site.workload.client.text("/readyz", timeout=1.0)
+            self._objects.workload.client.text("/readyz", timeout=1.0)
         except ApiError:
             pass
         else:
@@ -135,10 +137,10 @@ class Demo:
         self._timeline.done("Cluster, infrastructure, addon and Secrets are deleted, and the API server has ended")
 
     def _show(self) -> None:
-        addon, cluster = self._site.addon() or {}, self._site.cluster() or {}
+        addon, cluster = self._objects.addon() or {}, self._objects.cluster() or {}
         entries = [f"{entry}  {entry.status}" for entry in load(dig(addon, "status.resources"))]
-        infra = self._site.client.get(KIND_CLUSTER, CLUSTER_KEY)
-        secrets = [self._site.client.get(SECRET, key) for key in (CA_KEY, KUBECONFIG_KEY)]
+        infra = self._objects.client.get(KIND_CLUSTER, CLUSTER_KEY)
+        secrets = [self._objects.client.get(SECRET, key) for key in (CA_KEY, KUBECONFIG_KEY)]
         applied = f"{dig(addon, 'spec.clusterStack')}, addons {dig(addon, 'spec.version')}"
         shown: list[tuple[Object, str, list[str]]] = [
             (cluster, dig(cluster, "status.phase", ""), []),
@@ -150,11 +152,11 @@ class Demo:
 
     def _await_release(self, release: str) -> Objects:
         """Waits until the addon has applied the release, and returns the objects."""
-        return verify(self._site, self._await_addon(release), release)
+        return verify(self._objects, self._await_addon(release), release)
 
     def _await_addon(self, release: str) -> Object:
         def ready() -> Object | None:
-            addon = self._site.addon() or {}
+            addon = self._objects.addon() or {}
             done = dig(addon, "spec.clusterStack") == release and dig(addon, "status.ready") is True
             return addon if done else None
 
@@ -162,7 +164,7 @@ class Demo:
             f"the ClusterAddon to be ready with {release}",
             ready,
             within=90,
-            status=lambda: failing_condition(self._site.addon()),
+            status=lambda: failing_condition(self._objects.addon()),
             progress=self._timeline.say,
             pause=0.02,
         )

@@ -20,7 +20,7 @@ class DemoError(Exception):
     """A step did not have the expected result."""
 
 
-class Site:
+class DemoObjects:
     """The demo's objects in both clusters."""
 
     def __init__(self, client: Client) -> None:
