@@ -24,7 +24,7 @@ OnDelivery = Callable[[str, Event, Answer, float], None]
 OnDeadLetter = Callable[[str, Event, Answer], None]
 """Called with function, event and answer for each event that is never to be delivered again."""
 
-_RETRYABLE = (404, 408, 409, 429)  # as a Knative broker sees it; 5xx too
+_RETRYABLE = (404, 408, 409, 429)  # the statuses that a Knative broker retries, besides 5xx
 _MAX_LATENCIES = 100_000
 
 
@@ -118,7 +118,7 @@ class Dispatcher:
 
         Args:
             timeout: Seconds to wait at most.
-            ignore_waits_above: Items that are due later than this many seconds count as idle; `pending` counts them.
+            ignore_waits_above: Items that are due in more than this many seconds are left out; `pending` counts them.
             quiet: Seconds without a new or finished item.
 
         Returns:

@@ -1,8 +1,8 @@
 """The work queue of the dispatcher: one item, and at most one delivery in flight, per function and key.
 
-Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, or if
-they are about different objects: the function might find the object reconciled by the one hint, while the other was
-the one that mattered. An event that is delivered again becomes a resync, too.
+Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, or
+if they are about different objects: from the newer event alone the function might conclude that there is nothing to do,
+although the replaced one requires work. An event that is delivered again becomes a resync, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,16 @@ DONE = DeliveryResult("done")
 
 @dataclass(eq=False)
 class QueueItem:
-    """The next delivery, or the one in flight, to `function` for the object `key`."""
+    """The next delivery, or the one in flight, to `function` for the object `key`.
+
+    Attributes:
+        function: The name of the function.
+        key: The primary object, as the triggers of the function map it.
+        event: The event to deliver.
+        state: `ready`: to be delivered now. `waiting`: to be delivered later. `in_flight`: being delivered.
+        failures: Failed deliveries in a row.
+        wait: Seconds of the present wait.
+    """
 
     function: str
     key: Hashable
@@ -119,7 +128,7 @@ class WorkQueue:
 
     Args:
         rate: Deliveries a second in the long run.
-        burst: Deliveries at once; by default those of one second.
+        burst: Deliveries at once; by default as many as `rate` allows in one second.
         clock: Returns the time in seconds.
         jitter: Returns a random number between two bounds.
     """
@@ -200,7 +209,7 @@ class WorkQueue:
                 del self._items[item.function, item.key]
                 self._changed.notify_all()
                 return
-            if result.state != "done":  # until a delivery succeeds, no hint may end the work
+            if result.state != "done":  # a resync: the function must not skip the work because of the event's content
                 item.event = replace(item.event, resync=True)
             after = 0.0
             if result.state == "failed":

@@ -1,10 +1,10 @@
 """Watches the kinds that functions declare, and calls back with each change and the functions that it is for.
 
 Level-triggered: the first list yields `add` events, so that a restart resumes from the present objects. After an
-interruption a new list is compared with the known objects, so that no change is missed. Only little is kept of an
-object: its version, a hash of the fields that each function watches, and the metadata for the event of its deletion.
+interruption a new list is compared with the known objects, so that no change is missed. Of each object the watcher
+keeps its version, a hash of the fields that each function watches, and the metadata for the event of its deletion.
 
-A kind that is not served is requested rarely: a watch of CustomResourceDefinitions shows when it is defined.
+The watcher rarely lists a kind that is not served: a watch of CustomResourceDefinitions shows when it is defined.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 @dataclass(frozen=True)
 class InformerSpec:
-    """One list and watch, and the watches of functions that share it."""
+    """One list and watch of a kind, and the declared watches that share it, each with the name of its function.
+
+    With `reference` the events contain a reference to the object instead of the object.
+    """
 
     resource: Resource
     selector: str
@@ -80,7 +83,7 @@ def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
 
 
 class _ReferenceIndex:
-    """The references from objects of some kinds, as far as these kinds are watched. Shared by all informers."""
+    """Which objects the watched objects refer to, for watches with `referenced_by`. Shared by all informers."""
 
     def __init__(self, watched: Iterable[InformerSpec]) -> None:
         watched = list(watched)
@@ -139,7 +142,7 @@ class Watcher:
         client: The cluster to watch.
         triggers: The functions by name.
         on_change: Called with each change, in the threads of the informers.
-        resync: Seconds, give or take a tenth, between reports of every object as an update with `resync` set.
+        resync: Seconds between reports of all objects, as updates with `resync` set; varied by up to a tenth.
         namespace: Watches only this namespace; empty: all.
     """
 
@@ -200,7 +203,7 @@ class Watcher:
 
 @dataclass
 class _Known:
-    """What is kept of an object; `hashes` has one hash for each watch of the spec."""
+    """What an informer remembers of an object; `hashes` has one hash for each watch of the spec."""
 
     version: str
     uid: str
@@ -263,7 +266,7 @@ class _Informer:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._awake.clear()  # before the list: what is defined from here on ends the wait after it
+            self._awake.clear()  # before the list, so that a kind that is defined during the list ends the next wait
             try:
                 self._watch(self._list())
                 continue

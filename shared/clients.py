@@ -34,7 +34,14 @@ NOT_ALLOWED = "ReferenceNotAllowed"
 class LookupResult:
     """The result of a lookup of a referenced object; a decision differs for each `state`.
 
-    A failed lookup has an `error`; it has a `reason` as well, for a condition, if a retry alone cannot help.
+    Attributes:
+        state: `present`: the object was read. `absent`: it does not exist. `failed`: it could not be read, so it is
+            unknown whether it exists. `unreferenced`: there is no reference, or it is incomplete.
+        kind: The kind of the reference.
+        object: The object, if present.
+        resource: The resource of the kind, if the kind is served and was requested.
+        error: Why the lookup failed.
+        reason: The reason for a condition if the lookup failed and a retry alone cannot help.
     """
 
     state: Literal["present", "absent", "failed", "unreferenced"]

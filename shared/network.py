@@ -3,7 +3,7 @@
 A socket's own timeout starts anew with each byte, so a server that sends one byte at a time would occupy a thread
 forever. The sockets of this module also obey a deadline per thread, over all reads and writes together. Only name
 resolution cannot be interrupted: the resolver has its own limits (`timeout` and `attempts` in resolv.conf), and a
-deadline that passes meanwhile ends the request right after it.
+deadline that passes during the resolution ends the request right after it.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network,
 
 
 def manager(proxy: str = "", *, anywhere: bool = False, **options: Any) -> urllib3.PoolManager:
-    """Returns a pool manager whose connections obey deadlines and, unless `anywhere` is true, refuse addresses.
+    """Returns a pool manager whose connections obey deadlines and, unless `anywhere` is true, raise `Forbidden`.
 
     `proxy` is a URL or empty. `options` are those of urllib3; TLS contexts among them need `TlsSocket` as their
     `sslsocket_class`. Raises `ValueError` for a proxy that is not an http(s) URL.

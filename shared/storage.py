@@ -4,7 +4,7 @@ Callers see bytes under keys and two errors: `StorageUnavailable`, where a retry
 user has to change something first. boto3 is imported at the first request, as most functions never use storage and
 the import costs 0.4 s and 40 MB.
 
-Settings: the group `shared.settings.STORAGE`. In addition, boto3 reads its own from the environment of the process:
+Settings: the group `shared.settings.STORAGE`. In addition, boto3 reads its own settings from the process's environment:
 `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, credentials of a role or a file.
 """
 
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 DEFAULT_BUCKET = "capi-functions"
 CONNECT_TIMEOUT = 2.0  # seconds
 READ_TIMEOUT = 10.0  # seconds without a byte
-ATTEMPTS = 2  # a first try and one retry; for longer outages the caller has the event delivered again
+ATTEMPTS = 2  # a first try and one retry; after a longer outage the event is delivered again
 CONNECTIONS = 16
 UNREACHABLE_PAUSE = 3.0  # seconds without requests after a connection timed out
 
@@ -58,7 +58,7 @@ class _Absent(StorageError):
 
 @dataclass(frozen=True)
 class StorageCredentials:
-    """Region, credentials and CA for the object store; boto3 chooses what is empty."""
+    """Region, credentials and CA for the object store; for empty fields boto3 uses its own defaults."""
 
     region: str = ""
     key: str = ""

@@ -113,7 +113,7 @@ def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects],
         return RenderedAddons(parts, record)
     try:
         again = dict(renderer(_with_fixed_time(assets)))
-    except charts.ChartError:  # the chart fails on other dates
+    except charts.ChartError:  # the chart cannot be rendered with another date
         again = dict(renderer(assets))
     fields: list[GeneratedField] = []
     done: StageObjects = []
@@ -163,7 +163,7 @@ def _with_first_values(
     values = dict(record.values)
     for each, value in fresh.items():
         if each.restarts_pods:
-            # A checksum has to change with the settings that it is about, if these are not generated themselves.
+            # A checksum must follow the settings that it covers, unless these are generated themselves.
             value = values[each] = own.get(each, value) if as_before else value
         elif each in found:
             value = values[each] = own.get(each, first.get(value, value) if isinstance(value, str) else value)

@@ -1,4 +1,4 @@
-"""Server-side apply of one object, with an answer to each way in which an API server may reject it."""
+"""Applies one object by server-side apply, and handles each way in which an API server may reject it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def apply(
 ) -> ApplyResult:
     """Applies an object by server-side apply, and resolves conflicts as the policy says.
 
-    Returns before a CRD's kind is served.
+    Does not wait until the kind that an applied CRD defines is served.
 
     Args:
         cluster: The cluster to apply to.
@@ -108,7 +108,7 @@ def reject_other_owners(cluster: ClusterClients, live: Object, policy: Policy) -
 
 
 def _apply_new(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> ApplyResult:
-    """Creates the object in one request. If it exists, it is applied only after a look at its owner's mark."""
+    """Creates the object in one request. If it exists, applies it only if its owner's mark allows that."""
     try:
         created = {**obj, "metadata": {**obj["metadata"], "resourceVersion": _NO_VERSION}}
         return ApplyResult(_apply_once(cluster, resource, created, force=False))
@@ -165,7 +165,7 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, for
         return attempt()
     except NotFound as error:
         if dig(error.body, "details.kind") == "namespaces":
-            # The chart expects the namespace to exist: created here, and never pruned.
+            # The chart expects the namespace to exist. It is created here, and never pruned.
             name = obj["metadata"]["namespace"]
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             cluster.client.apply(_NAMESPACE, body, manager=MANAGER)

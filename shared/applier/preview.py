@@ -35,7 +35,16 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Change:
-    """What the rollout would do to one object; `reason` says why an object is kept or rejected, or gives a hint."""
+    """What the rollout would do to one object.
+
+    Attributes:
+        entry: The inventory entry of the object.
+        action: `create`, `update`, `delete` and `unchanged` as the names say. `recreate`: delete and create, since an
+            immutable field changes. `keep`: an object that is not desired any more is not deleted. `refuse`: the
+            server or the policy rejects the change. `unknown`: the server does not serve the kind.
+        fields: The fields that would change.
+        reason: Why the object is kept or rejected, or a hint.
+    """
 
     entry: InventoryEntry
     action: Action
@@ -46,7 +55,7 @@ class Change:
 
     @property
     def changes(self) -> bool:
-        """Whether the rollout would change the cluster, or would have to and cannot."""
+        """Whether the rollout would change the object, or fails to change it."""
         return self.action not in ("unchanged", "keep")
 
     def dump(self) -> Object:
@@ -128,7 +137,7 @@ def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) 
 
 
 def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, policy: Policy) -> Change:
-    """Returns the change that a dry run of an apply shows; a result without a uid is not the server's.
+    """Returns the change that a dry run of an apply shows; a result without a uid did not come from the server.
 
     Args:
         entry: The inventory entry of the object.

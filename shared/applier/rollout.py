@@ -1,4 +1,4 @@
-"""Bringing a workload cluster to the desired objects: wave by wave, each at once, pruning last.
+"""Brings a cluster to the desired objects: applies them wave by wave, those of a wave in parallel, and prunes last.
 
 One failing object does not stop the others of its wave; a failing wave stops the later ones; and nothing is pruned
 unless everything was applied.
@@ -105,7 +105,7 @@ class _Run:
             return StepResult(replace(entry, status=NOT_SYNCED, error=format_error(entry, error)))
 
     def _established(self, done: dict[Identity, StepResult]) -> dict[Identity, StepResult]:
-        """Waits for the CRDs of a wave together: by then most are established, and one list tells."""
+        """Waits for all CRDs of a wave together: after its last step most are established, as one list shows."""
         crds = {who: one.crd for who, one in done.items() if one.crd is not None}
         if not crds:
             return done

@@ -127,7 +127,7 @@ class LookupServer:
             return _status(404, "NotFound", error.detail)
         except TooLarge as error:
             return _status(400, "BadRequest", str(error))
-        except (NotServed, Unavailable, Unauthorized) as error:  # not empty: the kind was served before
+        except (NotServed, Unavailable, Unauthorized) as error:  # no empty answer: objects of the kind may exist
             self.failure = error
             return _status(500, "InternalError", "the cluster does not answer")
         except ApiError as error:
@@ -214,7 +214,7 @@ def _kinds(served: Iterable[Resource], group: str, version: str) -> Object:
         "kind": "APIResourceList",
         "groupVersion": f"{group}/{version}" if group else version,
         "resources": resources,
-        "items": [],  # helm takes it for a list of objects if the kind is not served
+        "items": [],  # helm reads this answer as a list of objects if the kind is not served
     }
 
 

@@ -89,7 +89,7 @@ class Registry:
     def __post_init__(self) -> None:
         if not _REPOSITORY.fullmatch(self.repository):
             raise SourceError(f"{self.repository!r} is not a repository name", transient=False)
-        # Docker Hub's API is not where its name is.
+        # Docker Hub serves its API at another host than the one in its image names.
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         self._base = f"{'http' if self.plain else 'https'}://{host}/v2/{self.repository}/"
         self._session = HttpSession(self.access.ca)
@@ -127,7 +127,7 @@ class Registry:
 
         Raises:
             NotInRegistry: The repository has no such tag or digest.
-            SourceError: The registry fails, or the tag is that of an index of several artifacts.
+            SourceError: The registry fails, or the tag names an index of several artifacts.
         """
         if not (_TAG.fullmatch(reference) or _DIGEST.fullmatch(reference)):
             raise NotInRegistry(f"{reference!r} is not a tag", transient=False)
@@ -256,7 +256,7 @@ class Registry:
         return token
 
     def _own(self, url: str) -> str:
-        """Returns a URL that the registry named, if it is on the registry's host: it is sent credentials."""
+        """Returns a URL that the registry sent. Raises `SourceError` for another host, as it would get credentials."""
         try:
             same = origin(url) == origin(self._base)
         except ValueError:

@@ -1,7 +1,7 @@
 """HTTP requests to servers that are not trusted.
 
-All requests of a session have one deadline, also if a server answers byte by byte. Proxies and CAs come from the
-environment. Redirects are limited, and do not carry credentials to another host. Messages contain no secrets.
+All requests of a session have one deadline, which holds even if a server answers byte by byte. Proxies and CAs come
+from the environment. Redirects are limited, and do not carry credentials to another host. Messages contain no secrets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def resolve_url(url: str, reference: str) -> str:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """An answer whose body is not read yet. The session closes answers that are left open."""
+    """A response whose body has not been read yet. The session closes responses that are left open."""
 
     status: int
     headers: Mapping[str, str]
@@ -97,7 +97,7 @@ class HttpResponse:
         self.response.close()
 
     def error(self, hint: str = "") -> SourceError:
-        """Returns the error that this answer means, and closes it. `hint` completes the message of 401 and 403."""
+        """Closes the response, and returns the error for its status. `hint` completes the message of 401 and 403."""
         self.close()
         after = retry_after(self.headers, datetime.now(UTC))
         limited = self.status == 429 or (self.status == 403 and after is not None)
@@ -204,7 +204,7 @@ class HttpSession:
             raise self._late(url)
 
     def failure(self, url: str, error: Exception) -> SourceError:
-        """Returns the error that an exception of the transport means. Its own text may quote a whole URL."""
+        """Returns the error for an exception of the transport, without its text, which may quote a whole URL."""
         if time.monotonic() >= self.deadline:
             return self._late(url)
         cause = _innermost(error)
@@ -223,7 +223,7 @@ class HttpSession:
             scheme, host, _ = origin(url)
         except ValueError:
             raise SourceError(f"{redact_url(url)} is not an http(s) URL", transient=False) from None
-        check_host(host)  # a proxy would go there in our place
+        check_host(host)  # a proxy connects to the host in place of this process
         proxy = proxy_for(scheme, host, SETTINGS, fallback="all")
         if proxy not in self._pools:
             options: dict[str, Any] = {"proxy_ssl_context": self._context} if proxy else {}

@@ -53,8 +53,8 @@ class Client:
     """Sends requests to one API server; safe to share between threads.
 
     `timeout` is (connect, read) in seconds for one attempt: read limits the time without data, `LIMITS` the whole
-    request. `attempts` limits the tries of one call. `cluster` is the label of its requests in metrics; the server of
-    a workload cluster is not trusted: it has narrower limits and a circuit breaker.
+    request. `attempts` limits the tries of one call. `cluster` is the label of its requests in metrics. The server of
+    a workload cluster is not trusted: requests to it have narrower limits and a circuit breaker.
     Every verb raises `ApiError` or one of its subclasses, with a message that names the object.
     """
 
@@ -439,7 +439,7 @@ def _are_objects(items: Any) -> bool:
 def _error(
     status: int, payload: bytes, headers: Mapping[str, str], subject: str, path: str = "", needs: str = ""
 ) -> ApiError:
-    """Builds the error for a failed request. Quotes Status objects only: other bodies may not be an API server's."""
+    """Builds the error for a failed request. Quotes a body only if it is a Status object; a proxy sends others."""
     body = _json(payload)
     body = body.get("object", body) if isinstance(body, dict) else {}
     if not isinstance(body, dict) or body.get("kind") != "Status":

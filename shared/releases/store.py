@@ -41,9 +41,10 @@ class CorruptedFile(Exception):
 
 
 class ReleaseStore:
-    """The stored releases, by tag in either form. Threads may share it; one for each process, for its cache.
+    """The stored releases, by tag. Threads may share a store; use one in each process, since it caches blobs.
 
-    All methods raise `InvalidName` for an invalid tag, and `StorageUnavailable` or `StorageError`.
+    A tag may have the dash form or the dot form. All methods raise `InvalidName` for an invalid tag, and
+    `StorageUnavailable` or `StorageError`.
     """
 
     def __init__(self, objects: ObjectStore, limits: Limits | None = None, cache_bytes: int = CACHE_BYTES) -> None:

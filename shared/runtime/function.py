@@ -195,7 +195,7 @@ class Function(Generic[O]):
 
 
 def new_events(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
-    """Returns the events of the decision, except those whose condition `primary` has already.
+    """Returns the events of the decision, except those about conditions that `primary` has already.
 
     Status, reason and message are compared as they are written, after redaction.
     """
