@@ -89,7 +89,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class RemoveFinalizer:
-    """Removes a finalizer from `obj`, which is being deleted; an absent object is fine."""
+    """Removes a finalizer from `obj`, which is being deleted; does nothing if it is gone."""
 
     resource: Resource
     obj: Mapping[str, Any]
@@ -113,9 +113,9 @@ def ensure_finalizer(resource: Resource, obj: Mapping[str, Any], finalizer: str)
 
 
 def write_ahead(resource: Resource, obj: Mapping[str, Any], status: Object) -> tuple[Patch, ...]:
-    """Returns the patch that writes a status before the work that it records, so that a crash loses track of nothing.
+    """Returns the patch that records intended work in the status before the work begins, in case the process crashes.
 
-    None if `obj` has this status.
+    Returns no patch if `obj` has this status.
     """
     if not would_change(dig(obj, "status", {}), status):
         return ()
@@ -140,9 +140,10 @@ class Results:
 
 
 def perform(effects: Sequence[Effect], clients: Clients) -> Results:
-    """Executes the effects in order, up to the first failure, which is returned, not raised: the status comes first.
+    """Executes the effects in order, up to the first failure.
 
-    An effect on an object that an earlier effect wrote uses the object that this returned.
+    The failure is returned, not raised, so that the status can report it. An effect on an object that an earlier effect
+    wrote starts from the object that the earlier one returned.
     """
     results = Results()
     for effect in effects:

@@ -1,8 +1,8 @@
-"""Declares what starts a function and what it needs, once.
+"""The declaration of a function: what starts it and what it needs, stated once.
 
-The forwarder derives its watches and filters from it; `infra.generate` the Knative Triggers, ApiServerSources and
-SinkBindings, the RBAC rules, the mounted settings and the tables in the docs. The module imports little, as both read
-the declarations without the functions themselves.
+The forwarder derives its watches and filters from the declaration. `infra.generate` derives the Knative Triggers,
+ApiServerSources and SinkBindings, the RBAC rules, the mounted settings and the tables in the docs from it. This module
+imports little, as both read the declarations without the functions themselves.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def updated_history(addon: Object, target: RolloutTarget, now: datetime, *, stor
 
 
 def _other_entries(addon: Mapping[str, Any], class_name: str) -> list[Object]:
-    """Returns the entries that are kept beside one of this class."""
+    """Returns the latest entries of other classes, as many as the history holds beside one of this class."""
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != class_name]
     return entries[: _LENGTH - 1]
 
@@ -89,7 +89,7 @@ class SavedManifests:
 
 @dataclass(frozen=True)
 class SaveManifest:
-    """Stores the manifest of a class in the Secret, and removes those that fall out of the history.
+    """Stores the manifest of a class in the Secret, and removes the manifests that fall out of the history.
 
     A manifest that is too large is not stored. If the Secret has no room for the others beside it, they are removed.
     """

@@ -121,7 +121,7 @@ def _inventory(addon: Object, connection: ClusterConnection) -> Sequence[Invento
     if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
         return entries
     try:
-        connection.cluster.discovery.invalidate()  # objects of newer kinds would never be pruned
+        connection.cluster.discovery.invalidate()  # with old discovery, objects of new kinds would be missed
         return labelled_entries(connection.cluster, connection.cluster.discovery.served().values())
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not list the objects with our label: {error}")

@@ -36,7 +36,7 @@ PENDING, BEFORE, WORKING, AFTER, DONE = (
 
 
 def due_hook(addon: Object, class_name: str) -> str:
-    """Returns the hook whose stages are due: that of a first installation, of an upgrade, or after one."""
+    """Returns the hook whose stages are due: that of the first installation, before an upgrade, or after it."""
     applied = dig(addon, "spec.clusterStack")
     if dig(addon, "spec.hook") == AFTER_CLUSTER_UPGRADE or applied == class_name:
         return AFTER_CLUSTER_UPGRADE
@@ -45,7 +45,7 @@ def due_hook(addon: Object, class_name: str) -> str:
 
 @dataclass(frozen=True)
 class RolloutTarget:
-    """What a rollout brings a cluster to.
+    """What a rollout applies, and to which cluster.
 
     Attributes:
         class_name: The class of the release.
@@ -114,7 +114,11 @@ def is_applied(addon: Object, target: RolloutTarget) -> bool:
 
 @dataclass(frozen=True)
 class StagePosition:
-    """A stage and its phase; `since` is when the phase began."""
+    """A stage and its phase; `since` is when the phase began.
+
+    The phases are `PENDING` (not begun), `BEFORE` (waits for the condition before the stage), `WORKING` (applies or
+    deletes the chart), `AFTER` (waits for the condition after the stage) and `DONE`.
+    """
 
     stage: Stage
     phase: str
@@ -140,7 +144,7 @@ class Progress:
 
     @classmethod
     def for_target(cls, target: RolloutTarget, addon: Object, assets: AddonAssets) -> Progress:
-        """Returns the progress in `status.stages` if it is of the same target and stages, otherwise that of a start."""
+        """Returns the progress in `status.stages` if it has the same target and stages, else with no stage begun."""
         stages = assets.stages.at(target.hook) if assets.stages else ()
         recorded = dig(addon, "status.stages")
         entries = recorded if target.is_latest_rollout(addon) and isinstance(recorded, list) else []

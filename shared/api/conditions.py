@@ -1,4 +1,4 @@
-"""Reading and setting conditions in lists of plain objects; each function returns a new list.
+"""Reads and sets conditions in lists of plain objects; the functions that set return a new list.
 
 Both shapes of Cluster API are supported: metav1 (`observedGeneration`) and its own v1beta1 (`severity` if the status is
 False). Conditions of other types, and entries without a type, are kept unchanged.

@@ -1,6 +1,6 @@
-"""Objects whose deletion would follow from deleting a CRD or a Namespace, and which therefore block it.
+"""Finds the objects that block the deletion of a CRD or a Namespace, because they would be deleted with it.
 
-Both are blocked by objects that are annotated to be kept, a CRD also by objects of its kind that are not ours.
+Objects that are annotated to be kept block both; objects of its kind that are not ours also block a CRD.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE = 500
 
 
 def is_marked_keep(live: Mapping[str, Any]) -> bool:
-    """Returns whether Helm's resource policy keeps the object when its release goes."""
+    """Returns whether the object is annotated with Helm's resource policy `keep`, so that no rollout deletes it."""
     return bool(dig(live, ("metadata", "annotations", KEEP)) == "keep")
 
 
@@ -60,7 +60,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
         return f"the CRD serves no version, so {kind} objects that would be deleted with it cannot be listed; serve one"
     group, kind = resource.group, resource.kind
     ours = {Key(who.namespace, who.name) for who in inventoried if (who.group, who.kind) == (group, kind)}
-    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours tells that there are others
+    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours shows that there are others
     for page in cluster.client.pages(resource, limit=limit, accept=METADATA_LIST):
         for obj in page["items"]:
             if is_owned(obj) and is_marked_keep(obj):
@@ -75,7 +75,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
 
 
 def _namespace_blocker(cluster: ClusterClients, namespace: str) -> str:
-    cluster.discovery.invalidate()  # kinds that are served since may have objects to keep
+    cluster.discovery.invalidate()  # kinds that are served since the last discovery may have objects to keep
     served = cluster.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
     for resource in kinds.values():

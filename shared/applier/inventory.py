@@ -34,7 +34,9 @@ class InventoryEntry:
     """One object of the inventory.
 
     `uid` and `hash` (of the content) are those of the last apply, empty before the first. `stored` is the hash of that
-    content as the server stores it, empty if the server stores it as it was applied.
+    content as the server stores it, empty if the server stores it as it was applied. `status` is `synced` (applied or
+    verified by the latest rollout), `not-synced` (still to do, or failed with `error`) or `kept` (not desired any more,
+    but left in the cluster until a person decides).
     """
 
     group: str
@@ -64,7 +66,7 @@ class InventoryEntry:
 
     @property
     def is_held(self) -> bool:
-        """Whether the object was applied and is still meant to be ours: neither intent only, nor kept."""
+        """Whether the object was applied and still belongs to the owner: neither an intent alone nor kept."""
         return bool(self.uid or self.hash) and self.status != KEPT
 
     def __str__(self) -> str:
@@ -93,7 +95,10 @@ def load(entries: Any) -> list[InventoryEntry]:
 
 
 def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
-    """Returns the entries as they are written to a status. Most of many errors are shortened: an object has 1.5 MiB."""
+    """Returns the entries as they are written to a status.
+
+    If many entries have errors, all but the first errors are shortened: the API server limits an object to 1.5 MiB.
+    """
     dumped, failed = [], 0
     for entry in entries:
         failed += bool(entry.error)
@@ -116,13 +121,17 @@ Action = Literal["apply", "verify", "keep"]
 
 @dataclass(frozen=True)
 class Step:
-    """What a rollout does about one desired object; `entry` is its inventory entry, or the intent of one."""
+    """What a rollout does about one desired object.
+
+    `entry` is its inventory entry, or a new entry that records the intent to apply it. `action` is `apply` (the content
+    is new or changed), `verify` (apply it only if the live object differs) or `keep` (already done by this rollout).
+    """
 
     obj: Object
     entry: InventoryEntry
     action: Action
     new: bool = False
-    """The inventory does not tell yet that the object is ours, if it exists."""
+    """Whether the inventory does not have the object yet: if it exists, it may belong to another owner."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +196,10 @@ def deletion(unwanted: Iterable[Object], inventory: Sequence[InventoryEntry], *,
 
 
 def _reset_unless_resumed(inventory: Sequence[InventoryEntry], resumed: bool) -> Sequence[InventoryEntry]:
-    """Returns the entries, marked as not synced in a new rollout: only those that it syncs are skipped on a resume."""
+    """Returns the entries; for a new rollout, they are marked as not synced.
+
+    So a resumed rollout skips only what this rollout itself has synced.
+    """
     if resumed:
         return inventory
     return [entry if entry.status == KEPT else replace(entry, status=NOT_SYNCED) for entry in inventory]

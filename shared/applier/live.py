@@ -77,7 +77,7 @@ def _find_served(cluster: ClusterClients, entry: InventoryEntry) -> tuple[Resour
 def find_if_served(client: Client, resource: Resource, key: Key) -> Object | None:
     """Returns the live object; None also if its kind is not served yet, since its CRD may be applied with it.
 
-    Nothing may be deleted because of this None.
+    A caller must not delete anything because of this None.
     """
     try:
         return client.find(resource, key)

@@ -1,7 +1,9 @@
 """The policy of a rollout, by annotations on a Cluster or ClusterAddon (or on a provider).
 
-capi-functions.dev/conflicts     force (default), fail or yield: a field that another manager holds
-capi-functions.dev/drift         ignore (default), report or repair: live objects that differ from what was applied
+capi-functions.dev/conflicts     what to do about a field that another manager holds: force (default) takes it over,
+                                 fail fails the object, yield leaves the field and applies the others
+capi-functions.dev/drift         what to do about live objects that differ from what was applied: ignore (default) does
+                                 not look for them, report lists them in the status, repair also reverts them
 capi-functions.dev/drift-ignore  fields that may differ: paths, separated by commas, each with an optional object before
                                  it: `spec.replicas`, `Deployment:spec.replicas`, `ConfigMap/ns/name:data.key`
 capi-functions.dev/recreate      true: an object whose change is rejected as immutable is deleted and recreated;

@@ -1,4 +1,4 @@
-"""Prunes objects: deletes those that are not desired any more and still ours."""
+"""Prunes objects: deletes those that are not desired any more and still belong to the owner."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def prune(
     Args:
         cluster: The cluster to delete from.
         entry: The inventory entry of the object.
-        policy: On whose behalf objects are deleted, and whether CRDs with objects that are not ours are.
+        policy: The owner of the objects, and whether a CRD is deleted although objects of its kind are not ours.
         inventoried: The identities of the whole inventory: see `cascade_blocker`.
 
     Returns:
@@ -140,7 +140,7 @@ def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner
 def _list_members(
     cluster: ClusterClients, api_version: str, kind: str, namespace: str, members: Sequence[InventoryEntry]
 ) -> list[Object]:
-    """Returns the objects of these entries; none if the kind is not served any more, since its objects went with it."""
+    """Returns the objects of these entries; none if the kind is not served any more: they were deleted with it."""
     for last in (False, True):
         resource = cluster.discovery.in_any_version(api_version, kind)
         if resource is None:

@@ -1,4 +1,4 @@
-"""Judges by its status whether an applied object is ready."""
+"""Judges whether an applied object is ready, by its status."""
 
 from __future__ import annotations
 

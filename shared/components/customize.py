@@ -102,7 +102,7 @@ def _change_manager(deployment: Object, changes: Mapping[str, Any], where: str) 
             http["path"] = f"/{path}"
 
 
-# -- what there is in a Deployment ---------------------------------------------------------------------------------
+# -- the parts of a Deployment -------------------------------------------------------------------------------------
 
 
 def _pod(deployment: Object, where: str) -> Object:

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: finding them, listing their objects, and waiting until they are established."""
+"""Finds CustomResourceDefinitions, lists their objects, and waits until they are established."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def await_all_established(client: Client, crds: Iterable[Object], *, within: flo
     waiting = [crd for crd in crds if not _is_established(crd)]
     deadline, pause = time.monotonic() + within, _FIRST_PAUSE
     problems: dict[str, str] = {}
-    time.sleep(_FIRST_PAUSE)  # always: a CRD that was established before serves a change only a moment after the apply
+    time.sleep(_FIRST_PAUSE)  # even if all are established: a changed version is served only a moment later
     while waiting:
         found = _read(client, waiting)
         for name, crd in found.items():

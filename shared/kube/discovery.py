@@ -20,8 +20,8 @@ _SECONDS = 30.0
 class Discovery:
     """The kinds that one server serves. Safe to share between threads.
 
-    Two requests load all kinds, one more each kind that is added later. Only positive results come from the cache: that
-    a kind is not served is always verified with the server.
+    Two requests load all kinds, and one more request each kind that is added later. Only positive results come from the
+    cache: that a kind is not served is always verified with the server.
     """
 
     def __init__(self, client: Client) -> None:
@@ -75,7 +75,7 @@ class Discovery:
             }
 
     def invalidate(self) -> None:
-        """Has the next call load the kinds from the server again."""
+        """Makes the next call load the kinds from the server again."""
         with self._locked():
             self._loaded = False
 

@@ -1,7 +1,7 @@
 """kubectl's loading rules: which kubeconfig files are read, how they are merged, and which context is used.
 
-The first file that has a context, cluster or user of a name provides the whole entry; the first file that sets a
-current context provides that. Files that do not exist are skipped. A path is relative to the folder of its file.
+If several files have a context, cluster or user of one name, the first file provides the whole entry. The first file
+that sets a current context decides. Files that do not exist are skipped. A path is relative to the folder of its file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Migrates stored custom resources to another version of their CRD before an upgrade removes the version they have.
+"""Migrates custom resources to another stored version before an upgrade of their CRD removes the one they are in.
 
 The API server's rule: a version may be removed from `spec.versions` only once `status.storedVersions` does not list it.
 """
@@ -57,8 +57,8 @@ class MigrateStorage:
     def _set_stored_version(self, clients: Clients, live: Object, stored: str) -> None:
         """Records in the CRD's status that all objects are stored in version `stored`.
 
-        Valid only while the CRD's versions are those of the listing: had the CRD stored another version in between,
-        objects written at that moment would be missed.
+        Raises `Conflict` if the CRD's versions have changed since the objects were listed: objects that were written
+        meanwhile may be stored in another version.
         """
         while True:
             metadata = {"uid": live["metadata"]["uid"], "resourceVersion": live["metadata"]["resourceVersion"]}

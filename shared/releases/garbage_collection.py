@@ -90,7 +90,7 @@ def _digests(manifest: bytes | None) -> Iterator[str]:
 def _delete_old(objects: ObjectStore, entry: StoredObject, before: datetime) -> bool:
     if entry.modified >= before:
         return False
-    modified = objects.modified(entry.key)  # it may have been written again after the list
+    modified = objects.modified(entry.key)  # the entry may have been written again after the list
     if modified is None or modified >= before:
         return False
     objects.delete(entry.key)

@@ -75,7 +75,7 @@ class ReleaseNotShared:
 
     @property
     def message(self) -> str:
-        """The message for conditions, with the way out."""
+        """The message for conditions, with what to do."""
         return (
             f"release {self.tag} is private to namespace {self.namespace}: list {self.requester} in "
             "spec.allowedNamespaces of the ClusterStack there, or use a class of another namespace"
@@ -83,7 +83,7 @@ class ReleaseNotShared:
 
 
 def resolve_source(clients: Clients, namespace: str, name: ReleaseName, *, since: str = "") -> ScopedSource:
-    """Resolves the source of a release requested in a namespace; with one list of ClusterStacks at most.
+    """Resolves the source of a release requested in a namespace; lists ClusterStacks at most once.
 
     Args:
         clients: The client of the management cluster.
@@ -104,7 +104,7 @@ def resolve_source(clients: Clients, namespace: str, name: ReleaseName, *, since
             raise  # a ClusterStack with sources of its own may exist
         listed = ()
     stacks = [stack for stack in listed if _is_of(stack, name)]
-    # The oldest ClusterStack of the release's channel: a newer one must not take over the releases of an older one.
+    # The oldest ClusterStack of the channel comes first: a newer one must not take over the releases of an older one.
     stacks.sort(
         key=lambda stack: (_other_channel(stack, name), dig(stack, "metadata.creationTimestamp", ""), key_of(stack))
     )

@@ -1,8 +1,8 @@
 """The HTTP targets of functions, which functions-framework serves.
 
 Their signature is `http`: a target of signature `cloudevent` always answers with a body, which a Knative broker counts
-as a failed delivery. GET answers 200 for readiness probes, the metrics at `/metrics`, and at `/healthz`, for liveness
-probes, 503 if a delivery does not end.
+as a failed delivery. GET answers 200, for readiness probes. At `/metrics` it answers with the metrics; at
+`/healthz`, for liveness probes, with 503 if a delivery does not end.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def read_body(request: flask.Request, limit: int = MAX_BYTES) -> bytes:
     connection = request.environ.get("gunicorn.socket")
     if len(body) > limit and isinstance(connection, socket.socket):
         with suppress(OSError):
-            socket.socket.shutdown(connection, socket.SHUT_RD)  # that of a TLS socket would end the encryption, too
+            socket.socket.shutdown(connection, socket.SHUT_RD)  # a TLS socket's `shutdown` would end the encryption
     return body
 
 

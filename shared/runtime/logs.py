@@ -3,8 +3,9 @@
     2026-01-31 12:00:00,000 INFO addon_apply ClusterAddon team/cluster-addon-demo update -> 202 again in 10s 12.3ms
     cluster=team/demo stage=cni waiting for Deployment kube-system/cni
 
-(one line in truth). Control characters are escaped, so that no input can begin a line. The message of an exception may
-quote input, such as a header or a parsed document, so tracebacks contain messages of a few harmless exceptions only.
+(the log has this in one line). Control characters are escaped, so that no input can begin a line. The message of an
+exception may quote input, such as a header or a parsed document, so tracebacks contain messages of a few harmless
+exceptions only.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _LARGE = 2**20
 
 @dataclass(frozen=True)
 class ConfigMapRepository:
-    """The versions in ConfigMaps that have been read: `found`. `selector` is for messages."""
+    """The versions in the ConfigMaps `found`, which were read before. `selector` is for messages."""
 
     found: Sequence[Mapping[str, Any]]
     selector: str
@@ -42,7 +42,7 @@ class ConfigMapRepository:
 
     @property
     def identity(self) -> str:
-        """The hash of the content: changed ConfigMaps are another source."""
+        """A hash of the content, so that changed ConfigMaps count as another source."""
         parts = [[key_of(each), each.get("data"), each.get("binaryData")] for each in self.found]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -104,7 +104,7 @@ def read(config_map: Mapping[str, Any]) -> Files:
 
 
 def unpacked(packed: str, what: str) -> bytes:
-    """Returns the content of base64 and gzip. Raises `ComponentsError`, also if it is too large."""
+    """Decodes base64 and decompresses gzip. Raises `ComponentsError`, also if the content is too large."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
         data = unpacker.decompress(base64.b64decode(packed, validate=True), MOST_COMPONENTS + 1)
@@ -149,7 +149,7 @@ def as_config_map(provider: Object, version: str, files: Files, *, oci: str = ""
 
 
 def packed(components: str) -> str:
-    """Returns the components in gzip and base64; equal components give equal texts."""
+    """Compresses with gzip and encodes in base64; equal components give equal texts."""
     import gzip
 
     return base64.b64encode(gzip.compress(components.encode(), 9, mtime=0)).decode()

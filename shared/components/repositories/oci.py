@@ -39,7 +39,7 @@ class Reference:
 
 
 def parse(url: str) -> Reference:
-    """Parses the URL of an artifact; without a path it is of Docker Hub. Raises `ComponentsError`."""
+    """Parses the URL of an artifact; a bare name is an official image of Docker Hub. Raises `ComponentsError`."""
     match = _REFERENCE.fullmatch(url)
     if match is None:
         raise ComponentsError(f"OCI URL {url[:200]!r}: want [http://]<host>[:port]/<path>[:<tag>|@<digest>]")

@@ -1,7 +1,8 @@
 """Releases of a code host: `https://<host>/<owner>/<repository>/releases/<latest or tag>/<file>`.
 
-The host is GitHub, GitHub Enterprise, or one with the same download paths. A given version needs downloads alone. The
-API of the host is used to find the latest version, and for the assets of private repositories.
+The host is GitHub, GitHub Enterprise, or one with the same download paths. Files of a given
+version are downloaded from these URLs. The host's API is used to find the latest version, and for the assets of private
+repositories.
 
 Environment: `GITHUB_URL` and `GITHUB_API_URL` name a host that stands in for github.com.
 """
@@ -61,7 +62,7 @@ class ReleaseRepository:
         return bool(self.token or self.ca)
 
     def default_version(self) -> str:
-        """See `Repository.default_version`. For `latest` the newest release with the best contract."""
+        """See `Repository.default_version`. `latest` is the newest release with the best contract."""
         version = self._path[3]
         if version != LATEST:
             return version_in(self.url, version)
@@ -139,7 +140,7 @@ class ReleaseRepository:
         return self._asset(version, file, most) if self.token else None
 
     def _asset(self, version: str, file: str, most: int) -> bytes | None:
-        """Returns an asset by the API: downloads of private repositories answer 404, also with a token."""
+        """Returns an asset through the API: the URLs of private repositories answer 404 even with a token."""
         assets = (asset for asset in self._host.fetch(version) if asset.name == file)
         try:
             found = next(ingest(assets, Limits(file=most, release=most)), None)

@@ -1,8 +1,8 @@
 """Releases on any web server: `https://<host>/<folder>`, with the files below `<folder>/<tag>/`.
 
 Web servers may have no listings of folders. So the source requests the files that a release must have, those that it
-may have (404: it does not), and those in `SHA256SUMS`, the output of sha256sum. If that exists, it must have every
-file. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
+may have (404 means that it has not), and those in `SHA256SUMS`, the output of sha256sum. If that file exists, it must
+list every other file. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class HttpSource:
 
 
 def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[str]:
-    """Returns the files to request beside metadata.yaml. Raises `SourceError` if that is unusable."""
+    """Returns the files to request beside metadata.yaml. Raises `SourceError` if `metadata`, its text, is unusable."""
     try:
         version = parse(metadata, name.tag).cluster_addon
     except MetadataError as error:

@@ -1,7 +1,7 @@
 """Releases in an S3 bucket, `s3://<bucket>/<prefix>`: files are `<prefix>/<tag>/<file>`.
 
-Requests are sent by `shared.download.web` and only signed by botocore: the endpoint may be a user's, so limits must
-hold.
+botocore only signs the requests, and `shared.download.web` sends them within its limits, since the endpoint may be a
+user's.
 """
 
 from __future__ import annotations
