@@ -27,7 +27,7 @@ def names() -> tuple[str, ...]:
 
 
 def triggers(without: Collection[str] = ()) -> dict[str, Triggers]:
-    """Returns the declaration of every function by name, but of those named in `without`.
+    """Returns the declaration of every function by name, except those named in `without`.
 
     Raises ValueError if a declaration has another name than its folder.
     """

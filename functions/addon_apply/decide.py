@@ -34,7 +34,7 @@ from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_fina
 
 @dataclass(frozen=True)
 class InvalidateDiscovery:
-    """Invalidates the workload cluster's cached discovery: a kind that was unknown may be served by now."""
+    """Effect: invalidates the workload cluster's cached discovery, since an unknown kind may be served by now."""
 
     connection: ClusterConnection
 
@@ -43,6 +43,7 @@ class InvalidateDiscovery:
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides the next step of one ClusterAddon, and adds the names to log."""
     return replace(_decide(observed, now), context=_log_context(observed))
 
 
@@ -101,7 +102,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
 
 
 def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
-    """Rolls the release out; skips that if its addons equal those of the former release."""
+    """Rolls out the release, unless its addons equal those of the former release."""
     if not context.resumed and is_applied(context.addon, context.target):
         return rollout.skip_rollout(builder, context)
     if problem := context.assets.problem:
@@ -117,7 +118,7 @@ def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
         # Nothing is applied or pruned: the last good state stays.
         return _not_rendered(builder, f"{context}: {error}", BROKEN_RETRY)
     except Busy:
-        raise  # an overload of this process, which says nothing about the cluster: no condition
+        raise  # this process is overloaded: the cluster has no problem, so no condition is set
     except ApiError as error:
         return guards.connection_failed(builder, ConnectionFailed(f"the workload API server does not answer: {error}"))
     except UnknownKinds as error:

@@ -19,7 +19,7 @@ from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
 
 
 def finalize(addon: Object) -> Decision:
-    """Removes the finalizer of a deleted addon. Its objects in the workload cluster go with the cluster."""
+    """Removes the finalizer of a deleted addon. The objects in the workload cluster are deleted with that cluster."""
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster is being deleted")
     delete: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon),) if dig(addon, "status.history") else ()
@@ -54,7 +54,7 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
 
 
 def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) -> Decision:
-    # A new cluster is not reachable at first, which is worth no event.
+    # A new cluster is unreachable at first: no event is recorded for that.
     news = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(
         "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, event_type="Warning" if news else ""

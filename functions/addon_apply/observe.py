@@ -1,6 +1,6 @@
-"""Reads what a decision about one ClusterAddon needs.
+"""Reads the inputs of a decision about one ClusterAddon.
 
-Reads in the order of dependence, and stops at the first input that is missing.
+Inputs are read in the order of their dependence, up to the first that is missing.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ Finding = (
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one ClusterAddon."""
+
     addon: Object | None
     cluster: Object | None = None
     release: ReleaseName | None = None
     """The release that the Cluster's class belongs to; None if the class does not belong to a cluster stack."""
     finding: Finding | None = None
-    """The missing prerequisite, or the context of the next step; None if the addon and the Cluster alone decide."""
+    """The missing prerequisite, or the context of the next step; None if no other input is needed."""
 
 
 def observe(
@@ -51,8 +53,8 @@ def observe(
 ) -> Observed:
     """Reads the inputs of a decision.
 
-    Addons that are up to date are not read further, except with `resync` to look for drift, and with `check_connection`
-    to connect to their cluster.
+    For an addon that is up to date, nothing but the Cluster is read, except with `resync`, to look for drift, or with
+    `check_connection`, to connect to the workload cluster.
     """
     if addon is None:
         return Observed(None)
@@ -107,5 +109,5 @@ def _find_work(
         )
     try:
         return resolve.resolve_release(clients, addon, cluster, policy, name, connection)
-    except ChartError as error:  # it is unknown which capabilities its charts need
+    except ChartError as error:  # the charts cannot be read, so the capabilities they need are unknown
         return error

@@ -25,7 +25,7 @@ _ALL = "all objects are ready"
 
 @dataclass(frozen=True)
 class RecheckReadiness:
-    """Returns the entries with what each object waits for now."""
+    """Effect: reads the objects that were not ready. Returns the inventory with what each object waits for now."""
 
     connection: ClusterConnection
     entries: Sequence[InventoryEntry]

@@ -1,4 +1,4 @@
-"""Tells from the event's object and the ClusterAddon alone that there is nothing to do."""
+"""Decides from the event's object and the ClusterAddon alone whether there is nothing to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports the results of the effects; a decision without a rollout or readiness check is reported as it was made."""
+"""Reports the result of a rollout or of a readiness check; any other decision is reported unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Returns the decision with the status and events that the results call for."""
+    """Returns the decision with the status and the events that report the results of its effects."""
     found = observed.finding
     if (
         observed.addon is None

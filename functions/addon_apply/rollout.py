@@ -1,7 +1,7 @@
 """Rolls out a release: writes the planned inventory, applies and prunes objects, then records the release as applied.
 
-A release with stages has most of its objects applied by the time of this rollout. Once everything is applied, the same
-rollout looks for drift.
+For a release with stages, the stages have applied most objects before this rollout. Once everything is applied, the
+same rollout detects drift.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decisi
 
 
 def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: Plan) -> tuple[Effect, ...]:
-    """Writes the planned inventory to the status before anything is applied, so that no crash can orphan an object."""
+    """Returns the effects that write the planned inventory before the rollout, so that a crash orphans no object."""
     intent = builder.status(
         ready=False,
         resources=inventory.dump(inventory.intent(plan)),
@@ -100,13 +100,13 @@ def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: 
 def rollout_effect(
     context: ReconcileContext, plan: Plan, objects: Sequence[Object], *, only_report: bool = False
 ) -> Rollout:
-    """Returns the effect that carries out `plan` for `objects`, which may define kinds of their own by CRDs."""
+    """Returns the effect that carries out `plan`; `objects` may include CRDs and objects of the kinds they define."""
     resources = {**context.connection.served, **kinds_defined_by(objects)}
     return Rollout(context.connection.cluster, plan, resources, context.policy, only_report)
 
 
 def record_applied(context: ReconcileContext) -> tuple[Effect, ...]:
-    """Records the applied release where cluster-stack-operator does: in the spec and in an annotation."""
+    """Returns the effects that record the applied release in the spec and in an annotation, as upstream does."""
     addon, target = context.addon, context.target
     former = dig(addon, "spec.clusterStack")
     stage = "upgraded" if former and former != target.class_name else None

@@ -1,4 +1,4 @@
-"""One step of one stage: evaluates a condition, or applies or deletes the stage's chart."""
+"""Carries out one step of a stage: evaluates a condition, or applies or deletes the stage's chart."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def report_stage(
     decision: Decision,
     outcome: RolloutOutcome,
 ) -> Decision:
-    """Reports that the stage's chart is applied or deleted; its condition afterwards may remain."""
+    """Reports that the stage's chart is applied or deleted; the condition to meet afterwards is evaluated next."""
     progress = context.progress.with_current_phase(AFTER if position.stage.after else DONE, builder.now)
     verb = "deleted" if position.stage.action == "delete" else "applied"
     message = f"{context}: stage {position.stage.name} {verb}"

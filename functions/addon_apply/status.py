@@ -43,6 +43,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
 
     @classmethod
     def of(cls, addon: Object, cluster: Object, now: datetime) -> AddonStatusBuilder:
+        """Returns a builder for the release of the Cluster's class."""
         release = cluster_api.class_name(cluster) or ""
         return cls(
             addon,
@@ -53,7 +54,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
 
     @classmethod
     def as_recorded(cls, addon: Object, now: datetime) -> AddonStatusBuilder:
-        """Returns a builder for the release that the status is about so far, for a Cluster that cannot be read."""
+        """Returns a builder for the release in the present status, for an addon whose Cluster cannot be read."""
         return cls(addon, now, release=reported_release(addon), rollback_from=dig(addon, "status.rollbackFrom", ""))
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
 
     @property
     def is_new_target(self) -> bool:
-        """Whether the status is about another release or rollback so far."""
+        """Whether the present status is about another release or rollback."""
         return (reported_release(self.obj), dig(self.obj, "status.rollbackFrom", "")) != (
             self.release,
             self.rollback_from,

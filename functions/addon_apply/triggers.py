@@ -18,11 +18,13 @@ from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscriptio
 
 
 def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
+    """Returns the key of the ClusterAddon for the Cluster of a kubeconfig Secret; None for other Secrets."""
     cluster = cluster_of_secret(secret, KUBECONFIG_SUFFIX)
     return addon_of({"metadata": cluster._asdict()}) if cluster else None
 
 
 def requester(event: Event) -> Key | None:
+    """Returns the key of the ClusterAddon that requested the fetch; None for other objects."""
     return event.key if event.kind == CLUSTER_ADDON.kind else None
 
 
@@ -33,6 +35,7 @@ def is_reconciled(addon: Mapping[str, Any]) -> bool:
 
 
 def _awaits_rollback(addon: Mapping[str, Any]) -> bool:
+    """Returns whether a rollback from the reported release is requested and not done."""
     wanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     return bool(wanted) and wanted == reported_release(addon) != dig(addon, "status.rollbackFrom")
 

@@ -18,13 +18,13 @@ PARTIAL_RETRY = 20.0
 CONDITION_RETRY = 20.0
 READY_RETRY = 5.0
 BROKEN_RETRY = 60.0
-"""For problems that only a person can solve: slow, but without end."""
+"""For problems that only a user can solve: attempts are slow, but do not stop."""
 
 
 def wait(
     builder: AddonStatusBuilder, seconds: float, message: str, *, reply: Event | None = None, **fields: object
 ) -> Decision:
-    """Waits for `seconds`; `fields` are further fields of the status."""
+    """Returns the decision to requeue after `seconds`; `fields` are further fields of the status."""
     return Decision(
         effects=ensure_addon_finalizer(builder.obj),
         status=builder.status(ready=False, **fields),
@@ -36,5 +36,5 @@ def wait(
 
 
 def ensure_addon_finalizer(addon: Object) -> tuple[Effect, ...]:
-    """Returns the effect that adds the finalizer, before any effect that has to be undone when the addon is deleted."""
+    """Returns the effect that adds the finalizer, if missing; it must precede effects that a deletion has to undo."""
     return ensure_finalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)

@@ -23,7 +23,7 @@ _SHOWN = 3
 
 
 def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
-    """Decides within the deadline in `limits`."""
+    """Decides the next step of a clean-up; `limits` has the deadline."""
     addon, found = observed.addon, observed.found
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Decision(message="nothing to clean up")
@@ -54,7 +54,7 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Reports deletions that the API server rejected: only a person can help."""
+    """Reports deletions that the API server rejected, since only a user can resolve that."""
     failures = results.values[0] if results.values and isinstance(results.values[0], list) else []
     if not failures:
         return decision
@@ -70,7 +70,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:
-    """Returns whether the deadline has passed; like the hook, counts from the hook's first call for this deletion."""
+    """Returns whether the deadline has passed. As in the hook, it counts from the first call for this deletion."""
     deleted, begun = cluster_api.deleted_at(cluster), HookWait.load(addon)
     since = begun.since if begun and cleanup_wait(cluster, now).continues(begun, earliest=deleted) else deleted
     return since is not None and now - since >= limits.delete

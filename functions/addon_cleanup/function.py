@@ -1,4 +1,4 @@
-"""The function `addon_cleanup`."""
+"""The function `addon_cleanup`: deletes load balancers and volumes of a Cluster that is being deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what a decision about one clean-up needs; reads the workload cluster only if a clean-up is due."""
+"""Reads the inputs of a decision about one clean-up; the workload cluster only if a clean-up is due."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .leftovers import CLAIM, POD, SERVICE, VOLUME, Leftovers, leftovers
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one clean-up; `found` is only read if the clean-up is due."""
+
     addon: Object | None
     cluster: Object | None = None
     due: bool = False
@@ -25,6 +27,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
+    """Reads the Cluster, and the leftovers in its workload cluster if a clean-up is due."""
     if addon is None or dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE:
         return Observed(addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, dig(addon, "spec.clusterRef.name") or "-"))

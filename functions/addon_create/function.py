@@ -24,12 +24,15 @@ from .triggers import TRIGGERS
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision; `cluster` is only read if the ClusterAddon `key` does not exist."""
+
     key: Key
     addon: Object | None
     cluster: Object | None = None
 
 
 def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
+    """Reads the Cluster for which the ClusterAddon is missing."""
     if addon is not None or not key.name.startswith(ADDON_PREFIX):
         return Observed(key, addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(ADDON_PREFIX)))
@@ -37,6 +40,7 @@ def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
 
 
 def decide(observed: Observed, _now: datetime) -> Decision:
+    """Decides to create the ClusterAddon if the class of the Cluster comes from a cluster stack."""
     cluster = observed.cluster
     if cluster is None or deleting(cluster) or cluster_api.is_paused(cluster):
         return Decision()

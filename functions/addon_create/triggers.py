@@ -13,7 +13,7 @@ from shared.triggers import Rule, Triggers, Watch
 
 
 def relevant_fields(cluster: Mapping[str, Any]) -> object:
-    """Returns the fields that matter; of the annotations only whether they pause the Cluster."""
+    """Returns the values of which an update must change at least one; of the annotations only whether they pause."""
     name, namespace = cluster_api.class_name(cluster), cluster_api.class_namespace(cluster)
     return [name, namespace, cluster_api.is_paused(cluster), dig(cluster, "metadata.uid")]
 

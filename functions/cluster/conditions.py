@@ -89,7 +89,7 @@ def _mirror_object_condition(scope: Scope, role: Role, kind: str, obj: Object) -
 def set_control_plane_initialized(scope: Scope, found: LookupResult) -> None:
     """Sets `ControlPlaneInitialized`, which never becomes False again.
 
-    Without a control-plane object the condition belongs to others.
+    Does nothing for a Cluster without a control-plane object: other controllers set the condition then.
     """
     if found.state == "unreferenced":
         return

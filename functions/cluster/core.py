@@ -1,6 +1,6 @@
-"""Tells from a Cluster's status whether Cluster API core manages the Cluster: some conditions are only written by core.
+"""Determines from a Cluster's status whether Cluster API core manages the Cluster: only core writes some conditions.
 
-If core has not observed a new generation, it is either about to or no longer running. A timeout decides which: it
+If core has not observed the current generation, it is late or no longer running. A timeout distinguishes these: it
 starts at the newest write to the spec or the status by another field manager, by the API server's clock.
 """
 
@@ -22,16 +22,17 @@ CORE_TIMEOUT = timedelta(minutes=10)
 CoreState = Literal["none", "live", "late", "gone"]
 
 _CONDITIONS = ("Available", "WorkersAvailable", TOPOLOGY_RECONCILED)
-"""Only core writes these, in each reconciliation and with the generation that it observed."""
+"""The conditions that only core writes, in each reconciliation and with the generation that core observed."""
 _SHARED = "InfrastructureReady"
-"""Core writes it together with `Available`: if it has a newer generation, the function `cluster` wrote it."""
+"""A condition that core writes together with `Available`. If its generation is newer, `cluster` has written it."""
 
 
 def core_state(cluster: Object, now: datetime) -> CoreState:
     """Returns the state of Cluster API core with regard to this Cluster.
 
     `live`: core has observed the current generation. `late`: core managed the Cluster and has time left to observe the
-    latest change. `gone`: core has missed that time. `none`: core never managed the Cluster, or `cluster` took over.
+    latest change. `gone`: core has missed that time. `none`: core never managed the Cluster, or the
+    function `cluster` took over.
     """
     observed = max((_generation(cluster, type_) for type_ in _CONDITIONS), default=0)
     if not observed:

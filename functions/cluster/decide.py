@@ -30,6 +30,7 @@ CORE_GONE = (
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Runs the phases in order, or leaves the Cluster to Cluster API core if core manages it."""
     cluster = observed.cluster
     if cluster is None:
         return Decision(message="the Cluster is gone")
@@ -41,7 +42,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if _set_paused(scope):
         return Decision(status={"conditions": scope.conditions}, message="paused")
     if not deleting(cluster):
-        # The write triggers another event, but continuing at once saves a round.
+        # Adding the finalizer triggers another event, but continuing at once saves a reconciliation.
         scope.effects += ensure_finalizer(CLUSTER, cluster, FINALIZER)
     observed = _check_references(observed)
     reconcile_reference(scope, INFRASTRUCTURE, observed.infrastructure)
@@ -63,9 +64,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:
-    """Leaves a Cluster to a live Cluster API core, status included; deletes its objects once core allows that.
+    """Changes nothing while Cluster API core manages the Cluster, not even the status, until core allows its deletion.
 
-    Earlier deletions would remove objects that core's BeforeClusterDelete hooks still need.
+    Then the Cluster's objects are deleted. Earlier, core's BeforeClusterDelete hooks still need them.
     """
     if not deleting(scope.cluster):
         retry = CORE_RETRY if observed.core == "late" else None

@@ -51,7 +51,7 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
             return
         if found.object is not None and found.resource is not None:
             if not owned_by(found.object, scope.cluster):
-                adopt(scope, found)  # only owned objects are deleted: own it first
+                adopt(scope, found)  # only owned objects are deleted, so it is adopted first
             elif not deleting(found.object):
                 scope.effects.append(Delete(found.resource, found.object))
             _wait(scope, reason, f"Waiting for {found.kind} to be deleted")

@@ -1,4 +1,4 @@
-"""The function `cluster`."""
+"""The function `cluster`: reconciles a Cluster with the objects that it refers to."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .triggers import TRIGGERS
 
 
 def is_reconciled(cluster: Object, event: Event) -> bool:
-    """Returns whether the event's object leads to no change.
+    """Returns whether the event needs no reconciliation.
 
-    For an infrastructure object, this is the decision on the object that the event carries, without further reads.
+    For an infrastructure object, decides on the object in the event, without further reads.
     """
     if event.object is None or event.change == "delete" or deleting(cluster):
         return False
@@ -47,6 +47,7 @@ def is_reconciled(cluster: Object, event: Event) -> bool:
 
 
 def _is_provisioned(cluster: Object) -> bool:
+    """Returns whether the status reports a provisioned Cluster of the current generation, without problems."""
     return (
         has_finalizer(cluster, FINALIZER)
         and dig(cluster, "status.observedGeneration") == cluster["metadata"].get("generation")
@@ -64,8 +65,8 @@ def _is_provisioned(cluster: Object) -> bool:
 def report(observed: Observed, decision: Decision, results: Results, _now: datetime) -> Decision:
     """Returns the decision to report; if the effects changed the spec, reconciles again first.
 
-    A status belongs to one generation. After a change of the spec, such as a copied endpoint, it would have the
-    previous generation: it would be written twice, and look outdated to others in between.
+    A change of the spec, such as a copied endpoint, increases the generation, but the status of this decision has the
+    previous one. It would be written twice, and look outdated to other controllers in between.
     """
     if observed.cluster is None or results.error is not None:
         return decision

@@ -15,27 +15,31 @@ from shared.kube.crds import list_defined
 from .core import CoreState, core_state
 
 DESCENDANTS = (CLUSTER_ADDON, MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
-"""In the order of deletion."""
+"""The kinds of objects that belong to a Cluster, in the order of their deletion."""
 
 _UNREFERENCED = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one Cluster."""
+
     cluster: Object | None
     infrastructure: LookupResult = _UNREFERENCED
     control_plane: LookupResult = _UNREFERENCED
     descendants: dict[Resource, tuple[Object, ...]] = field(default_factory=dict)
-    """By resource; only read while the Cluster is being deleted."""
+    """The objects of the kinds in `DESCENDANTS`; only read while the Cluster is being deleted."""
     secrets: tuple[Object, ...] = ()
     """The Secrets that the Cluster owns; only read while it is being deleted."""
     failure: str = ""
     """Why the descendants could not be listed."""
     core: CoreState = "none"
-    """If Cluster API core manages the Cluster, nothing else is read until core allows its deletion."""
+    """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
+    the deletion."""
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
+    """Reads the objects that the Cluster refers to; during its deletion also its descendants and Secrets."""
     if cluster is None:
         return Observed(None)
     manager = core_state(cluster, datetime.now(UTC))

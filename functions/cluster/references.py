@@ -28,9 +28,9 @@ class Role:
     fact: str
     """The field of the Cluster's `status.initialization`; once true, always true."""
     done: str
-    """The participle for messages about an object that has reached the fact."""
+    """The fact as a participle for messages, such as "provisioned"."""
     field: str
-    """The field of the object that reports the fact in the newer contract."""
+    """The field in which the object reports the fact, in the v1beta2 contract."""
     condition: str
     """The Cluster's condition that mirrors the object's condition `mirrored`."""
     mirrored: str
@@ -49,7 +49,7 @@ CONTROL_PLANE = Role(
 
 
 def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
-    """Returns `found`, or a failure if the object can never belong to this Cluster, so that it is not touched."""
+    """Returns `found`, or a failure if the object may not belong to this Cluster; such an object stays unchanged."""
     obj = found.object
     if obj is None:
         return found

@@ -18,13 +18,13 @@ class Scope(StatusBuilder):
     """Collects what the phases of one reconciliation decide."""
 
     initialization: dict[str, Any] = field(init=False)
-    """`status.initialization` so far, including what the Cluster's status records in the older contract."""
+    """The new `status.initialization`; begins with the facts in the present status, in either version's form."""
     endpoint: tuple[str, int] | None = field(init=False)
     failure_domains: list[Object] | None = None
     effects: list[Effect] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """Problems that leave `observedGeneration` as it is."""
+    """Problems; with any of them `observedGeneration` is not updated."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,1 +1,1 @@
-"""Cluster API's lifecycle hooks: upgrades wait for addons, deletions for load balancers and volumes."""
+"""Serves Cluster API's lifecycle hooks: upgrades wait for addons; deletions wait for load balancers and volumes."""

@@ -1,7 +1,7 @@
-"""Decides the response to a runtime hook from the Cluster and its ClusterAddon: pure, the same in every process.
+"""Decides the response to a runtime hook from the Cluster and its ClusterAddon, as a pure function.
 
-A request only selects a Cluster, since anyone who reaches the Service can send one. The target of a wait and its start
-follow from the objects in the API server.
+A request only selects a Cluster, since anyone who reaches the Service can send requests. Whether to wait, for what and
+since when is decided by the objects in the API server.
 
 `addon_apply` applies the addons of a Cluster's class by itself. Hooks only trigger it, and block Cluster API until the
 ClusterAddon's status reports success or a deadline has passed: nothing is blocked forever.
@@ -39,7 +39,8 @@ RETRY = 10
 class HookDecision:
     """The outcome of a hook, with the patch of the ClusterAddon.
 
-    `go` lets Cluster API continue, `block` has it call again, `overdue` lets it continue after the deadline.
+    `go` lets Cluster API continue; `block` makes Cluster API call the hook again later; `overdue` lets Cluster API
+    continue because the deadline has passed.
     `event_suffix` is part of the name of the event about an overdue wait, so that there is one event for each wait.
     """
 
@@ -50,6 +51,7 @@ class HookDecision:
 
 
 def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetime, limits: Limits) -> HookDecision:
+    """Returns the decision on a call of the hook named `hook`; `limits` has the deadlines of blocking hooks."""
     if addon is None or cluster is None or not refers_to(addon, cluster):
         return HookDecision("go", "the Cluster has no addons")
     may_block = hook in (BEFORE_CLUSTER_UPGRADE, BEFORE_CLUSTER_DELETE)
@@ -82,7 +84,7 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
 def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
     if _stack_name(cluster) is None:
         return HookDecision("go", "the Cluster's class belongs to no cluster stack")
-    # A recorded wait stays: if a call could end it, its caller could restart it forever.
+    # The recorded wait is kept: if this hook removed it, repeated calls could make the wait start anew forever.
     patch = {"spec": {"hook": AFTER_CLUSTER_UPGRADE}}
     return HookDecision("go", "the addons are reconciled again", patch if would_change(addon, patch) else None)
 
@@ -116,7 +118,7 @@ def _block(
     *,
     earliest: datetime | None = None,
 ) -> HookDecision:
-    """Blocks until `limit` after the first call, whose time is recorded on the addon; `request` patches the addon."""
+    """Blocks until `limit` after the first call. Patches the addon with `request` and the time of the first call."""
     recorded = HookWait.load(addon)
     patch = dict(request or {})
     if not wait.continues(recorded, earliest=earliest):
@@ -130,7 +132,7 @@ def _block(
 def _obstacle(addon: Object) -> str:
     """Returns why the addons are not ready, as `addon_apply` reports it.
 
-    A status of True is about the previous class: `addon_apply` has not observed the new one yet.
+    If Ready is True, it is about the previous class: `addon_apply` has not observed the new class yet.
     """
     ready = get_condition(dig(addon, "status.conditions"), "Ready") or {}
     message = ready.get("message") or "they are not being applied yet"

@@ -29,14 +29,14 @@ log = logging.getLogger("capi-functions")
 
 NAME = "cluster_hooks"
 _MAX_BODY = 4 * 1024 * 1024
-"""Bytes of a request; a Cluster is at most as large as etcd allows, 1.5 MiB."""
+"""The maximum size of a request in bytes. It contains a Cluster, which etcd limits to 1.5 MiB."""
 
 
 @dataclass(frozen=True)
 class HookCall:
     """One call of a hook with its response; `hook` is empty if the path belongs to no hook.
 
-    `outcome`, for logs and metrics: that of the `HookDecision`, or `refused` (invalid request), or `failed`.
+    `outcome` is for logs and metrics: that of the `HookDecision`, `refused` (the request is invalid), or `failed`.
     """
 
     hook: str

@@ -35,10 +35,10 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True)
 class Handler:
-    """One handler in the response of the discovery. With `retries` its responses have `retryAfterSeconds`.
+    """One handler in the discovery response. With `retries`, the responses of its hook have `retryAfterSeconds`.
 
-    `failure_policy` applies to calls that fail: hooks that only trigger a reconciliation may be missed (`Ignore`),
-    those that block may not (`Fail`).
+    `failure_policy` applies to calls that fail: with `Ignore` Cluster API continues (hooks that only trigger a
+    reconciliation), with `Fail` Cluster API repeats the call (hooks that block).
     """
 
     hook: str
@@ -92,7 +92,7 @@ def cluster_of(hook: str, body: bytes) -> Object:
 
 
 def success(hook: str, message: str, retry_after: int = 0) -> Object:
-    """Returns the response of a successful call; `retry_after` in seconds, 0 lets Cluster API continue."""
+    """Returns the response of a successful call; `retry_after` is in seconds, and 0 lets Cluster API continue."""
     response = _response(hook, "Success", message)
     return response | ({"retryAfterSeconds": retry_after} if _BY_HOOK[hook].retries else {})
 

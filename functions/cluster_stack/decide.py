@@ -34,6 +34,7 @@ RETRY = 60.0
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides which releases to create, update and delete, and which conditions to set."""
     stack = observed.stack
     if stack is None:
         return Decision(message="the ClusterStack is gone")
@@ -82,7 +83,7 @@ def _partition_releases(observed: Observed) -> tuple[list[str], list[Object], li
 
 
 def _by_tag(observed: Observed) -> dict[str, Object]:
-    """Returns the releases by tag; objects whose name is not that of a release were created by others."""
+    """Returns the releases by tag, without objects whose names are not tags: other clients created those."""
     return {_tag(release): release for release in observed.releases if ReleaseName.from_class_name(_tag(release))}
 
 
@@ -98,7 +99,7 @@ def _requeue_after(builder: V1Beta1StatusBuilder, observed: Observed) -> float:
 
 
 def _dump_held(observed: Observed) -> Object | None:
-    """Returns `status.held`, which keeps later events from requests to the same sources until the given time."""
+    """Returns `status.held`: until the time in it, later reconciliations send no request to the same sources."""
     listing = observed.listing
     if listing.blocked_until is None:
         return None

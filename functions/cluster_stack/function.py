@@ -1,4 +1,4 @@
-"""The function `cluster_stack`."""
+"""The function `cluster_stack`: keeps the ClusterStackReleases that a ClusterStack should have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     if stack is None:
         return done("no ClusterStack owns the release of this Cluster's class")
     answer = FUNCTION.handle(clients, change_event(stack, "update", source="/cluster_stack", reference=True))
-    # The requeue of the stack's own events is enough: otherwise each of its Clusters would add one.
+    # No requeue for the event of a Cluster: the requeue of the stack's own events is enough.
     return answer if answer.status >= 300 else done(answer.message)
 
 

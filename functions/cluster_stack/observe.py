@@ -21,16 +21,16 @@ from shared.settings import SETTINGS
 from .selection import Selection, auto_subscribes, select
 
 POLL = 300.0
-"""Seconds between two lists of the source by default."""
+"""The default of `RELEASE_POLL_SECONDS`: seconds between two lists of the source."""
 _UNREFERENCED = LookupResult("unreferenced")
 
 
 @dataclass(frozen=True)
 class SourceListing:
-    """The releases that the source offers, or why they are not known, or not all of them."""
+    """The releases that the source offers, or why the list is missing or incomplete."""
 
     names: Sequence[str] | None = None
-    """None if the source was not asked or did not answer."""
+    """None if no request was sent, or the source did not answer."""
     config_error: str = ""
     """Why no request can be sent to the source."""
     failure: str = ""
@@ -49,23 +49,26 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one ClusterStack."""
+
     stack: Object | None
     releases: tuple[Object, ...] = ()
     """The ClusterStackReleases that the stack owns."""
     listing: SourceListing = field(default_factory=SourceListing)
     selection: Selection = field(default_factory=Selection)
     users: Users = field(default_factory=dict)
-    """Only read if releases are obsolete."""
+    """The Clusters that use each release; only read if releases are obsolete."""
     failure: str = ""
     """Why the users of the releases could not be read; no release is deleted then."""
     template: LookupResult = _UNREFERENCED
     poll: float = POLL
     """Seconds until the source is listed again."""
     rejections: tuple[Rejection, ...] = ()
-    """The results of writes, known once the effects of a first decision were executed."""
+    """The writes that the API server rejected; known once the effects of a first decision were executed."""
 
 
 def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
+    """Reads the stack's releases, the list of its source, the template, and the users of obsolete releases."""
     if stack is None or cluster_api.is_paused(stack):
         return Observed(stack)
     listed = clients.management.list(CLUSTER_STACK_RELEASE, key.namespace)
@@ -123,7 +126,7 @@ def _list_source(clients: Clients, stack: Object) -> SourceListing:
 
 
 def _load_held(stack: Object) -> SourceListing | None:
-    """Returns the last answer of the same sources from `status.held`; None if there is none."""
+    """Returns the failure of the same sources that `status.held` records; None if it records none."""
     held = dig(stack, "status.held", {})
     if held.get("sources") != scope_of(stack):
         return None
@@ -134,7 +137,7 @@ def _load_held(stack: Object) -> SourceListing | None:
 
 
 def _users(clients: Clients) -> tuple[Users, str]:
-    """Returns the users of releases in all namespaces, since Clusters may use classes of other ones, or an error."""
+    """Returns the users of releases, and an error text. Lists all namespaces: a class may be used from another one."""
     try:
         return users_by_release(list_defined(clients.management, CLUSTER)), ""
     except NotServed as error:

@@ -16,7 +16,7 @@ APPLIED, DELETED = "HelmChartApplied", "HelmChartDeleted"
 PROVIDER_RETRY = 10.0
 PARTIAL_RETRY = 20.0
 FAILURE_RETRY = 60.0
-"""After a failure that only a user can fix: slow, but without end."""
+"""For failures that only a user can fix: attempts are slow, but do not stop."""
 
 
 def decide_failure(

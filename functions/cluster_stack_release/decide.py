@@ -24,6 +24,7 @@ ASSETS_RETRY = 10.0
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides the next step: a wait for the first missing prerequisite, the rollout, or the deletion."""
     release = observed.release
     if release is None:
         return Decision(message="the ClusterStackRelease is gone")

@@ -1,4 +1,4 @@
-"""The function `cluster_stack_release`."""
+"""The function `cluster_stack_release`: applies the class chart of a release in the management cluster."""
 
 from __future__ import annotations
 

@@ -40,6 +40,8 @@ class Management:
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one ClusterStackRelease."""
+
     release: Object | None
     name: ReleaseName | None = None
     """The parsed name of the object; None if it is not the name of a release."""
@@ -55,6 +57,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
+    """Reads the prerequisites in order, up to the first that is missing; for a deletion the users of the release."""
     if release is None or cluster_api.is_paused(release):
         return Observed(release)
     name = ReleaseName.from_class_name(key.name)
@@ -69,7 +72,7 @@ def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
     if not provider_is_ready(provider):
         return Observed(release, name, assets, provider)
     version = clients.management.version()
-    clients.discovery.invalidate()  # charts leave out objects of kinds that are not served: the cache may be too old
+    clients.discovery.invalidate()  # charts leave out objects of unserved kinds, and the cache may be outdated
     management = Management(connect_management(clients), version)
     return Observed(release, name, assets, provider, management, _claimed(clients, key))
 

@@ -18,6 +18,7 @@ from .observe import Assets, Observed
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+    """Returns the decision with the status that reports the result of its rollout, if it has one."""
     if observed.release is None:
         return decision
     builder = V1Beta1StatusBuilder(observed.release, now)

@@ -23,12 +23,12 @@ from .conditions import APPLIED, PARTIAL_RETRY, decide_failure, finalizer_effect
 from .observe import Assets, Management, Observed
 
 POLICY = Policy(wait=False)
-"""Without waiting for readiness: the objects of a class are only used by later Clusters."""
+"""The rollout does not wait for readiness: only later Clusters use the objects of a class."""
 
 
 @dataclass(frozen=True)
 class InvalidateDiscovery:
-    """Has the served kinds read again: an unknown kind may be served by now."""
+    """Effect: invalidates the cached discovery, since an unknown kind may be served by now."""
 
     def execute(self, clients: Clients) -> None:
         clients.discovery.invalidate()

@@ -24,6 +24,7 @@ def requester(event: Event) -> Key | None:
 
 
 def is_reconciled(release: Mapping[str, Any]) -> bool:
+    """Returns whether the release is ready, by its condition and by `status.ready`."""
     return is_true(dig(release, "status.conditions"), READY) and dig(release, "status.ready") is True
 
 
@@ -46,7 +47,7 @@ TRIGGERS = Triggers(
         Rule("infrastructure.cluster.x-k8s.io", ("*",), _WRITE),
         Rule("controlplane.cluster.x-k8s.io", ("*",), _WRITE),
         Rule("bootstrap.cluster.x-k8s.io", ("*",), _WRITE),
-        # The providers' objects for a release, whatever they are called.
+        # The providers' objects for a release, of any kind.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "delete")),
         READ_CRDS,
     ),

@@ -19,7 +19,7 @@ from .runtime import Instance, Runtime, RuntimeUnavailable
 
 FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
 HISTORY = 20
-"""Entries of status.conditions that are kept: upstream uses this field as a history."""
+"""The number of entries kept in status.conditions, which upstream uses as a history."""
 
 CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
@@ -32,7 +32,7 @@ FAILED_RETRY = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Has the runtime create the instance, which continues in the background."""
+    """Effect: starts the creation of the instance, which continues in the background."""
 
     runtime: Runtime
     uid: str
@@ -44,7 +44,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Stop:
-    """Has the runtime delete the instance."""
+    """Effect: deletes the instance."""
 
     runtime: Runtime
     uid: str
@@ -54,6 +54,7 @@ class Stop:
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides by the phase of the instance: starts an absent or failed one, and publishes a ready one."""
     kind_cluster = observed.kind_cluster
     if kind_cluster is None:
         return Decision()
@@ -78,7 +79,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Reports a failure of the runtime in the status, with its reason, instead of as an error of the function."""
+    """Reports a failure of the runtime in the status of the KINDCluster, so that the event does not fail as well."""
     if isinstance(results.error, RuntimeUnavailable) and observed.kind_cluster is not None:
         problem, results.error = str(results.error), None
         failed = Observed(observed.kind_cluster, instance=Instance("failed", problem))
@@ -188,8 +189,8 @@ def _with_condition_fields(kind_cluster: Object) -> list[Object]:
 def _as_condition(entry: Object) -> Object:
     """Adds the fields of a condition to an entry of the history.
 
-    The status is True since each entry did happen; the current state is in `status.ready` and `status.phase`. All
-    entries of a type say the same, so it does not matter which of them a reader takes.
+    The condition's status is True, since the event of each entry did happen; the current state is in `status.ready` and
+    `status.phase`. All entries have the same status, so readers may take any entry of a type.
     """
     type_ = CREATED if entry.get("message") == CREATED_MESSAGE else NOT_CREATED
     time = {"lastTransitionTime": entry["timestamp"]} if entry.get("timestamp") else {}

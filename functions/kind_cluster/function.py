@@ -1,4 +1,4 @@
-"""The function `kind_cluster`."""
+"""The function `kind_cluster`: starts and deletes the control planes of KINDClusters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_reconciled(kind_cluster: Object, event: Event) -> bool:
 
 
 def _is_running(kind_cluster: Object) -> bool:
-    """Returns whether the instance runs: it may end without an event, and the check costs no request."""
+    """Returns whether the instance runs. Checked at each event, since an instance may end without an event."""
     try:
         return from_env().inspect(kind_cluster["metadata"]["uid"]).phase == "ready"
     except RuntimeUnavailable:

@@ -16,6 +16,8 @@ from .runtime import Instance, Runtime, RuntimeUnavailable, from_env
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one KINDCluster; `runtime` is None if the runtime cannot be used."""
+
     kind_cluster: Object | None
     runtime: Runtime | None = None
     instance: Instance = field(default_factory=lambda: Instance("absent"))
@@ -28,6 +30,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, kind_cluster: Object | None) -> Observed:
+    """Reads the Cluster; unless it is paused, also the instance and the Secrets."""
     if kind_cluster is None:
         return Observed(None)
     cluster = _cluster(clients, kind_cluster)

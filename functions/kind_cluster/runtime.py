@@ -24,7 +24,11 @@ DEFAULT = "local"
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance as its runtime reports it; endpoint, CA (certificate, key) and admin kubeconfig once it is ready."""
+    """An instance as its runtime reports it.
+
+    `phase` is `absent` (not created), `starting`, `ready` (the API server answers), or `failed` (see `error`).
+    A ready instance has an endpoint, a CA (certificate and key in PEM) and an admin kubeconfig.
+    """
 
     phase: Literal["absent", "starting", "ready", "failed"]
     error: str = ""

@@ -26,6 +26,7 @@ CA_RETRY = 30.0
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides whether to create the Secret, and sets the condition that reports it."""
     cluster = observed.cluster
     if cluster is None or deleting(cluster) or cluster_api.is_paused(cluster):
         return Decision()
@@ -86,7 +87,7 @@ def _report(
         reason,
         message,
         now=now,
-        # Keeps the generation of the first write, since the condition does not depend on the spec: saves writes.
+        # The condition does not depend on the spec: keeping the generation of its first write saves writes.
         observed_generation=(get_condition(before, KUBECONFIG_AVAILABLE) or {}).get("observedGeneration")
         or cluster["metadata"].get("generation"),
     )

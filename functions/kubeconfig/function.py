@@ -1,4 +1,4 @@
-"""The function `kubeconfig`."""
+"""The function `kubeconfig`: creates the kubeconfig Secrets of Clusters."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ from .triggers import is_status_current
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one Cluster's kubeconfig."""
+
     cluster: Object | None
     existing: Object | None = None
     """Secret `<cluster>-kubeconfig`."""
@@ -23,6 +25,7 @@ class Observed:
 
 
 def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
+    """Reads the kubeconfig Secret once the Cluster has an endpoint; without that Secret also the CA Secret."""
     if (
         cluster is None
         or not cluster_api.wants_kubeconfig(cluster)

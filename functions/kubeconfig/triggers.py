@@ -20,8 +20,8 @@ def cluster_of(secret: Mapping[str, Any]) -> Key | None:
 def is_status_current(cluster: Mapping[str, Any]) -> bool:
     """Returns whether the status belongs to the current generation, or the Cluster is provisioned.
 
-    `cluster` writes the status right after it copied an endpoint into the spec. A condition that is written at the same
-    moment would be a conflict for one of the two functions, so this one waits.
+    The function `cluster` writes the status right after it has copied an endpoint into the spec. If this function wrote
+    its condition at the same time, one of the two writes would fail with a conflict, so this function waits.
     """
     phase, observed = dig(cluster, "status.phase"), dig(cluster, "status.observedGeneration")
     return phase == "Provisioned" or (phase is not None and observed == dig(cluster, "metadata.generation"))
@@ -42,7 +42,7 @@ FIELDS = (
 
 
 def digest(cluster: Mapping[str, Any]) -> object:
-    """Returns the values of which one must differ for an update to matter."""
+    """Returns the values of which an update must change at least one to start the function."""
     return [*(dig(cluster, path) for path in FIELDS), is_status_current(cluster)]
 
 

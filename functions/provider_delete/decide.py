@@ -1,4 +1,4 @@
-"""Decides the order of deletion: wait for dependants, webhooks, workloads, CRDs, and at last the finalizer.
+"""Decides the next step of a deletion. The order: wait for dependants; webhooks, workloads, CRDs; the finalizer.
 
 With the force annotation the CRDs come first, with all custom resources: the provider's controllers still run then and
 can remove their finalizers.
@@ -27,13 +27,14 @@ from .observe import FORCE, Observed, is_crd
 IN_USE_RETRY = 20.0
 """Seconds until dependants are counted again."""
 PARTIAL_RETRY = 10.0
-"""Seconds until deletion goes on."""
+"""Seconds until the next step of the deletion."""
 
 CONTROLLER_TIMEOUT = timedelta(minutes=10)
-"""How long controllers may take to remove finalizers; then all objects are deleted, as webhooks may be the obstacle."""
+"""The time that controllers have to remove finalizers. Then all objects are deleted: webhooks may be the obstacle."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides the next step: a wait while the provider is in use, deletions, or the removal of the finalizer."""
     provider = observed.provider
     if provider is None or not deleting(provider) or observed.management is None:
         return Decision(message="nothing to delete")
@@ -84,7 +85,7 @@ def _counts(observed: Observed) -> str:
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Reports which objects are left and why; with none left, the next round removes the finalizer."""
+    """Reports which objects are left and why; once none is left, the next reconciliation removes the finalizer."""
     provider = observed.provider
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     if provider is None or rollout is None:

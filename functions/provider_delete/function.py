@@ -1,4 +1,4 @@
-"""The steps of `provider_delete`."""
+"""The function `provider_delete`: deletes the objects of a provider that is being deleted."""
 
 from __future__ import annotations
 

@@ -24,20 +24,23 @@ FORCE = ("metadata", "annotations", "capi-functions.dev/force-delete")
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about the deletion of one provider."""
+
     provider: Object | None
     inventory: Sequence[InventoryEntry] = ()
     custom_resources: Mapping[str, int] = field(default_factory=dict)
-    """The number of objects of each of its kinds, by kind, without those in its inventory and without zeros."""
+    """The number of custom resources by kind, without those in the inventory; kinds without objects are left out."""
     crds_deleted_at: datetime | None = None
-    """When the first of its CRDs was deleted; None if none is being deleted."""
+    """When the deletion of the first CRD was requested; None if no CRD is being deleted."""
     others: Sequence[Object] = ()
-    """All other providers if this is the core provider, which must be deleted last; else empty."""
+    """All other providers if this is the core provider, which must be deleted last; empty for any other provider."""
     downloads: Sequence[Object] = ()
     """The ConfigMaps with versions that were downloaded for the provider."""
     management: ClusterConnection | None = None
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
+    """Reads what may prevent the deletion; nothing unless the provider is being deleted and has the finalizer."""
     if provider is None or not deleting(provider) or not has_finalizer(provider, provider_api.FINALIZER):
         return Observed(provider)
     entries = inventory_of(provider)
@@ -60,6 +63,7 @@ def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
 
 
 def is_crd(entry: InventoryEntry) -> bool:
+    """Returns whether the entry is a CRD."""
     return (entry.group, entry.kind) == (CRD.group, CRD.kind)
 
 

@@ -14,7 +14,7 @@ _FIELDS = ("metadata.deletionTimestamp", ANNOTATIONS)
 
 
 def key_if_deleting(provider: Mapping[str, Any]) -> Key | None:
-    """Returns the key of a provider that is being deleted, or may be: a mere reference does not show it."""
+    """Returns the key of a provider that is being deleted or of a bare reference, which cannot show it; else None."""
     return key_of(provider) if "spec" not in provider or deleting(provider) else None
 
 

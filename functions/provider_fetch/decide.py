@@ -42,21 +42,23 @@ CONFIG_MAP_COPY = "config-map"
 SOURCE = "/provider_fetch"
 
 SOURCE_RETRY = 60.0
-"""Seconds until the next attempt after a transient error of the source, or a contract that does not fit yet."""
+"""Seconds until the next attempt after a transient error of the source, or while the contracts are incompatible."""
 INVALID_RETRY = 600.0
 """Seconds until the next attempt after an error that only a change of the provider or of its source can resolve."""
 
 _LOCK = KeyedLock("the download of components", limit=3)
-"""The limit keeps a slow source from occupying all threads of a process."""
+"""Limits concurrent downloads, so that a slow source does not occupy all threads of a process."""
 
 
 class InvalidAnnotation(ComponentsError):
+    """An annotation of the provider has an unknown value."""
+
     reason = "InvalidAnnotation"
 
 
 @dataclass(frozen=True)
 class Download:
-    """Effect: puts one version into storage, from its source, or from the fallback if the source does not answer.
+    """Effect: downloads one version to storage, from its source, or from the fallback if the source fails.
 
     Raises `SourceError` or `ComponentsError`.
     """
@@ -99,6 +101,10 @@ class SaveConfigMap:
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
+    """Decides the next step of one provider: a write of `spec.version`, a download, or the start of `provider_install`.
+
+    `resync` is passed on to `provider_install`.
+    """
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
@@ -124,7 +130,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Reports a failed download in the provider's status, instead of failing the event."""
+    """Reports a failed download in the provider's status, so that the event does not fail as well."""
     if observed.provider is None or not isinstance(results.error, (ComponentsError, SourceError)):
         return decision
     error, results.error = results.error, None
@@ -147,7 +153,7 @@ def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
 
 
 def _write_version(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
-    """Writes the resolved version into the spec, where it stays, and starts the checks again for this version."""
+    """Decides to write the resolved version into the spec, and to run the preflight checks for it."""
     if message := versions.downgrade_refusal(provider_api.installed_version(provider), version):
         builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
@@ -187,7 +193,8 @@ def _check_contract(
         "contract": contract,
     }
     effects: tuple[Effect, ...] = ()
-    from_config_map = isinstance(resolved.source.repository, ConfigMapRepository)  # which needs no second one
+    # A version that comes from a ConfigMap needs no second ConfigMap.
+    from_config_map = isinstance(resolved.source.repository, ConfigMapRepository)
     if dig(provider, KEEP_DOWNLOAD) == CONFIG_MAP_COPY and not from_config_map:
         effects = (SaveConfigMap(_config_map(provider, version, bundle)),)
     step = phases.next_step(phases.FETCHED, provider, resync=resync)

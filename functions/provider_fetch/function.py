@@ -1,4 +1,4 @@
-"""The steps of `provider_fetch`."""
+"""The function `provider_fetch`: downloads the components of a provider's version to object storage."""
 
 from __future__ import annotations
 

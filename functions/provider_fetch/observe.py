@@ -20,6 +20,8 @@ from shared.providers.status import passed_preflight
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one provider."""
+
     provider: Object | None
     inputs: Inputs = field(default_factory=Inputs)
     resolved: ResolvedSource | ComponentsError | SourceError | None = None
@@ -29,6 +31,7 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
+    """Reads the inputs in the order of their dependence, up to the first obstacle."""
     if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
         return Observed(provider)
     observed = Observed(provider, inputs.read(clients, provider))

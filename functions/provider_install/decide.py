@@ -28,10 +28,11 @@ INPUT_RETRY = 30.0
 """Seconds until a missing object or kind is looked for again."""
 INVALID_RETRY = 120.0
 """Seconds until the next attempt after an error that only a change of the provider or of an object that it references
-can resolve. Either change comes with an event; this is in case the event is lost."""
+can resolve. Either change triggers an event; the interval is for the case that the event is lost."""
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
+    """Decides the next step: a wait, new certificates, or the rollout. `resync` is passed on to `provider_fetch`."""
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")

@@ -1,4 +1,4 @@
-"""The steps of `provider_install`."""
+"""The function `provider_install`: applies the objects of a provider."""
 
 from __future__ import annotations
 

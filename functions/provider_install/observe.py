@@ -33,14 +33,16 @@ from shared.providers.status import PROVIDER_INSTALLED, passed_preflight
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of a decision about one provider's installation."""
+
     provider: Object | None
     reconciled: bool = False
-    """The present inputs are installed, and no resync was requested."""
+    """Whether the present inputs are installed and no resync was requested."""
     inputs: Inputs = field(default_factory=Inputs)
     digest: str = ""
     """The hash of all inputs."""
     inventory: Sequence[InventoryEntry] = ()
-    """The provider's inventory; of a resumed installation, with the present readiness of its objects."""
+    """The provider's inventory; for a resumed installation with the current readiness of the objects."""
     components: FetchedComponents | None = None
     """The components of the wanted version; None if they are not in storage."""
     policy: Policy | PolicyError = field(default_factory=Policy)
@@ -55,21 +57,25 @@ class Observed:
 
     @property
     def resumed(self) -> bool:
-        """Whether a rollout of the same inputs has begun and is not done.
+        """Whether a rollout of the same inputs has begun and is not complete.
 
-        After a completed rollout other writers may have changed objects, so their records are not relied on.
+        Only then is the inventory current: after a completed rollout, other writers may have changed the objects.
         """
         begun = dig(self.provider, "status.target.inputs") == self.digest
         return begun and not is_true(dig(self.provider, "status.conditions"), PROVIDER_INSTALLED)
 
     @property
     def upgrades(self) -> bool:
-        """Whether another version is installed."""
+        """Whether the installed version differs from the one in the spec."""
         provider = self.provider or {}
         return provider_api.installed_version(provider) not in ("", provider_api.spec_version(provider))
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
+    """Reads the inputs in the order of their dependence, up to the first obstacle.
+
+    Without `resync`, a provider that is already installed is not read further.
+    """
     if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
         return Observed(provider, inventory=inventory_of(provider))
     read = inputs.read(clients, provider)
@@ -129,7 +135,7 @@ def _in_cluster(
 
 
 def _issued(inventory: Sequence[InventoryEntry], secrets: Iterable[Object | None]) -> list[InventoryEntry]:
-    """Returns entries for existing Secrets of certificates that are not in the inventory yet."""
+    """Returns inventory entries for the existing Secrets of certificates that the inventory lacks."""
     listed = {entry.identity for entry in inventory}
     found = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets if secret is not None]
     return [replace(entry_of(obj), uid=dig(obj, "metadata.uid", "")) for obj in found if identity(obj) not in listed]
@@ -148,7 +154,7 @@ def has_cert_manager(clients: Clients, observed: Observed) -> bool:
 def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> dict[str, Object]:
     """Returns the live CRDs of these objects, by name: one list by the provider's label.
 
-    For an upgrade each CRD without the label is read as well: another installer may have created it.
+    For an upgrade, CRDs that this list lacks are read one by one: another installer may have created them.
     """
     applied = {entry.name for entry in observed.inventory if entry.kind == CRD.kind and entry.status == SYNCED}
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
@@ -164,7 +170,7 @@ def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: 
 
 
 def _serving(clients: Clients, objects: Sequence[Object]) -> ClusterConnection:
-    """Returns the management cluster; discovery is refreshed for kinds that were not served at the last look."""
+    """Connects to the management cluster, and refreshes discovery if it lacks a kind of these objects."""
     management, defined = connect_management(clients), kinds_defined_by(objects)
     clusterctl = (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind)  # recorded if the kind is served
     kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects} | {clusterctl}

@@ -25,7 +25,7 @@ from .observe import Observed
 def plan(
     observed: Observed, policy: Policy, wanted: Sequence[Object], builder: ProviderStatusBuilder
 ) -> tuple[Plan, bool]:
-    """Returns the rollout to carry out now, and whether it is complete: it may leave out webhook configurations."""
+    """Returns the rollout to carry out now, and whether it is complete: webhook configurations may follow later."""
     known, resumed = observed.inventory, observed.resumed
     whole = inventory.plan(wanted, known, resumed=resumed)
     if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in WEBHOOK_KINDS for step in whole.steps):

@@ -31,6 +31,7 @@ PARTIAL_RETRY = 20.0
 def report(
     observed: Observed, decision: Decision, results: Results, now: datetime, *, resync: bool = False
 ) -> Decision:
+    """Returns the decision with the status that reports the result of its rollout, if it has one."""
     provider = observed.provider
     rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
     if provider is None or rollout is None:
@@ -51,7 +52,7 @@ def report(
     if _is_complete(observed, rollout):
         return _installed(builder, observed, provider, outcome, resync=resync)
     if not outcome.not_ready:
-        # The conditions stay as they were written with the intent: in progress.
+        # The next round applies the webhooks. The conditions stay as they were written before the rollout: in progress.
         status = {"resources": inventory.dump(outcome.entries)}
         return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True)
     waiting = format_waiting(outcome.not_ready)
@@ -75,6 +76,7 @@ def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: RolloutOutcom
 
 
 def _is_complete(observed: Observed, rollout: Rollout) -> bool:
+    """Returns whether the rollout includes the webhook configurations, or the provider has none."""
     wanted = [] if isinstance(observed.rendered, Exception) else observed.rendered
     late = any(obj["kind"] in WEBHOOK_KINDS for obj in wanted)
     return not late or any(step.obj["kind"] in WEBHOOK_KINDS for step in rollout.plan.steps)
@@ -104,7 +106,7 @@ def _installed(
     if observed.upgrades:
         builder.set_true(PROVIDER_UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")
     elif not builder.is_true(PROVIDER_UPGRADED):
-        builder.remove(PROVIDER_UPGRADED)  # it is about an upgrade that is no longer wanted
+        builder.remove(PROVIDER_UPGRADED)  # the condition is about an upgrade that is no longer wanted
     renewal = next_renewal(observed)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target["renewAt"] = rfc3339(renewal) if renewal else None

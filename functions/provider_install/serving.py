@@ -47,6 +47,7 @@ def due(observed: Observed, now: datetime) -> list[CertificateRequest]:
 
 
 def issue(observed: Observed, provider: Object, requests: Sequence[CertificateRequest]) -> tuple[Effect, ...]:
+    """Returns the effects that write new certificates to the Secrets of `requests`."""
     return tuple(_issue(provider, request, observed.secrets[request.secret]) for request in requests)
 
 

@@ -22,14 +22,14 @@ CORE_RETRY = 60.0
 """Seconds until a provider checks the core provider again, in case the event of `provider_wake` is lost."""
 INPUT_RETRY = 30.0
 PEER_RETRY = 60.0
-"""No event arrives when another provider of the same name is deleted."""
+"""Seconds until a provider checks again for another one of the same name, whose deletion triggers no event for it."""
 
 _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """The check that a provider fails; `requeue_after` in seconds, if time alone may change the result."""
+    """A failed check. `requeue_after` is in seconds; None if only a change of the provider can change the result."""
 
     reason: str
     message: str
@@ -38,6 +38,10 @@ class FailedCheck:
 
 
 def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
+    """Runs the checks: the first failure becomes a condition; if all pass, `provider_fetch` is started.
+
+    `resync` is passed on to `provider_fetch`.
+    """
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
@@ -129,9 +133,10 @@ def _unique(observed: Observed, provider: Object) -> FailedCheck | None:
 
 
 def _precedence(provider: Object) -> tuple[bool, bool, bool, str, Key]:
-    """Orders providers that exclude each other; the lowest is installed: the installed one, else the older one.
+    """Returns a sort key for providers that exclude each other; only the first of them may be installed.
 
-    A provider that is being deleted counts while its objects may exist.
+    An installed provider is first, then the oldest. A provider that is being deleted precedes others while it has
+    objects.
     """
     return (
         not provider_api.installed_version(provider),

@@ -1,4 +1,4 @@
-"""The steps of `provider_preflight`."""
+"""The function `provider_preflight`: checks whether a provider may be installed."""
 
 from __future__ import annotations
 

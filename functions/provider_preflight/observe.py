@@ -1,4 +1,4 @@
-"""Reads what the checks need. A provider that is reconciled costs the reads of its references only."""
+"""Reads the inputs of the preflight checks; for a reconciled provider only the objects that it references."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from shared.providers.inputs import Inputs
 
 @dataclass(frozen=True)
 class Observed:
+    """The inputs of the preflight checks of one provider."""
+
     provider: Object | None
     inputs: Inputs = field(default_factory=Inputs)
     reconciled: bool = False
-    """The present spec and inputs are installed, and no resync was requested."""
+    """Whether the present spec and inputs are installed and no resync was requested."""
     in_catalog: bool = True
-    """The catalog or the configuration knows a source for this name."""
+    """Whether the catalog or the configuration has a source for this name."""
     peers: Sequence[Object] = ()
     """The other providers of the same kind."""
     cores: Sequence[Object] = ()
@@ -29,6 +31,7 @@ class Observed:
 
 
 def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
+    """Reads the inputs; with `resync` also those of a provider that is already installed."""
     if provider is None or deleting(provider) or cluster_api.is_paused(provider):
         return Observed(provider)
     kind = provider_api.kind_of(provider)

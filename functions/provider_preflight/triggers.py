@@ -15,7 +15,7 @@ TRIGGERS = Triggers(
     name="provider_preflight",
     primary_kinds=PROVIDERS,
     watches=tuple(
-        # Not the finalizer: `provider_install` adds it, and would start itself again.
+        # Finalizers are not watched: `provider_install` adds one, and would start all phases again.
         Watch(
             resource,
             fields=("metadata.generation", ANNOTATIONS),
@@ -24,7 +24,7 @@ TRIGGERS = Triggers(
         )
         for resource in PROVIDERS
     ),
-    # The other phases follow from this one, so it speaks for all of them.
+    # The other phases follow from this one, so its `is_reconciled` covers them all.
     is_reconciled=lambda provider: is_true(dig(provider, "status.conditions"), READY),
     rules=(
         Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),

@@ -17,11 +17,12 @@ RETRY = 15.0
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides the condition: true, or the first problem. Starts the installation again if objects are missing."""
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
     if observed.resumable:
-        # The event may be late or doubled: `provider_install` decides itself whether it can go on.
+        # The event may be late or duplicated: `provider_install` itself decides whether it can continue.
         step = phases.next_step(phases.FETCHED, provider, resync=False)
         return Decision(reply=step, message="the installation is resumed")
     if not observed.installed:

@@ -1,4 +1,4 @@
-"""The steps of `provider_report`."""
+"""The function `provider_report`: reports whether the components of an installed provider work."""
 
 from __future__ import annotations
 

@@ -29,19 +29,17 @@ WEBHOOKS = tuple(
 
 @dataclass(frozen=True)
 class Observed:
-    """What was found about the provider.
+    """The state of one provider's components.
 
-    The sequences have a text for each problem. They are checked in this order, and a later one only if all before it
-    are empty.
+    Each sequence has a text for each problem. Only the first sequence that is not empty is reported.
     """
 
     provider: Object | None
     installed: bool = False
     resumable: bool = False
-    """An installation is in progress and the workload of this event is ready: the installation may have waited for it.
-    """
+    """Whether an installation is in progress that may have waited for the workload of this event, which is ready."""
     wait: bool = True
-    """The provider's annotation does not turn these checks off."""
+    """Whether to check the components; False if the provider's annotation turns the checks off."""
     missing: Sequence[str] = ()
     """Workloads and webhook configurations that do not exist."""
     unavailable: Sequence[str] = ()

@@ -41,6 +41,7 @@ def may_reference(provider: Object, config_map: Key) -> bool:
 
 
 def _references(provider: Object, config_map: Mapping[str, Any]) -> bool:
+    """Returns whether the provider names this ConfigMap, or selects it by its labels."""
     key, selector = key_of(config_map), dig(provider, "spec.fetchConfig.selector", {})
     named = provider_api.additional_manifests(provider) == key
     return may_reference(provider, key) and (named or selects(selector, dig(config_map, "metadata.labels", {})))

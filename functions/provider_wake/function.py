@@ -30,6 +30,7 @@ _recent: tuple[float, Sequence[Object]] = (0.0, ())
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles a change of the core provider, a Secret or a ConfigMap: emits an event for each affected provider."""
     ref = TRIGGERS.primary_ref(event)
     if ref is None:
         return done("the event is not for this function")
@@ -48,7 +49,7 @@ def handle(clients: Clients, event: Event) -> Answer:
             # Nearly all ConfigMaps end here, without being read.
             return done("no provider is affected", retry_after=retry_after)
         changed = event.as_object
-        # Labels of a ConfigMap and conditions of a core provider decide: read the object if the event lacks it.
+        # The decision needs the labels of a ConfigMap, or the conditions of a core provider: read a missing object.
         if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):
             resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource
             changed = clients.management.find(resource, event.key) or changed
@@ -70,6 +71,7 @@ def _providers(clients: Clients) -> tuple[float, Sequence[Object]]:
 
 
 def _is_older_than(event: Event, read_at: float) -> bool:
+    """Returns whether the event is older than the list, even if the sender's clock is behind."""
     try:
         return datetime.fromisoformat(event.time).timestamp() + _SKEW < read_at
     except ValueError:

@@ -15,7 +15,7 @@ from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 
 
 def key_if_operational(core: Mapping[str, Any]) -> Key | None:
-    """Returns the key of a core provider that runs, or may run: a mere reference does not show it."""
+    """Returns the key of an operational core provider, or of a bare reference, which does not show it; else None."""
     return key_of(core) if "spec" not in core or is_operational(core) else None
 
 
@@ -57,7 +57,9 @@ TRIGGERS = Triggers(
     ),
     rules=(
         Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get", "list")),
-        Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)),  # selectors look at its labels; a Secret is named
+        Rule(
+            CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)
+        ),  # selectors match its labels; a Secret is found by its name
         READ_CRDS,
     ),
     emits=(REFERENCE + "update",),

@@ -23,8 +23,8 @@ from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable
 
 _LOCK = KeyedLock("the fetch of releases", limit=3)
-"""Serialises requests for one release in a process, so the second finds it stored; the store does the same across
-processes. The limit keeps threads free while a source is slow."""
+"""Serializes requests for one release in a process, so that the second finds the release stored; the store does the
+same across processes. The limit keeps threads free while a source is slow."""
 
 PAUSE = 5.0
 """Seconds after a failed fetch in which the release is not requested again: each try can occupy a thread until its
@@ -58,7 +58,7 @@ def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: 
     if held := store.backoff(name.tag):
         message, seconds = held
         _count("held")
-        # Requests that arrived before the failure get an answer. Later ones know the reason already.
+        # A request that arrived before the failure gets an answer. The sender of a later one knows the reason already.
         failure = store.last_failure(name.tag)
         arrived_before = failure is not None and failure[1] >= arrived
         return done(message, reply=_fetched(event, name) if arrived_before else None, retry_after=seconds)

@@ -1,4 +1,4 @@
-"""`sweep`: emits events for objects that are not reconciled, as event sources may lose events.
+"""The function `sweep`: emits events for objects that are not reconciled, since event sources may lose events.
 
 A timer starts it. With `{"everything": true}` as the data of its event, every object is sent as a resync; with
 `{"kind": "..."}` every object of that kind, so that ClusterStacks look for new releases.
@@ -28,7 +28,7 @@ log = logging.getLogger("capi-functions")
 
 SOURCE = "/sweep"
 MIN_INTERVAL = 30.0
-"""Seconds between two sweeps that send reconciled objects as well: any pod can ask for these."""
+"""Seconds between two sweeps that send reconciled objects as well: any pod can request one."""
 
 _THROTTLE = Throttle("the sweep")
 
@@ -52,7 +52,7 @@ def _sweep(clients: Clients, kind: str | None, *, everything: bool) -> Answer:
 
 
 def not_reconciled(objects: Iterable[Object]) -> Iterator[Object]:
-    """Yields the objects that some function has to reconcile, as far as the objects themselves show it."""
+    """Yields the objects that a function has to reconcile, as far as the listed objects show it."""
     objects = list(objects)
     with_addon = {
         (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), reported_release(addon))
@@ -72,11 +72,16 @@ def _reconciled(obj: Object) -> bool:
 
 
 def _outdated(obj: Object) -> bool:
+    """Returns whether the status is about an earlier generation."""
     observed = dig(obj, "status.observedGeneration")
     return observed is not None and observed != obj["metadata"].get("generation")
 
 
 def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
+    """Returns whether the object is a Cluster of a cluster stack without an addon for its class.
+
+    `with_addon` has namespace, Cluster and class of each ClusterAddon.
+    """
     if obj["kind"] != CLUSTER.kind or cluster_api.is_paused(obj):
         return False
     name = cluster_api.class_name(obj)
