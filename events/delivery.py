@@ -76,7 +76,7 @@ class InProcessDelivery:
 
 
 def read_answer(status: int, headers: Mapping[str, str], body: bytes) -> Answer:
-    """Returns the answer in an HTTP response; one whose reply cannot be read is a failure (502), as for a broker."""
+    """Returns the answer in an HTTP response; 502 for an unreadable reply, which a broker treats as a failure, too."""
     lowered = {name.lower(): value for name, value in headers.items()}
     after = retry_after(lowered)
     if status >= 300:

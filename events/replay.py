@@ -39,7 +39,7 @@ def replay(
         dispatcher: Delivers them.
         double: Submits all events twice.
         shuffle_seed: Submits the events in a random order with this seed.
-        pace: Seconds between events, which then may overlap. By default each is answered before the next is submitted.
+        pace: Seconds between events, whose deliveries may overlap. By default each is answered before the next.
         timeout: Seconds for everything.
         ignore_waits_above: See `Dispatcher.drain`.
 
@@ -72,7 +72,7 @@ def replay_to(
         url: Where to post to.
         events: In the order of the recording.
         pace: Seconds between events.
-        attempts: How often an event is posted until its answer is neither an error nor to be retried.
+        attempts: How often an event is posted at most, while its answer is an error or requests a retry.
         longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Starts the sweep now and then where there is no Knative: in place of the PingSource with `everything: true`."""
+"""Starts the sweep at an interval where there is no Knative, in place of the PingSource with `everything: true`."""
 
 from __future__ import annotations
 

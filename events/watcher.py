@@ -242,7 +242,7 @@ class _Informer:
         self._defined = False
         """Whether the definition of the kind was created or changed since the kind was not served."""
         self._absences = 0
-        """How often the kind was not served since then."""
+        """How often the kind was not served since it was last served or defined."""
         self._on_not_served = on_not_served
         self._awake = threading.Event()
         self._end: Callable[[], None] | None = None

@@ -51,7 +51,7 @@ class Event:
     name: str = ""
     data: Object = field(default_factory=dict)
     resync: bool = False
-    """Reconcile even an object that is reconciled by its status (extension `resync`)."""
+    """Whether to reconcile the object even if its status shows nothing to do (extension `resync`)."""
 
     @property
     def change(self) -> Change | None:

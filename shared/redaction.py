@@ -12,7 +12,7 @@ MIN_LENGTH = 4
 """Characters: shorter values are not redacted, as they are no secrets and occur in any text."""
 
 _ELLIPSES = ("…", " ... ")
-"""What a truncated text has in place of what was cut off."""
+"""The marks that a truncated text has in place of the missing part."""
 _TEXT_FIELDS = ("message", "error")
 """Fields of a status that hold texts."""
 
@@ -20,7 +20,7 @@ _TEXT_FIELDS = ("message", "error")
 def redact(text: str, values: Collection[str]) -> str:
     """Returns the text with "…" in place of the values.
 
-    Finds a value as it is and as JSON, base64, `repr` and URLs encode it, also where the text was truncated within it.
+    Finds a value as it is and as JSON, base64, `repr` and URLs encode it, even if the text ends or begins within it.
     """
     forms = {form for value in filter(_is_long_enough, values) for form in _forms(value) if _is_long_enough(form)}
     for form in sorted(forms, key=len, reverse=True):

@@ -11,7 +11,7 @@ from typing import Any
 def registered(package: str, attribute: str) -> tuple[Any, ...]:
     """Returns the attribute of each module in the package that defines it, in the order of the modules' names.
 
-    All modules of the package are imported, so they import what is slow to import only where they use it.
+    All modules of the package are imported, so a module must import slow packages inside functions only.
     """
     return _registered(package, attribute, tuple(import_module(package).__path__))
 

@@ -120,8 +120,8 @@ READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",
 MEMORY_TO_RENDER = "1536Mi"
 """The memory limit of functions that render: the processes that they render in have limits too (`shared.sandbox`).
 
-About 150 MiB are for the function itself, and beside it run two at a time: workers with 150 MiB of libraries and at
-most 320 of work, or runs of the helm program with 384 MiB each while a worker of at most 214 is idle.
+About 150 MiB are for the function itself. Beside it two processes run at a time: workers, with 150 MiB of libraries and
+at most 320 of work each, or runs of the helm program, with 384 MiB each, while a worker of at most 214 MiB is idle.
 """
 
 

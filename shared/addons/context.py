@@ -1,6 +1,6 @@
-"""What a reconcile of one ClusterAddon found to do: nothing, wait for readiness, roll back, or roll out a release.
+"""The task of one reconcile of a ClusterAddon: nothing, wait for readiness, roll back, or roll out a release.
 
-Determined once by observe; decide and report both use it.
+`observe` determines the task; `decide` and `report` use it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from shared.kube.resources import Key, key_of
 
 ADDON_PREFIX = "cluster-addon-"
 ADDON_FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
-"""`addon_create` sets it, `addon_apply` removes it (and sets it on addons that others created)."""
+"""The finalizer of ClusterAddons: `addon_create` sets it, `addon_apply` removes it (or sets it where it is missing)."""
 ROLLBACK_ANNOTATION = "capi-functions.dev/rollback-from"
 """The annotation of a ClusterAddon that names the class it was rolled back from, which is not applied again."""
 CA_SUFFIX = "-ca"

@@ -65,7 +65,7 @@ RUNTIME_EXTENSION = _kind(
 ADDON = _kind("AddonProvider", "caap", "addon")
 
 KINDS = (CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, IPAM, RUNTIME_EXTENSION, ADDON)
-"""In clusterctl's order, which is also the best order of installation."""
+"""The kinds in clusterctl's order, which is also the best order of installation."""
 
 BY_KIND = {kind.kind: kind for kind in KINDS}
 

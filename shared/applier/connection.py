@@ -19,7 +19,7 @@ below the forwarder's timeout."""
 
 @dataclass(frozen=True)
 class ConnectionFailed:
-    """Why the cluster cannot be worked on yet; `severity` is that of the condition."""
+    """The cluster cannot be used yet; `message` says why, `severity` is that of the condition."""
 
     message: str
     severity: str = "Info"

@@ -22,7 +22,7 @@ class _Marker:
 
 ABSENT: Final = _Marker("(absent)")
 REDACTED: Final = _Marker("(withheld)")
-"""In the place of a Secret's values."""
+"""The marker that replaces the values of a Secret."""
 
 _BOOKKEEPING = {
     ("status",),

@@ -26,7 +26,7 @@ _IN_FULL, _SHORT = 20, 60
 """The number of errors that are written in full, and the length of the others."""
 
 OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
-"""On every applied object. An object without this label is never deleted."""
+"""The label of every applied object. An object without it is never deleted."""
 
 
 @dataclass(frozen=True)

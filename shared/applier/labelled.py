@@ -1,4 +1,4 @@
-"""Finds objects that carry our label, to begin an inventory with where there is none.
+"""Finds the objects that carry our label, to begin an inventory where there is none.
 
 cluster-stack-operator labels the objects that it applies as we do, and keeps no record of them after its stages.
 """

@@ -1,9 +1,9 @@
 """Makes integers of the values print as integers in the Helm engine.
 
 Helm takes values as JSON, so every number is a Go float64, and 10485760 prints as `1.048576e+07`: wrong in arguments,
-annotations and config files. As strings such numbers would have quotes where a chart uses `toYaml`. So a template is
-added to the chart that runs before all others, and replaces such floats in the values by Go integers, as `helm --set`
-does.
+annotations and config files. As strings such numbers would have quotes where a chart uses `toYaml`. So this
+module adds a template to the chart. The template runs before all others, and replaces such floats in the values by Go
+integers, as `helm --set` does.
 
 Helm executes the most deeply nested template files first, all with the same values. So the added file is one level
 deeper than any other. Beyond 2**53 digits are lost before any template runs.

@@ -66,7 +66,7 @@ def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, An
 
 
 def parse(texts: list[tuple[str, str]], default_namespace: str) -> list[dict[str, Any]]:
-    """Parses rendered texts as `manifests.parse` does; here, since a chart's output may take long to parse.
+    """Parses rendered texts as `manifests.parse` does, but in the worker: a chart's output may take long to parse.
 
     Raises `OutputError`.
     """

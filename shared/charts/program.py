@@ -1,4 +1,4 @@
-"""Finds the helm program: in $HELM, by the provider of this process, or in the PATH, as in the image."""
+"""Finds the helm program: in $HELM, by the function that this process has set, or in the PATH, as in the image."""
 
 from __future__ import annotations
 

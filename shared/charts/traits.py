@@ -1,4 +1,4 @@
-"""Finds out by the text of a chart what rendering it needs."""
+"""Finds out from the text of a chart what its rendering needs."""
 
 from __future__ import annotations
 

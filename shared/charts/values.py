@@ -1,8 +1,8 @@
 """Renders a release's `cluster-addon-values.yaml` to Helm values for one cluster.
 
 The file is a Go template over objects of the management cluster. The Helm engine renders it, as the only file of a
-chart in memory, so that all functions of Helm's templates work. It has no access to environment, files or network
-there.
+chart in memory, so that all functions of Helm's templates work. The template has no access to environment, files
+or network.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     components/<digest>.json              metadata.yaml and components of one version, by their SHA-256
     component-sources/<source>/<version>  the digest of the bundle that a source has for a version
 
-If the content of a version changes, it is another bundle. Bundles of private sources are found by their namespace
-alone.
+If the content of a version changes, the new content is another bundle. A bundle of a private source is found only for
+the namespace whose credentials open the source.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     infrastructure-docker:     {tag: v1.2.3}
     infrastructure-docker/foo: {name: my-foo}
 
-Later lines override earlier ones field by field: all images, the images of a provider, one image by its name.
+Later lines override earlier ones field by field. They select all images, those of a provider, and one by its name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _fields(fields: Any, where: str) -> dict[str, str]:
         raise ImageError(f"{where}: want a mapping with some of {', '.join(_FIELDS)}")
     given = {name: value for name in _FIELDS if (value := dig(fields, name, "")) != ""}
     for name, value in given.items():
-        if not isinstance(value, str | int) or isinstance(value, bool):  # 1.20 would become 1.2
+        if not isinstance(value, str | int) or isinstance(value, bool):  # no floats: 1.20 would become 1.2
             raise ImageError(f"{where}: {name}: want a text, in quotes")
     return {name: str(value) for name, value in given.items()}
 

@@ -1,6 +1,6 @@
 """Access to a source: credentials, trusted certificates, and the endpoint and region of object stores.
 
-No message contains any of it, and `repr` leaves it out.
+No message and no `repr` contains credentials.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def from_secret(secret: Mapping[str, Any]) -> Access:
     """
     data, key = secret.get("data") or {}, key_of(secret)
     if secret.get("type", "Opaque") not in _TYPES:
-        # Else a ClusterStack could send a Secret that its author cannot read, such as a service account's token.
+        # Otherwise a ClusterStack could send a Secret that its author cannot read, such as a service account's token.
         raise SourceError(f"Secret {key} is of type {secret['type']}, want {' or '.join(_TYPES)}", transient=False)
     known = {name: field for name, field in _FIELDS.items() if name in data}
     if not known:

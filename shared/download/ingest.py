@@ -16,8 +16,8 @@ MIB = 1024 * 1024
 class File:
     """One file that a source offers, to be read once.
 
-    `size` in bytes and `digest` (sha256, hexadecimal) are the source's claims, which `ingest` checks; None if it makes
-    none.
+    `size` in bytes and `digest` (sha256, hexadecimal) are the source's claims, which `ingest` checks; None without
+    a claim.
     """
 
     name: str

@@ -28,7 +28,7 @@ def cause(error: BaseException) -> str:
         if isinstance(inner, TimeoutError):
             return "no answer in time"
         if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror[:1].lower() + inner.strerror[1:]  # only the first letter: it may name a setting
+            return inner.strerror[:1].lower() + inner.strerror[1:]  # only the first letter: the text may name a setting
     names = [type(inner).__name__ for inner in chain]
     for name, text in _URLLIB3.items():
         if name in names:

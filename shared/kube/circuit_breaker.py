@@ -50,7 +50,7 @@ class CircuitBreaker:
 
     @contextmanager
     def request(self, refusal: str) -> Iterator[None]:
-        """Wraps one request; an exception inside counts as its failure.
+        """Wraps one request; an exception in the block counts as a failure of the request.
 
         Raises `NotSent` with a message that begins with `refusal`.
         """

@@ -51,7 +51,7 @@ class Credentials:
 
         The proxy variables are those of the process, as for kubectl; the settings for downloads do not apply. For a
         server that is not trusted, `size` also bounds the number of open connections, and link-local and metadata
-        addresses are refused. Raises `ValueError` or `ssl.SSLError` for PEM that cannot be used, `OSError` for a URL.
+        addresses are refused. Raises `ValueError` or `ssl.SSLError` for unusable PEM, `OSError` for an invalid URL.
         """
         from .. import network
 

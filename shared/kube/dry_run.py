@@ -55,7 +55,7 @@ class DryRunClient(Client):
         """Applies the object as a dry run and puts the result into the overlay; a CRD becomes established at once."""
         identity = _id(resource, key_of(obj))
         if identity in self._overlay and self._overlay[identity] is None:
-            result = deepcopy(obj)  # created anew: the server would merge it with the object that is to be deleted
+            result = deepcopy(obj)  # not dry-run: the server would merge it with the object that is to be deleted
         else:
             try:
                 result = super().apply(resource, obj, manager=manager, force=force, dry_run=True)

@@ -1,4 +1,4 @@
-"""Reads the objects of YAML manifests, and checks that each of them is an object and occurs once."""
+"""Parses the objects of YAML manifests, and checks that each document is an object and each object occurs once."""
 
 from __future__ import annotations
 

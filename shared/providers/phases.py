@@ -1,4 +1,4 @@
-"""The events that connect the phases: each phase replies with the event that starts the next one."""
+"""The events that connect a provider's phases: each phase replies with the event that starts the next one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def next_step(step: str, provider: Object, *, resync: bool) -> Event:
     Args:
         step: The step that is done, such as `CHECKED`.
         provider: The provider object.
-        resync: Whether the next phase also compares the objects in the cluster, where nothing else has changed.
+        resync: Whether the next phase compares the objects in the cluster even if nothing else has changed.
     """
     about = {name: provider[name] for name in ("apiVersion", "kind", "metadata")}
     subject = f"{provider_api.kind_of(provider).type_name}-{key_of(provider).name}"

@@ -1,4 +1,4 @@
-"""Resolves the source of a provider's components, and the version that is wanted from it."""
+"""Resolves the source of a provider's components, and the version to fetch from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.kube.selectors import as_text
 from .inputs import Inputs
 
 SOURCE_ANNOTATION = "capi-functions.dev/source"
-"""On a ConfigMap with a download of ours: the place it was downloaded from."""
+"""The annotation of a ConfigMap with a downloaded version: the place it was downloaded from."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class ProviderStatusBuilder(StatusBuilder):
 
 
 def _ready(conditions: list[Object]) -> tuple[str, str, str]:
-    """Returns status, reason and message of `Ready`: those of the deletion, or of the first phase that is not done."""
+    """Returns status, reason and message of `Ready`, from the deletion or from the first phase that is not done."""
     deletion = get_condition(conditions, DELETING)
     if deletion is not None and deletion.get("status") == "True":
         return "False", deletion.get("reason") or DELETING, deletion.get("message") or ""

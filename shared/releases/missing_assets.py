@@ -1,4 +1,4 @@
-"""A release that is not in storage: the reason and message of those that wait for it, and the request to fetch it."""
+"""A release that is not in storage: reason and message for objects that wait for it, and the event to fetch it."""
 
 from __future__ import annotations
 

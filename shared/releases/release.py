@@ -98,7 +98,7 @@ class Release:
 
 
 def assemble(name: ReleaseName, files: Mapping[str, Blob], metadata: bytes | None) -> Release:
-    """Returns the release that the files and the content of metadata.yaml make. Raises `InvalidRelease`."""
+    """Returns the release with these files; `metadata` is the text of metadata.yaml. Raises `InvalidRelease`."""
     if metadata is None:
         raise InvalidRelease(name.tag, {METADATA: "missing"})
     try:

@@ -11,13 +11,13 @@ from ..kube import dig
 
 
 def observe(function: str, before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> None:
-    """Observes the waits that end with `status`, which is written to the object `before`."""
+    """Records in the metric the waits that end when `status` is written to the object `before`."""
     for type_, seconds in ended(before, status, now).items():
         metrics.WAITED.labels(function, type_).observe(seconds)
 
 
 def ended(before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> dict[str, float]:
-    """Returns the seconds, by type, of each condition that is False in `before` and not in `status`."""
+    """Returns how many seconds conditions were False, by type: those that are False in `before` and not in `status`."""
     if not status or "conditions" not in status:
         return {}
     waits: dict[str, float] = {}
@@ -29,5 +29,5 @@ def ended(before: Mapping[str, Any], status: Mapping[str, Any] | None, now: date
             since = datetime.fromisoformat(entry["lastTransitionTime"])
             waits[entry["type"]] = max(0.0, (now - since).total_seconds())
         except (KeyError, TypeError, ValueError):
-            continue  # another program wrote it, without a valid time
+            continue  # another program wrote the condition, without a valid time
     return waits

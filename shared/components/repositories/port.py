@@ -35,7 +35,7 @@ class Repository(Protocol):
 
     @property
     def identity(self) -> str:
-        """The text that differs between two repositories: in most cases the place."""
+        """A text that identifies the repository: in most cases its place."""
         ...
 
     @property

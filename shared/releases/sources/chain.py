@@ -50,6 +50,6 @@ class SourceChain:
             if isinstance(listed, Listing) and listed.problem:
                 problems.append(SourceError(listed.problem, transient=True))
         if problems and len(problems) == len(self.sources) and not names:
-            # The source that accepts requests first decides when.
+            # The chain can be retried as soon as one source accepts requests again.
             raise min(problems, key=lambda problem: problem.retry_after or 0.0)
         return Listing(sorted(names), "; ".join(map(str, problems)))

@@ -31,7 +31,7 @@ class Listing(tuple[str, ...]):
 
 
 class Source(Protocol):
-    """Hands out releases: folders, web servers, GitHub, OCI registries and object stores."""
+    """A place that releases are fetched from: a folder, web server, GitHub repository, OCI registry or S3 bucket."""
 
     def fetch(self, tag: str) -> Iterator[File]:
         """Returns the files of a release; read each to its end before taking the next.
@@ -40,8 +40,8 @@ class Source(Protocol):
             tag: Name of the release in its dash form, such as `docker-ferrol-1-27-v1`.
 
         Raises:
-            ReleaseNotFound: The source answers and does not have the release. At the call or at any file.
-            SourceError: The source fails. At the call or at any file.
+            ReleaseNotFound: The source answers and does not have the release. Raised by the call or by any file.
+            SourceError: The source fails. Raised by the call or by any file.
         """
         ...
 

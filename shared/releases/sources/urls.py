@@ -1,15 +1,15 @@
-"""Makes sources of URLs and of settings.
+"""Creates release sources from URLs and from settings.
 
-    /folder, file:///folder                      only trusted
+    /folder, file:///folder                      only from the operator, not from objects of users
     https://host/folder, http://host/folder      files below <folder>/<tag>/
     github://github.com/org/repo                 any other host is GitHub Enterprise; github+http:// without TLS
     oci://registry/repository                    oci+http:// without TLS
     s3://bucket/prefix
 
 Setting `RELEASE_SOURCE` has one or more of these, separated by whitespace (a space in a path is %20 in its file URL).
-Without it the variables of cluster-stack-operator count: `GIT_ORG_NAME` and `GIT_REPOSITORY_NAME` (with `GIT_PROVIDER`
-github, or unset), else `OCI_REGISTRY` and `OCI_REPOSITORY`. In either case credentials come from the settings that each
-type of source names. They are for the first host of that type, and for no other.
+Without it the variables of cluster-stack-operator are used: `GIT_ORG_NAME` and `GIT_REPOSITORY_NAME` (with
+`GIT_PROVIDER` github, or unset), else `OCI_REGISTRY` and `OCI_REPOSITORY`. In either case credentials come from the
+settings that each type of source names. They are for the first host of that type, and for no other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def from_url(url: str, access: Access | None = None, *, local: bool = True) -> S
         local: The URL is the operator's, so it may name a folder. False for URLs from objects of users.
 
     Raises:
-        SourceError: No source has such URLs. The message quotes the scheme alone, since a token may be in any part.
+        SourceError: The URL names no source. The message quotes the scheme alone, since a token may be in any part.
     """
     found = SourceUrl(url, _scheme(url), local)
     source_type = _types().get(found.scheme)
@@ -51,7 +51,7 @@ def from_url(url: str, access: Access | None = None, *, local: bool = True) -> S
 
 
 def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
-    """Returns the sources that the settings name, as one. Raises `SourceError`."""
+    """Returns one source for all sources that the settings name. Raises `SourceError`."""
     urls = env.get("RELEASE_SOURCE", "").split() or _other_operator(env)
     if not urls:
         raise SourceError(f"RELEASE_SOURCE is not set: {_wanted()} ({RELEASE_SOURCES.where})", transient=False)
@@ -89,7 +89,7 @@ def _other_operator(env: Mapping[str, str]) -> list[str]:
             raise SourceError(f"GIT_PROVIDER is {provider!r}, only github is known", transient=False)
         return [f"github://github.com/{organization}/{repository}"]
     registry, name = env.get("OCI_REGISTRY", ""), env.get("OCI_REPOSITORY", "")
-    # There the repository is often written with the registry in front.
+    # In these variables the repository often begins with the registry.
     return [f"oci://{registry}/{name.removeprefix(f'{registry}/')}"] if registry and name else []
 
 
