@@ -1,4 +1,4 @@
-"""Checks what a local run needs on this machine, with what was found, and how to get what is missing."""
+"""Checks whether this machine has what a local run needs, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from shared.charts import HelmMissing
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. With the state `note`, local runs work nevertheless."""
+    """The result of one check.
+
+    `state` is `ok`, `note` (something is missing, but local runs work), or `missing` (local runs do not work).
+    """
 
     what: str
     state: Literal["ok", "note", "missing"]
@@ -64,7 +67,7 @@ def _binary(name: str) -> Callable[[], Finding]:
 
 
 def _helm() -> Finding:
-    """Missing only if $HELM is wrong: few charts need the program, and none of the demo's."""
+    """Checks the helm program. Reports `missing` only if $HELM is wrong, since few charts need the program."""
     try:
         found = helm.present()
     except HelmMissing as error:
@@ -81,6 +84,7 @@ def _way(need: str) -> str:
 
 
 def _go() -> bool:
+    """Returns whether `go` is in PATH and runs."""
     go = shutil.which("go")
     return bool(go and subprocess.run([go, "version"], capture_output=True, check=False).returncode == 0)
 

@@ -12,7 +12,7 @@ from .output import err
 
 @contextmanager
 def helm_when_needed() -> Iterator[None]:
-    """In the block, charts that need the helm program get it; it is downloaded or built if necessary."""
+    """Provides the helm program to charts within the block; downloads or builds it when a chart needs it."""
     from infra.local.helm import helm
     from shared.charts import provide_helm
 

@@ -21,7 +21,7 @@ app = typer.Typer(name="release", help="Build, lint and publish releases of clus
 
 
 class Mode(StrEnum):
-    """The source of a build's versions."""
+    """The source of a build's versions: the next numbers, the hash of the sources, or options."""
 
     STABLE = "stable"
     HASH = "hash"

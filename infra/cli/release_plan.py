@@ -25,7 +25,7 @@ from shared.releases.stages import Stage
 from .failures import Failure
 
 _OTHERS = Stage("")
-"""Stands for the changes outside all stages."""
+"""A stage without a name, for the changes outside all stages."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The run in a folder: its state, its start in the background, its end."""
+"""Reads the state of the run in a folder, starts a run in the background, and ends it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def warn_of_other_cluster(kubeconfig: Path) -> None:
 
 
 def fresh_log(log: Path) -> BinaryIO:
-    """Opens a new log file. The former run, which may still be writing, has its own in `<log>.previous`."""
+    """Opens a new log file. The former log becomes `<log>.previous`, to which the former run may still write."""
     if log.exists():
         log.replace(log.with_name(log.name + ".previous"))
     return log.open("ab")

@@ -34,7 +34,7 @@ def release(version: str) -> tuple[Release, Files]:
 
 
 def content(files: Files) -> Mapping[str, object]:
-    """Returns files for a comparison, archives as their content: another zlib compresses the same to other bytes."""
+    """Returns files in a form to compare: archives as their content, since bytes differ between versions of zlib."""
     return {name: charts.inspect(data, name) if name.endswith(".tgz") else data for name, data in files.items()}
 
 

@@ -30,8 +30,8 @@ TEMPORARY = "/tmp"  # noqa: S108 - a volume of the pod's own
 THREADS = 8
 """Requests that one replica processes concurrently.
 
-They mostly wait for other servers, so memory limits their number, not
-processors. The default of functions-framework is four for each processor of the node.
+Requests mostly wait for other servers, so memory limits their number, not processors. The default of
+functions-framework is four for each processor of the node.
 """
 
 WORKERS = 1

@@ -1,4 +1,4 @@
-"""Installs our CRDs in a management cluster."""
+"""Installs the CRDs of this project in a management cluster."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:
 
 
 def foreign(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
-    """Returns why `crd` must not replace the `live` definition; empty if an earlier run installed that."""
+    """Returns why `crd` must not replace the `live` definition; empty if an earlier run installed the latter."""
     if provider := dig(live, ("metadata", "labels", PROVIDER_LABEL)):
         return f"provider {provider} has installed it"
     others = {

@@ -56,7 +56,7 @@ class FunctionsServer:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends the server, after its requests in flight; after 10 s by force."""
+        """Ends the server after its requests in flight; kills it after 10 s."""
         self._end(signal.SIGTERM)
 
     def close(self) -> None:

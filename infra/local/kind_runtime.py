@@ -11,7 +11,7 @@ from infra.local_control_plane.binaries import BinaryNotFound
 
 
 class LocalRuntime:
-    """Runs each instance in `<directory>/<uid>`; all end with the process whose pid is `owner` (None: with none)."""
+    """Runs each instance in `<directory>/<uid>`; all end with the process whose pid is `owner`, if that is not None."""
 
     def __init__(self, directory: Path, owner: int | None) -> None:
         self._directory = directory

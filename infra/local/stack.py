@@ -40,7 +40,7 @@ class Urls:
     api_server: str
     functions: str
     ingress: str
-    """Accepts CloudEvents, and sends each to the functions that it starts."""
+    """Accepts CloudEvents, and sends each to the functions that the event starts."""
     object_store: str
 
 
@@ -147,7 +147,7 @@ class Stack:
             list(pool.map(local_control_plane.stop, planes))
         if self._store is not None:
             self._store.stop()
-        # Last: as long as this file exists, a second run in this folder is refused.
+        # Deleted last: as long as this file exists, a second run in this folder is refused.
         (self.directory / STATE).unlink(missing_ok=True)
 
     def wipe_object_store(self) -> None:
@@ -164,7 +164,7 @@ class Stack:
         return [self.directory / "management", *workloads]
 
     def _end_leftovers(self) -> None:
-        """Ends control planes of a former run that was killed: they end with it, but not at once."""
+        """Ends control planes that are left of a killed run. They end by themselves as well, but not at once."""
         for plane in self._planes():
             local_control_plane.stop(plane)
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from infra.local_control_plane.cache import REPORT_INTERVAL, Progress, cache_directory, locked, partial
 from infra.local_control_plane.modules import MODULES, Module, module_of
 
-_CONNECT = 4.0  # seconds; where the host cannot be reached, the executable is built
+_CONNECT = 4.0  # seconds to connect; if the host cannot be reached, the executable is built
 _LARGEST = 400 * 1024 * 1024  # bytes of one executable or of an archive
 
 
@@ -42,9 +42,9 @@ class Archive:
     """A released tar.gz archive with executables.
 
     Attributes:
-        directory: Its name in the cache.
+        directory: The name of its directory in the cache.
         version: The pinned version.
-        url: With the placeholders {version} and {platform}.
+        url: The URL, with the placeholders {version} and {platform}.
         names: The executables in it.
         digests: `algorithm:hex` by platform, such as "linux-amd64".
     """
@@ -96,7 +96,7 @@ def locate(
         names: The executables, such as "etcd".
         progress: Called with each line of progress.
         get: Whether to download or build missing executables.
-        archives: The archives to download from; an empty list has everything built from source.
+        archives: The archives to download from; with an empty list everything is built from source.
 
     Raises:
         BinaryNotFound: Executables are missing; the message names all of them, and what helps.
@@ -284,6 +284,7 @@ def _install(part: Path, target: Path) -> None:
 
 
 def _executable(path: Path) -> bool:
+    """Returns whether the path is an executable file."""
     return path.is_file() and os.access(path, os.X_OK)
 
 

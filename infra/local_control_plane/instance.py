@@ -36,10 +36,13 @@ class Status:
     """The status of an instance.
 
     Attributes:
-        phase: "absent" if there is no instance in the directory.
-        url: Where the API server listens, or listened last; "" if it never did. `host` and `port` are its parts.
+        phase: "absent" (the directory has no instance), "starting", "ready" (the API server answers), "failed" (the
+            instance cannot start or continue), or "stopped".
+        url: Where the API server listens, or listened last; "" if it never did.
+        host: The host in `url`.
+        port: The port in `url`.
         error: Why the phase is "failed".
-        pid: The supervisor's, None if it does not run.
+        pid: The pid of the supervisor; None if the supervisor does not run.
     """
 
     phase: Literal["absent", "starting", "ready", "failed", "stopped"]

@@ -22,7 +22,7 @@ class Module:
     """A directory of `FOLDER` with a go.mod.
 
     Attributes:
-        directory: Its name.
+        directory: The name of the directory.
         module: The Go module whose pinned version is the version of the executables.
         packages: Import paths of the executables' main packages by name.
         stamp: The package with the variables gitVersion, gitMajor and gitMinor, if the executables have them.
@@ -37,7 +37,7 @@ class Module:
 
     @property
     def path(self) -> Path:
-        """The directory."""
+        """The path of the directory."""
         return FOLDER / self.directory
 
     @property
@@ -54,7 +54,7 @@ class Module:
 
     @property
     def cache(self) -> Path:
-        """The directory of the built executables; a changed go.mod has another one."""
+        """The directory of the built executables; each content of go.mod has its own."""
         digest = hashlib.sha256((self.path / "go.mod").read_bytes()).hexdigest()[:12]
         return cache_directory() / "binaries" / self.directory / f"{self.version}-{digest}"
 
@@ -63,7 +63,7 @@ class Module:
         """The value of `-ldflags`."""
         flags = ["-s", "-w"]
         if self.stamp:
-            # Without these the API server reports v0.0.0, which clients refuse.
+            # Without these flags the API server reports v0.0.0, which clients refuse.
             major, minor = self.version.removeprefix("v").split(".")[:2]
             for name, value in (("gitVersion", self.version), ("gitMajor", major), ("gitMinor", minor)):
                 flags += ["-X", f"{self.stamp}.{name}={value}"]

@@ -21,7 +21,7 @@ class Probe:
         self._served: set[str] = set()
 
     def problem(self, *paths: str) -> str:
-        """Returns why one of `paths` is not served, "" if all are. Requests no path again that was served once."""
+        """Returns why one of `paths` is not served, "" if all are. Does not request a path again once it was served."""
         for path in paths:
             if path not in self._served:
                 if problem := self._request("GET", path, (200,)):

@@ -4,17 +4,17 @@ from pathlib import Path
 
 from infra.local_control_plane.layout import Layout
 
-# Sockets in a private directory need neither ports nor TLS. Relative to Layout.run, as the path of a unix
-# socket may have 107 bytes only. etcd wants a port in a peer URL, though it is but a part of a file name.
+# Unix sockets in a private directory need neither ports nor TLS. Their paths are relative to Layout.run, since a path
+# may have 107 bytes only. etcd requires a port in a peer URL; here it is a part of the file name.
 ETCD_SOCKET = "client:0"
 _ETCD_URL = f"unix://{ETCD_SOCKET}"
 _PEER_URL = "unix://peer:0"
 
-# Loopback: there is no kube-proxy, and the API server's requests to webhooks must not leave the machine.
+# A loopback range: there is no kube-proxy, and the API server's requests to webhooks must not leave the machine.
 SERVICE_RANGE = "127.96.0.0/16"
 SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 SERVICE_ADDRESSES = ("127.0.0.1", "::1", "127.96.0.1")
-# Not the URL of the server: tokens stay valid when the port changes.
+# The issuer is not the URL of the server, so that tokens stay valid when the port changes.
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
@@ -48,8 +48,8 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         port: The port to listen on.
         controllers: Whether controllers run beside it, see controllers.py.
     """
-    # Without controllers there are no default service accounts, which one plugin requires; with kwok nothing removes
-    # the taint that the other sets.
+    # Without controllers there are no default service accounts, which the plugin ServiceAccount requires. With
+    # controllers and kwok, nothing removes the taint that TaintNodesByCondition sets.
     unwanted = "TaintNodesByCondition" if controllers else "ServiceAccount"
     return [
         str(binary),
@@ -57,7 +57,7 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         "--permit-port-sharing=true",
-        # Without it the start fails on a machine without a default route.
+        # Without this flag the start fails on a machine without a default route.
         "--advertise-address=127.0.0.1",
         # Endpoints with a loopback address are invalid: the API server would retry for ever to write them.
         "--endpoint-reconciler-type=none",
@@ -76,6 +76,6 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         "--max-requests-inflight=0",
         "--max-mutating-requests-inflight=0",
         "--profiling=false",
-        # Ends the watches at SIGTERM; without it, the server waits a minute for its clients to end them.
+        # Ends the watches at SIGTERM; without this flag, the server waits a minute for its clients to end them.
         "--shutdown-watch-termination-grace-period=1s",
     ]

@@ -1,4 +1,4 @@
-"""The state file: everything that callers know about an instance, readable at any moment."""
+"""The state file, from which callers learn everything about an instance; they can read it at any moment."""
 
 import dataclasses
 import json
@@ -17,11 +17,11 @@ class State:
     """The content of the state file, as the supervisor wrote it last.
 
     Attributes:
-        phase: The phase of the instance.
-        url: Of the API server; "" until a port is chosen.
+        phase: "starting", "ready" (the API server answers), "failed" (see `error`), or "stopped".
+        url: The URL of the API server; "" until a port is chosen.
         error: Why `phase` is "failed", else "".
-        supervisor: Its process.
-        servers: Processes by name of the executable, in the order of their start.
+        supervisor: The process of the supervisor.
+        servers: The processes of the servers by name of the executable, in the order of their start.
     """
 
     phase: Phase

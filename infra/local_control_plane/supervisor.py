@@ -2,7 +2,8 @@
 
 The process outlives the command that started it, and ends with its owner if it has one. However it ends, all its
 servers end. It has one thread and one loop: every wait is `Supervisor._wait`, which returns at once on a signal, at the
-end of the owner, and at the end of a server. Slow imports are late, since each start of an instance waits for them.
+end of the owner, and at the end of a server. Modules that load slowly are imported in functions, when they are needed,
+since each start of an instance waits for the imports here.
 """
 
 import argparse
@@ -87,7 +88,7 @@ class Supervisor:
             _log(str(error))
             self._save("failed", str(error))
         finally:
-            # etcd last: without it, the others would only complain and wait.
+            # etcd ends last: without etcd, the other servers would only log errors and wait.
             for name in reversed(self._servers.copy()):
                 self._end(name)
             if self._port:
@@ -127,7 +128,7 @@ class Supervisor:
         connection = probe.Probe(self.layout, self.state.port)
         deadline = time.monotonic() + self.timeout
         self._await(lambda: connection.problem(*probe.READY), "kube-apiserver", deadline)
-        # Not earlier: controllers exit if the API server does not answer.
+        # Controllers start after the API server is ready: they exit if it does not answer.
         for name in chosen:
             self._spawn(name, controllers.command(name, self.executables[name], self.layout))
         for node in controllers.nodes() if chosen else ():
@@ -184,7 +185,7 @@ class Supervisor:
         etcd = self._servers.get("etcd")
         hopeless = name == "kube-apiserver" and (etcd is None or etcd.poll() is not None)
         for number in (signal.SIGKILL,) if hopeless else (signal.SIGTERM, signal.SIGKILL):
-            # Also if the process has ended: its process group may have children left.
+            # Signals the group even if the process has ended: children of it may be left.
             try:
                 os.killpg(child.pid, number)
             except ProcessLookupError:

@@ -35,7 +35,10 @@ _OTHER_FILES = re.compile(r"hashes\.json|node-images\.yaml|SHA256SUMS|topology-[
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding about a file; `line` is 0 if it is about the whole file."""
+    """One finding about a file; `line` is 0 if the finding is about the whole file.
+
+    `severity` is `error` (the release fails its check), `warning` (probably a mistake), or `info` (good to know).
+    """
 
     severity: Severity
     file: str
@@ -232,7 +235,7 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
     def renderer(some: AddonAssets) -> first_values.StageObjects:
         if some.stages is None:
             return [("", chart_objects.umbrella_objects(some, sample, facts))]
-        # Charts that are only deleted are rendered, too: to know what to delete.
+        # Charts of stages that delete are rendered as well: rendering finds the objects to delete.
         named = {one.name: one for hook in HOOKS for one in some.stages.hooks.get(hook, ())}
         return [(name, chart_objects.stage_objects(some, one, sample, facts)) for name, one in named.items()]
 

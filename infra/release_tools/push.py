@@ -42,11 +42,13 @@ def push(folder: Path, url: str, access: Access | None = None, *, force: bool = 
 def publish(release: Release, files: Files, url: str, access: Access | None = None, *, force: bool = False) -> Outcome:
     """Publishes a release at `url`, which is then a source for functions.
 
+    Returns "pushed", "replaced" (a different release had the name), or "unchanged" (the same release was there).
+
     Args:
         release: The release.
         files: Its files.
         url: A path, or an `s3:`, `oci:` or `oci+http:` URL.
-        access: Credentials for it.
+        access: Credentials for the URL.
         force: Whether to replace a different release of the same name.
 
     Raises:

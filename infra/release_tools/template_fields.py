@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 ANY: Final = object()
-"""In a sample: a value that has any field."""
+"""Stands for a value in a sample that has any field."""
 
 _ACTION = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
 _COMMENT = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _FORGIVING: Final = {"default", "coalesce", "empty", "hasKey", "and", "or", "not", "ternary", "dig", "get"}
-"""Template functions that accept a missing field: a field in their arguments is optional."""
+"""Template functions whose arguments may be missing fields."""
 
 
 class MissingField(NamedTuple):
@@ -37,6 +37,8 @@ class MissingField(NamedTuple):
 
 
 class _Token(NamedTuple):
+    """A token of an action: `kind` is a group of `_TOKEN`, `at` the offset in the action."""
+
     kind: str
     text: str
     at: int
@@ -48,6 +50,8 @@ Values = Sequence[Any] | None
 
 @dataclass
 class _Block:
+    """A block that the template has entered: its keyword, its dot, and the variables defined in it."""
+
     word: str
     dot: Values
     optional: frozenset[str] = frozenset()
@@ -182,6 +186,7 @@ def _assigned(tokens: list[_Token]) -> tuple[list[str], list[_Token]]:
 
 
 def _within(path: str, other: str) -> bool:
+    """Returns whether `path` is `other` or a path below it."""
     return path == other or (len(other) > 1 and path.startswith(f"{other}."))
 
 

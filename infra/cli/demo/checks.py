@@ -16,9 +16,9 @@ Objects = dict[str, Object]
 
 
 def verify(objects: DemoObjects, addon: Object, release: str) -> Objects:
-    """Verifies that exactly the objects of the release are in the inventory and in the workload cluster, owned by us.
+    """Verifies that inventory and workload cluster have exactly the objects of the release, managed by this project.
 
-    Returns them. Raises `DemoError`.
+    Returns the live objects. Raises `DemoError`.
     """
     live = {str(entry): objects.applied(entry) for entry in load(dig(addon, "status.resources"))}
     missing = [name for name, obj in live.items() if obj is None or not is_owned(obj)]

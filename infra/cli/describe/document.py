@@ -70,7 +70,7 @@ def _filled(value: Any) -> Any:
 
 
 def _listed(obj: Object, path: str) -> list[Mapping[str, Any]]:
-    """Returns the mappings of a list; none of a field that another program wrote in another form."""
+    """Returns the mappings in a list field; an empty list if another program wrote the field in another form."""
     value = dig(obj, path)
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 

@@ -73,7 +73,7 @@ def _object(fields: Mapping[str, Any]) -> str:
 
 
 def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
-    """Adds the conditions; those of types in `briefly` without messages, which are shown elsewhere."""
+    """Adds the conditions; without their messages for the types in `briefly`, whose messages are shown elsewhere."""
     for condition in fields.get("conditions", []):
         short = condition.get("type") in briefly
         branch.add(_condition({**condition, "message": ""} if short else condition))
@@ -161,7 +161,7 @@ def _release(root: Tree, release: Mapping[str, Any]) -> None:
     if not release:
         return
     if release.get("state") == "absent":
-        # No problem: Clusters can use releases without a ClusterStack.
+        # This is no problem: Clusters can use releases without a ClusterStack.
         root.add(f"release: {_plain(release.get('name', ''))}, without a {_plain(release['kind'])}")
         return
     branch = root.add(f"release: {_object(release)}")

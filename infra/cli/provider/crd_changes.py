@@ -48,6 +48,7 @@ def _gone(fields: Iterable[FieldDiff]) -> Iterable[str]:
 
 
 def _describes(field: FieldDiff) -> bool:
+    """Returns whether the field is the description in a schema, or the version of the generator."""
     if field.path == _GENERATOR:
         return True
     schema = _SCHEMA.fullmatch(field.path)

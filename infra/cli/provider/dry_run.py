@@ -35,13 +35,13 @@ _MAX_STEPS = 20
 
 
 class Obstacle(Exception):
-    """A phase that the provider would not pass; the message is that of the phase."""
+    """The provider would not pass a phase; the message is that of the phase."""
 
 
 class PhaseDryRun:
     """A provider as it would be with `version` in its spec, in a cluster where nothing else changes.
 
-    The phases are run in their order; each leaves its status on the provider for the next. All raise `Obstacle`.
+    Callers run the phases in order; each writes its status to the provider for the next one. All raise `Obstacle`.
     """
 
     def __init__(self, management: Client, provider: Object, version: str) -> None:
@@ -82,7 +82,7 @@ class PhaseDryRun:
         return components
 
     def install(self) -> Decision:
-        """Returns the decision on the whole rollout, with its effects, of which none is carried out."""
+        """Returns the decision on the whole rollout, without carrying out its effects."""
         return self._run("provider_install")
 
     def _run(self, phase: str) -> Decision:
@@ -120,7 +120,7 @@ def _expected_failures() -> Iterator[None]:
 
 
 def scratch_storage() -> Scratch:
-    """Returns storage that keeps writes in memory, over the functions' storage if the environment names that."""
+    """Returns storage that keeps writes in memory, on top of the functions' storage if the environment names one."""
     store = ObjectStore.from_env()
     return Scratch(store if store.endpoint else None)
 

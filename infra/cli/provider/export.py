@@ -105,7 +105,7 @@ def from_cluster(client: Client, provider: Object) -> ExportedVersion:
 
 
 def _of_folder(provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError) -> ExportedVersion:
-    """Reads a version from a folder, which functions do not do. Raises `problem` if the source is not a folder."""
+    """Reads a version from a folder, a source that functions do not use. Raises `problem` for any other source."""
     source = repository_of(provider, read, local=True)
     if not isinstance(source, FolderRepository):
         raise problem

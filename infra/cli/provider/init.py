@@ -32,7 +32,7 @@ def create_and_wait(
     Args:
         client: The management cluster.
         requests: The providers, in the order of installation.
-        settings: What each created provider gets.
+        settings: The settings of all created providers.
         report: Receives what is created and found.
         within: Seconds to wait; None not to wait.
         obstacle: Why the providers cannot become ready, so that nothing waits for them; empty to wait.
@@ -85,7 +85,7 @@ def create(
 
 
 def _find_existing(request: ProviderRequest, providers: Sequence[Object]) -> Object | None:
-    """Finds the same provider in any namespace; any of the kind for an implied request and for the core provider."""
+    """Returns the existing provider in any namespace; an implied or core request matches any provider of the kind."""
     same = [provider for provider in providers if provider["kind"] == request.kind.kind]
     if not (request.implied or request.kind.is_core):
         same = [provider for provider in same if key_of(provider).name == request.name]
@@ -93,7 +93,7 @@ def _find_existing(request: ProviderRequest, providers: Sequence[Object]) -> Obj
 
 
 def _differences(request: ProviderRequest, existing: Object) -> Iterator[str]:
-    """Notes in what an existing provider differs from the request."""
+    """Yields a note for each difference between an existing provider and the request."""
     key, version = key_of(existing), provider_api.spec_version(existing)
     what = f"{request.kind.kind} {key}"
     if request.version and not request.implied and request.version != version:
@@ -106,7 +106,7 @@ def _differences(request: ProviderRequest, existing: Object) -> Iterator[str]:
 
 
 def _config_map_note(client: Client, request: ProviderRequest) -> Iterator[str]:
-    """Notes the versions in ConfigMaps beside the provider, unless the requested one is among them."""
+    """Yields a note with the versions in ConfigMaps beside the provider, unless the requested one is among them."""
     found = config_map_versions(Clients(client), request.dump())
     if found and request.version not in found:
         hint = f"not {request.version}" if request.version else "which are used once spec.version is one of them"
@@ -132,7 +132,7 @@ def wait(
     """Waits until all providers are ready, and passes each change of a provider's status to `progress`.
 
     Raises:
-        WaitTimeout: Not all are ready after `within` seconds; the message has the status of those.
+        WaitTimeout: Not all are ready after `within` seconds; the message has the status of the others.
     """
     reported: dict[ProviderRequest, str] = {}
 

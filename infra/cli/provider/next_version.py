@@ -70,7 +70,7 @@ def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
         found = config_map_versions(clients, provider)
         if not found:
             raise Failure(f"{error}; {_HINT}") from error
-        # Without the message's advice to set spec.version: the plan is about that.
+        # Leaves out the advice to set spec.version, since that is what the plan previews.
         failure = str(error).partition("; set spec.version")[0]
         return _Newest(_highest(found), f"the ConfigMaps in its namespace ({', '.join(found)})", failure)
 
@@ -99,5 +99,5 @@ def config_map_versions(clients: Clients, provider: Object) -> list[str]:
 
 
 def _highest(found: list[str]) -> str:
-    """Prefers any release to pre-releases."""
+    """Returns the highest version; a pre-release only if there is no release."""
     return max(found, key=lambda text: (not versions.parse(text).prerelease, versions.parse(text)))

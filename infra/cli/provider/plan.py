@@ -82,7 +82,7 @@ class ProviderPlan:
 
 
 def plan_provider(management: Client, provider: Object, version: str) -> ProviderPlan:
-    """Returns what an installation of `version` would change; if it is empty, `next_version` chooses the version."""
+    """Returns what an installation of `version` would change; for an empty `version`, `next_version` chooses one."""
     plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
         goal = NextVersion(version) if version else _next_version(management, provider)

@@ -20,9 +20,9 @@ NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _KUBEADM = "kubeadm"
 _FORM = "name, name:version, name:namespace or name:namespace:version"
 _LIKE_VERSION = re.compile(r"v?[0-9]+\.[^:]*")
-"""Namespaces have no dots."""
+"""The form of a version; a namespace cannot match, since namespaces have no dots."""
 _MEANT_AS_VERSION = re.compile(r"v[^-]*|v?[0-9].*")
-"""Taken for a version if only one part follows the name, so that a mistyped version does not become a namespace."""
+"""A text of this form is read as a version if it alone follows the name: a mistyped version is not a namespace."""
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -30,7 +30,7 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
 @dataclass(frozen=True)
 class ProviderSettings:
-    """What every created provider gets; a `secret` without a namespace is in the namespace of each provider."""
+    """Settings of all created providers; a `secret` without a namespace is in the namespace of each provider."""
 
     secret: Key | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ProviderSettings:
 
 @dataclass(frozen=True)
 class ProviderRequest:
-    """One requested provider; without a version the newest. `implied`: another request needs it."""
+    """One requested provider; without a version the newest. `implied` requests are added for others that need them."""
 
     kind: ProviderKind
     name: str
@@ -163,7 +163,7 @@ def annotations_named(texts: Iterable[str]) -> dict[str, str]:
 
 
 def complete(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
-    """Adds the providers that these need, with the core provider's version, and sorts all in order of installation.
+    """Adds the providers that these requests need, with the core provider's version. Sorts all for the installation.
 
     Raises:
         Failure: A provider is requested twice.

@@ -63,7 +63,7 @@ def _rights(objects: Sequence[Mapping[str, Any]]) -> Iterator[Right]:
             yield from _of_rule(scope, rule)
         role = dig(obj, "roleRef", {})
         if role and (role.get("kind"), role.get("name")) not in own:
-            # The role is none of these objects, such as cluster-admin: its name stands for its rights.
+            # The role is not among these objects (such as cluster-admin): its name stands for its rights.
             for subject in obj.get("subjects") or []:
                 who = f"for {subject.get('kind')} {subject.get('name')}"
                 yield Right(scope, "all rights of", "", f"{role.get('kind')} {role.get('name')}", who)

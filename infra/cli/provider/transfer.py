@@ -91,7 +91,7 @@ def adopt(
 
 
 class Form(StrEnum):
-    """The form of exported versions in a folder."""
+    """The form of exported versions in a folder: ConfigMaps, or the files of an OCI artifact."""
 
     CONFIG_MAPS = "config-maps"
     OCI = "oci"
