@@ -110,6 +110,7 @@ class Capture:
         return load(self.folder)
 
     def _present(self, client: Client) -> Iterator[Object]:
+        """Yields the present objects of the watched kinds, without those whose events contain references only."""
         watches = [watch for triggers in self._triggers.values() for watch in triggers.watches]
         for resource in dict.fromkeys(watch.resource for watch in watches if not watch.reference):
             try:

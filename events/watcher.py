@@ -293,6 +293,7 @@ class _Informer:
         return pause
 
     def _not_served(self, error: NotServed) -> float:
+        """Returns the seconds until a kind that is not served is listed again."""
         if self._served:
             log.info("%s is not served (yet): %s", self._spec, error)
             self._defined, self._absences = False, 0
@@ -399,6 +400,7 @@ class _Informer:
             self._observe_deletion({"metadata": self._known[key].metadata})
 
     def _interested(self, change: Change, key: Key) -> list[str]:
+        """Returns the names of the functions whose watches match the change."""
         return [
             name
             for name, watch in self._spec.watches
@@ -419,6 +421,7 @@ class _Informer:
         obj["apiVersion"], obj["kind"] = self._spec.resource.api_version, self._spec.resource.kind
 
     def _digest(self, obj: Object) -> _Known:
+        """Returns what the informer remembers of an object."""
         metadata = obj["metadata"]
         hashes = tuple(
             hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self._spec.watches

@@ -229,6 +229,7 @@ def _body(answer: Mapping[str, Any]) -> bytes:
 
 
 def _written(s3: Any, **request: Any) -> bool:
+    """Writes an object. Returns False if the request has a precondition that is not met."""
     from botocore.exceptions import ClientError
 
     try:

@@ -179,6 +179,7 @@ class Triggers:
         return PrimaryRef(next(iter(of_kind or self.primaries), None), found)
 
     def _mapped(self, event: Event) -> Key | PrimaryRef | None:
+        """Returns the primary object to which a watch or subscription maps the event; None if none does."""
         if event.change:
             watch = self.watch(event)
             return watch.key(event.as_object) if watch and event.change in watch.changes else None

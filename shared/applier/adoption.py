@@ -65,6 +65,7 @@ def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
 
 
 def _installs(entry: Mapping[str, Any], label: str) -> bool:
+    """Returns whether the entry of `managedFields` is that of a former installer: it sets the label."""
     holds = dig(entry, ("fieldsV1", "f:metadata", "f:labels", f"f:{label}")) is not None
     return holds and entry.get("manager") != MANAGER and not entry.get("subresource")
 

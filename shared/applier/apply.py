@@ -123,6 +123,7 @@ def _apply_new(cluster: ClusterClients, resource: Resource, obj: Object, policy:
 
 
 def _creators(live: Object) -> tuple[FieldConflict, ...]:
+    """Returns a conflict over the whole object for each other manager that has written it."""
     managers = {entry.get("manager", "") for entry in dig(live, "metadata.managedFields", [])} or {"unknown"}
     return tuple(FieldConflict(manager, "") for manager in sorted(managers - {MANAGER}))
 
@@ -209,6 +210,7 @@ def _delete_ours(cluster: ClusterClients, resource: Resource, obj: Object, polic
 
 
 def _await_gone(cluster: ClusterClients, resource: Resource, obj: Object, state: str) -> None:
+    """Waits until the object is deleted. Raises `TimeoutError`, whose message begins with `state`."""
     key = _key(resource, obj)
     deadline = time.monotonic() + _SETTLES_WITHIN
     while cluster.client.find(resource, key) is not None:
@@ -222,6 +224,7 @@ def _key(resource: Resource, obj: Object) -> Key:
 
 
 def _poll(attempt: Callable[[], Object], failure: NotServed) -> Object:
+    """Repeats the attempt until the kind is served, and returns its result."""
     deadline = time.monotonic() + _SETTLES_WITHIN
     while time.monotonic() < deadline:
         time.sleep(0.1)

@@ -103,6 +103,7 @@ _ALL: Final = _OwnedFields(whole=True)
 
 
 def _matches_key(item: Any, key: Mapping[str, Any]) -> bool:
+    """Returns whether a list item has all values of a key in `fieldsV1`."""
     return isinstance(item, Mapping) and all(item.get(name) == value for name, value in key.items())
 
 
@@ -120,6 +121,7 @@ def _mappings(
 
 
 def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields) -> list[FieldDiff]:
+    """Compares two values at `path`; `at` has the names of its steps, `owned` the fields that managers own there."""
     if not owned or (not whole and old is ABSENT and new is None):  # null in an apply equals an absent field
         return []
     if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -41,6 +41,7 @@ def contains(live: Any, wanted: Any) -> bool:
 
 
 def _field_contains(name: str, live: Any, wanted: Any) -> bool:
+    """Returns whether the live field has every wanted value; owner references are compared by uid."""
     if name != "ownerReferences" or not isinstance(live, list) or not isinstance(wanted, list):
         return contains(live, wanted)
     by_uid = {reference.get("uid"): reference for reference in live if isinstance(reference, Mapping)}
@@ -102,6 +103,7 @@ def resolve(obj: Any, path: str) -> list[PathStep] | None:
 
 
 def _selects(selector: str, item: Any, index: int) -> bool:
+    """Returns whether a selector selects the list item at `index`: `[0]`, `[name="web"]` or `[="value"]`."""
     if selector.isdecimal():
         return int(selector) == index
     for name, text in _PAIR.findall(selector):

@@ -174,6 +174,7 @@ def _defined_kind(obj: Object) -> tuple[str, str] | None:
 
 
 def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change:
+    """Adds a hint to a rejected change if the rollout also changes the object's CRD."""
     if change.action != "refuse" or (change.entry.group, change.entry.kind) not in redefined:
         return change
     hint = "its CRD changes with this release, which a dry run of the object cannot foresee"

@@ -178,6 +178,7 @@ class _Run:
 
 
 def _served(crd: StepResult, problem: str) -> StepResult:
+    """Returns the result for a CRD after the wait: failed if there is a `problem`, otherwise ready."""
     entry = crd.entry
     if problem:
         return replace(crd, entry=replace(entry, status=NOT_SYNCED, hash="", error=problem))

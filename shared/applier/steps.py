@@ -89,6 +89,7 @@ class StepExecutor:
         return self.cluster.client.apply(self._resource(obj), obj, manager=MANAGER, dry_run=True)
 
     def _synced(self, step: Step, live: Object) -> InventoryEntry:
+        """Returns the entry of an object that was applied or verified, with what the object waits for."""
         waiting = self.readiness_check(live) if self.policy.wait or self.readiness_check is incomplete_reason else ""
         uid = live["metadata"]["uid"]
         form = self._stored(step.obj, live)

@@ -71,6 +71,7 @@ def has_remote_schema(members: Mapping[str, bytes]) -> bool:
 
 
 def _refers(schema: bytes) -> bool:
+    """Returns whether the schema refers to an external schema; true if it cannot be parsed."""
     pairs: list[tuple[str, Any]] = []
     try:
         json.loads(schema.decode(errors="replace"), object_pairs_hook=pairs.extend)  # sees every object inside
@@ -80,4 +81,5 @@ def _refers(schema: bytes) -> bool:
 
 
 def _is(path: str, file_name: str) -> bool:
+    """Returns whether the path is that of a file with this name, in any folder."""
     return path.rpartition("/")[2] == file_name

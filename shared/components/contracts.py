@@ -61,6 +61,7 @@ def upgrade_refusal(provider: Object, version: str, contract: str, others: Itera
 
 
 def _stays(other: Mapping[str, Any]) -> bool:
+    """Returns whether the provider is installed and is core, or is installed and no other version is requested."""
     installed = api.installed_version(other)
     return bool(installed) and (api.kind_of(other).is_core or api.spec_version(other) in ("", installed))
 

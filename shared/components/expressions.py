@@ -125,6 +125,7 @@ class _Reader:
         return ""
 
     def _skip(self, mark: str) -> bool:
+        """Skips `mark` if it follows at the current position. Returns whether it does."""
         found = self._text.startswith(mark, self._at)
         self._at += found
         return found

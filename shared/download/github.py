@@ -99,6 +99,7 @@ class GitHubReleases:
         return reply.error("the token is not accepted" if self.access.token else "a token is needed")
 
     def _odd(self) -> SourceError:
+        """Returns the error for a response of an unexpected shape."""
         return SourceError(f"{self._name()} does not answer as GitHub does", transient=True)
 
     def _name(self) -> str:

@@ -263,6 +263,7 @@ def _context(ca: str) -> ssl.SSLContext:
 
 
 def _same_or_safer(url: str, target: str) -> bool:
+    """Returns whether a redirect from `url` to `target` does not lead from https to http."""
     try:
         return (origin(url)[0], origin(target)[0]) != ("https", "http")
     except ValueError:

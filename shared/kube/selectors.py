@@ -111,6 +111,7 @@ def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _holds(requirement: Requirement, label: Any) -> bool:
+    """Returns whether the value of a label (None: the label is absent) meets the requirement."""
     match requirement.operator:
         case "in":
             return label in requirement.values

@@ -89,6 +89,7 @@ def _source(provider: Object, repository: Repository) -> Source:
 
 
 def _names_source(provider: Object) -> bool:
+    """Returns whether `spec.fetchConfig` of the provider has a URL or an OCI artifact."""
     return any(dig(provider, ("spec", "fetchConfig", name)) for name in ("url", "oci"))
 
 

@@ -88,6 +88,7 @@ def _digests(manifest: bytes | None) -> Iterator[str]:
 
 
 def _delete_old(objects: ObjectStore, entry: StoredObject, before: datetime) -> bool:
+    """Deletes the entry if it was last written before `before`. Returns whether it was deleted."""
     if entry.modified >= before:
         return False
     modified = objects.modified(entry.key)  # the entry may have been written again after the list

@@ -41,6 +41,7 @@ def decode(data: bytes, tag: str) -> dict[str, Blob] | None:
 
 
 def _is_sound(name: str, blob: Blob) -> bool:
+    """Returns whether name, digest and size of a file have valid types and forms."""
     digest_ok = isinstance(blob.digest, str) and _SHA256.fullmatch(blob.digest) is not None
     return is_plain_name(name) and digest_ok and isinstance(blob.size, int)
 

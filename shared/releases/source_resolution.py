@@ -167,10 +167,12 @@ def _access(clients: Clients, key: Key) -> Access:
 
 
 def _is_of(stack: Mapping[str, Any], name: ReleaseName) -> bool:
+    """Returns whether the release has the ClusterStack's provider, name and Kubernetes version."""
     found = [dig(stack, f"spec.{field}") for field in ("provider", "name", "kubernetesVersion")]
     return found == [name.provider, name.name, name.kubernetes]
 
 
 def _other_channel(stack: Mapping[str, Any], name: ReleaseName) -> bool:
+    """Returns whether either the ClusterStack or the release, but not both, is in the stable channel."""
     stable = dig(stack, "spec.channel", STABLE) == STABLE
     return stable is not (name.version.channel == STABLE)

@@ -184,6 +184,7 @@ class ReleaseStore:
         return {file for file in {*pinned, *files} if pinned.get(file) != files.get(file)}
 
     def _publish(self, release: Release) -> Release:
+        """Writes the manifest. Returns the release that was published first, if there is one."""
         key, data = self._manifest_key(release.name), manifest.encode(release.name.tag, release.files)
         if not self._objects.put(key, data, if_absent=True):
             if first := self.load(release.name.tag):

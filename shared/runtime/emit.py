@@ -40,6 +40,7 @@ def emit(triggers: Triggers, events: Iterable[Event], description: str) -> Answe
 
 
 def _send(sink: str, event: Event) -> bool:
+    """Posts an event to the sink. Returns whether the sink accepted it."""
     import urllib3
 
     headers, body = event.to_http()

@@ -120,6 +120,7 @@ class ReleaseRepository:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _wanted(self, session: HttpSession, version: str, file: str, most: int) -> bytes:
+        """Returns the content of a file. Raises `SourceError` if it is not published."""
         data = self._find(session, version, file, most)
         if data is None:
             hint = "" if self.token else "; for a private repository, " + _HINT

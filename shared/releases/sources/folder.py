@@ -56,6 +56,7 @@ class FolderSource:
         return self.root, self.root / "cluster-stacks"
 
     def _offers(self, path: Path) -> bool:
+        """Returns whether the path may be the folder of a release."""
         return path.is_dir() and not path.name.startswith(".") and path not in self._parents()
 
     def _folder(self, tag: str) -> Path:
