@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     listener = listen(options.port) if options.fd is None else socket.socket(fileno=options.fd)
     if options.until_eof:
         threading.Thread(target=_exit_at_eof, daemon=True).start()
-    if options.fd is None:  # a parent that hands in the socket knows the address
+    if options.fd is None:  # a parent that passes the socket knows the address
         print(f"S3 at http://{HOST}:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         serve(listener)

@@ -32,6 +32,7 @@ def _looked_up_secrets(observed: Observed) -> Collection[str]:
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles an event about a ClusterAddon, its Cluster, the kubeconfig Secret, or a fetched release."""
     # A changed kubeconfig Secret may point to another cluster, or to none: connect even if the addon is up to date.
     observe_event = partial(observe, resync=event.resync, check_connection=event.kind == SECRET.kind)
     try:

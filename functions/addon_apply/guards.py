@@ -31,6 +31,7 @@ def finalize(addon: Object) -> Decision:
 
 
 def paused(builder: AddonStatusBuilder) -> Decision:
+    """Decides to change nothing but the status, while the Cluster is paused."""
     builder.set_false(
         "ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", event_type="Normal"
     )
@@ -41,11 +42,13 @@ def paused(builder: AddonStatusBuilder) -> Decision:
 
 
 def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:
+    """Decides to wait until a user corrects an invalid annotation."""
     builder.set_false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", event_type="Warning")
     return wait(builder, BROKEN_RETRY, str(error))
 
 
 def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
+    """Decides to leave the addons unchanged: the Cluster's class does not belong to a cluster stack."""
     name = cluster_api.class_name(cluster)
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
     message = f"{what}: its addons are left as they are; a class of a cluster stack has a name like local-demo-1-36-v1"
@@ -54,6 +57,7 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
 
 
 def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) -> Decision:
+    """Decides to wait until the workload cluster is reachable."""
     # A new cluster is unreachable at first: no event is recorded for that.
     news = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(
@@ -63,11 +67,13 @@ def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) ->
 
 
 def not_shared(builder: AddonStatusBuilder, obstacle: ReleaseNotShared) -> Decision:
+    """Decides to wait until the release may be used in the namespace of the addon."""
     builder.set_false(DOWNLOADED, "ReleaseNotShared", obstacle.message, "Error", event_type="Warning")
     return wait(builder, BROKEN_RETRY, obstacle.message)
 
 
 def not_stored(builder: AddonStatusBuilder, cluster: Object, lost: MissingAssets) -> Decision:
+    """Decides to wait for the release, and requests its download."""
     if lost.failure:
         builder.set_false(DOWNLOADED, lost.reason, lost.message, "Error", event_type="Warning")
     else:

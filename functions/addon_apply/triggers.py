@@ -70,7 +70,7 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("secrets",), ("get", "create", "patch", "delete")),  # kubeconfigs; manifests and values to keep
-        # Values templates look at what the Cluster refers to, of whatever provider.
+        # Values templates read the objects that the Cluster refers to, which may be of any provider.
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get",)),
         Rule("infrastructure.cluster-k8s.io", ("*",), ("get",)),
         Rule("controlplane.cluster.x-k8s.io", ("*",), ("get",)),

@@ -25,4 +25,5 @@ def _decide(observed: Observed, now: datetime) -> Decision:
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles an event about a ClusterAddon or its Cluster."""
     return Function(TRIGGERS, observe, _decide, is_reconciled, report).handle(clients, event)

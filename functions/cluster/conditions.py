@@ -31,7 +31,7 @@ def mirror_condition(scope: Scope, role: Role, found: LookupResult) -> None:
         if existed:
             still = "" if being_deleted else " while the cluster still exists"
             reason, message = "ObjectDeleted", f"{found.kind} has been deleted{still}"
-        # An infrastructure object is often created a moment after its Cluster, which deserves no warning.
+        # An infrastructure object is often created a moment after its Cluster: no warning is recorded for that.
         is_unexpected = not being_deleted and (existed or role is CONTROL_PLANE)
         scope.set(role.condition, "False", reason, message, event_type="Warning" if is_unexpected else "")
     else:

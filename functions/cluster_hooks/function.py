@@ -115,7 +115,7 @@ def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
 
 
 def _live_cluster(clients: Clients, cluster: Object) -> Object | None:
-    """Reads the Cluster of a call from the API server; returns None if it is gone or has another uid by now."""
+    """Reads the Cluster of a call from the API server; returns None if it does not exist or has another uid."""
     live = clients.management.find(CLUSTER, key_of(cluster))
     uid = dig(cluster, "metadata.uid")
     return None if live is None or (uid and uid != live["metadata"]["uid"]) else live

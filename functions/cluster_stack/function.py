@@ -16,6 +16,7 @@ FUNCTION = Function(TRIGGERS, observe, decide, report=report)
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles an event about a ClusterStack, one of its releases, or a Cluster that stopped using a release."""
     if not event.change or event.kind != CLUSTER.kind:
         return FUNCTION.handle(clients, event)
     try:

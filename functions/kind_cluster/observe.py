@@ -16,7 +16,7 @@ from .runtime import Instance, Runtime, RuntimeUnavailable, from_env
 
 @dataclass(frozen=True)
 class Observed:
-    """The inputs of a decision about one KINDCluster; `runtime` is None if the runtime cannot be used."""
+    """The inputs of a decision about one KINDCluster; `runtime` is None if it cannot be used, or is not needed."""
 
     kind_cluster: Object | None
     runtime: Runtime | None = None

@@ -22,4 +22,5 @@ def function(*, resync: bool) -> Function[Observed]:
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles an event about a provider; a resync event is passed on to `provider_install`."""
     return function(resync=event.resync).handle(clients, event)

@@ -27,7 +27,7 @@ _ATTEMPTS = 10
 
 
 def on_conflict(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
-    """Hands the written objects over to the present provider, or deletes them.
+    """Adds the written objects to the inventory of the present provider; deletes them if there is no provider.
 
     Raises:
         ApiError: An object could not be deleted.
@@ -42,7 +42,7 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
                 return
             break
         except Conflict:
-            continue  # the provider changed again
+            continue  # the provider has changed again: try once more
         except NotFound:
             break
     try:

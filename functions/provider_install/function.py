@@ -33,4 +33,5 @@ def function(*, resync: bool) -> Function[Observed]:
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles an event about a provider; a resync event also compares the objects in the cluster."""
     return function(resync=event.resync).handle(clients, event)

@@ -47,6 +47,7 @@ def _with_owner(objects: Sequence[Object], provider: Object) -> list[Object]:
 
 
 def labels(provider: Object) -> dict[str, str]:
+    """Returns the labels that mark the objects of the provider."""
     return {provider_api.COMPONENT_LABEL: "", provider_api.PROVIDER_LABEL: provider_api.label_of(provider)}
 
 

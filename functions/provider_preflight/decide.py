@@ -29,7 +29,7 @@ _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """A failed check. `requeue_after` is in seconds; None if only a change of the provider can change the result."""
+    """A failed check. `requeue_after` is in seconds; None if the check is repeated only after an event."""
 
     reason: str
     message: str

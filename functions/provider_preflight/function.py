@@ -28,4 +28,5 @@ def function(*, resync: bool) -> Function[Observed]:
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles an event about a provider; a resync event also checks a provider that is already installed."""
     return function(resync=event.resync).handle(clients, event)

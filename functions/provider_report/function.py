@@ -17,6 +17,7 @@ from .triggers import TRIGGERS
 
 
 def handle(clients: Clients, event: Event) -> Answer:
+    """Handles an event about a provider, or about one of its workloads."""
     workload = event.object if event.kind in (DEPLOYMENT.kind, DAEMON_SET.kind) else None
     refused = report_rejection(COMPONENTS_AVAILABLE, "RequestRefused")
     return Function(TRIGGERS, partial(observe, changed=workload), decide, on_rejected=refused).handle(clients, event)

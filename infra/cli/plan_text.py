@@ -50,7 +50,7 @@ def lines(plan: ReleasePlan) -> Iterator[str]:
 
 
 def _releases(present: str, wanted: str) -> str:
-    """Returns the present and the wanted release; one name if both are the same, whatever the spelling."""
+    """Returns the present and the wanted release; one name if both are the same release."""
     if ReleaseName.from_class_name(present) == ReleaseName.from_class_name(wanted):
         return wanted
     return f"{present or 'nothing'} -> {wanted}"

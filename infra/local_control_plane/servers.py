@@ -59,7 +59,7 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         "--permit-port-sharing=true",
         # Without this flag the start fails on a machine without a default route.
         "--advertise-address=127.0.0.1",
-        # Endpoints with a loopback address are invalid: the API server would retry for ever to write them.
+        # Endpoints with a loopback address are invalid: the API server would retry forever to write them.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={layout.certificate('apiserver')}",
         f"--tls-private-key-file={layout.key('apiserver')}",

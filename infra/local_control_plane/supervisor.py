@@ -157,7 +157,7 @@ class Supervisor:
         self._save("starting")
 
     def _wait(self, seconds: float | None) -> None:
-        """Waits (None: for ever). Raises _StopRequested or _Failure as soon as the instance must end."""
+        """Waits for `seconds` (None: forever). Raises _StopRequested or _Failure as soon as the instance must end."""
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             if self._signalled:
