@@ -65,12 +65,14 @@ def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetim
 
 
 def _after_control_plane_initialized(_cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
+    """Requests the first reconciliation of the addons; never blocks."""
     if dig(addon, "spec.clusterStack") or dig(addon, "spec.hook"):
         return HookDecision("go", "the addons are being applied already")
     return HookDecision("go", "the addons are requested", {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}})
 
 
 def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
+    """Blocks the upgrade until the addons of the new class are applied."""
     name = _stack_name(cluster)
     if name is None:
         return HookDecision("go", "the Cluster's class belongs to no cluster stack")
@@ -82,6 +84,7 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
 
 
 def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
+    """Requests a reconciliation of the addons; never blocks."""
     if _stack_name(cluster) is None:
         return HookDecision("go", "the Cluster's class belongs to no cluster stack")
     # The recorded wait is kept: if this hook removed it, repeated calls could make the wait start anew forever.
@@ -90,6 +93,7 @@ def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limi
 
 
 def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
+    """Blocks the deletion until `addon_cleanup` has cleaned up the workload cluster."""
     if not cleanup_enabled(cluster):
         return HookDecision("go", "the clean-up is disabled by annotation")
     if is_true(dig(addon, "status.conditions"), CLEANED_UP):

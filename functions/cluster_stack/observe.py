@@ -109,6 +109,7 @@ def _poll() -> float:
 
 
 def _list_source(clients: Clients, stack: Object) -> SourceListing:
+    """Lists the releases of the source, unless the source accepts no requests for now."""
     if not auto_subscribes(dig(stack, "spec", {})):
         return SourceListing()
     now = datetime.now(UTC)

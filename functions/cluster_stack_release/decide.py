@@ -47,6 +47,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> Decision:
+    """Decides to wait for the release in storage, and requests its download."""
     if missing.failure:
         decision = decide_failure(builder, DOWNLOADED, missing.reason, missing.message)
     else:
@@ -61,6 +62,7 @@ def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> De
 
 
 def _not_provided(builder: V1Beta1StatusBuilder, observed: Observed, assets: Assets) -> Decision:
+    """Decides to wait until the provider's object is ready."""
     provider = observed.provider
     what = f"{provider.kind} {dig(builder.obj, 'spec.providerRef.name', '')}"
     if provider.state == "failed":

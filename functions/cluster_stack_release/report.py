@@ -37,6 +37,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 def _applied(
     decision: Decision, builder: V1Beta1StatusBuilder, observed: Observed, outcome: RolloutOutcome
 ) -> Decision:
+    """Reports that all objects are applied, and the release is ready."""
     for condition in (DOWNLOADED, PROVIDER, APPLIED):
         builder.set_true(condition)
     builder.remove(PAUSED)
@@ -55,6 +56,7 @@ def _applied(
 
 
 def _incomplete(decision: Decision, builder: V1Beta1StatusBuilder, incomplete: RolloutIncomplete) -> Decision:
+    """Reports which objects could not be applied or deleted."""
     message = str(incomplete)
     if deleting(builder.obj):
         condition, reason = DELETED, "FailedToDeleteObjects"

@@ -96,6 +96,7 @@ def _start(observed: Observed, runtime: Runtime) -> Start:
 
 
 def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now: datetime) -> Decision:
+    """Decides to publish a ready instance: CA and kubeconfig in Secrets, the endpoint in the spec."""
     instance = observed.instance
     certificate, private = instance.ca
     name = cluster_name(kind_cluster)
@@ -130,6 +131,7 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
 
 
 def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decision:
+    """Decides to report a failed instance, and to try again after a while."""
     reason = observed.instance.error or "the runtime gave no reason"
     message = f"{NOT_CREATED_MESSAGE}: {reason}"
     status: Object = {"ready": False, "phase": "Failed", "failureMessage": message}
@@ -143,6 +145,7 @@ def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decisio
 
 
 def _delete(observed: Observed, kind_cluster: Object) -> Decision:
+    """Decides to delete the instance and the Secrets that the KINDCluster owns, and to remove the finalizer."""
     if not has_finalizer(kind_cluster, FINALIZER):
         return Decision()
     if observed.runtime is None:
@@ -173,6 +176,7 @@ def _pending(phase: str) -> Object:
 
 
 def _history(kind_cluster: Object, type_: str, message: str, reason: str, now: datetime) -> list[Object]:
+    """Returns `status.conditions` with a new entry, without the oldest entries."""
     entry = {"type": type_, "timestamp": rfc3339(now), "message": message, "reason": reason}
     return [*_with_condition_fields(kind_cluster), _as_condition(entry)][-HISTORY:]
 

@@ -68,6 +68,7 @@ def _plan(observed: Observed, now: datetime, *, forced: bool) -> Plan:
 
 
 def _in_use(observed: Observed) -> tuple[str, str] | None:
+    """Returns reason and message of why the provider may not be deleted yet; None if it may."""
     annotation = f"the annotation {FORCE[-1]}: true on the provider"
     if observed.custom_resources:
         total = sum(observed.custom_resources.values())

@@ -171,6 +171,7 @@ def _check_contract(
     *,
     resync: bool,
 ) -> Decision:
+    """Decides to start the installation, unless the contract of the version is incompatible."""
     version = resolved.version
     try:
         release_series = metadata.parse(bundle.metadata.encode(), bundle.source)

@@ -119,6 +119,7 @@ def _inputs(observed: Observed, _provider: Object) -> FailedCheck | None:
 
 
 def _unique(observed: Observed, provider: Object) -> FailedCheck | None:
+    """Fails if a provider of the same name, or for a core provider any other core provider, has precedence."""
     key, kind = key_of(provider), provider_api.kind_of(provider)
     before = [other for other in observed.peers if _precedence(other) < _precedence(provider)]
     if kind.is_core and before:

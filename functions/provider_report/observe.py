@@ -90,6 +90,7 @@ def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEn
 
 
 def _webhooks(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:
+    """Returns missing webhook configurations, and webhooks whose Service has no endpoint."""
     missing: list[str] = []
     services: dict[str, str] = {}
     for resource in WEBHOOKS:

@@ -138,6 +138,7 @@ def _archive_of(name: str, archives: Sequence[Archive]) -> Archive | None:
 
 
 def _ways(name: str, progress: Progress, get: bool, archives: Sequence[Archive]) -> Iterator[Callable[[], Path]]:
+    """Yields the ways to get an executable, in the order in which to try them."""
     module = module_of(name)
     archived = _archive_of(name, archives)
     yield lambda: _from_assets(name)

@@ -21,6 +21,7 @@ def hold(preferred: int = 0, host: str = "127.0.0.1") -> socket.socket:
 
 
 def _bind(host: str, port: int) -> socket.socket:
+    """Returns a socket that is bound to the port and does not listen. Raises OSError if the port is taken."""
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         # SO_REUSEADDR: connections of the former run may be in TIME_WAIT on a preferred port.

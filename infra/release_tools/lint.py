@@ -70,6 +70,7 @@ def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[Finding]:
 
 
 def _names(release: Release) -> Iterator[Finding]:
+    """Yields findings about the names of files, and versions in the metadata."""
     name, metadata = release.name, release.metadata
     if metadata.cluster_stack != name.version:
         yield Finding("error", METADATA, f"versions.clusterStack is {metadata.cluster_stack}, the tag {name.version}")
@@ -84,6 +85,7 @@ def _names(release: Release) -> Iterator[Finding]:
 
 
 def _archives(release: Release, files: Files) -> Iterator[Finding]:
+    """Yields findings about the chart archives without rendering them."""
     versions = {release.class_chart: release.name.version}
     if not release.multi_stage:
         versions[release.addon_chart] = release.metadata.cluster_addon
@@ -124,6 +126,7 @@ def _chart_version(members: Mapping[str, bytes]) -> str | None:
 
 
 def _class(release: Release, files: Files) -> Iterator[Finding]:
+    """Yields findings about the rendered class chart."""
     archive = release.class_chart
     kubernetes = release.metadata.kubernetes
     try:
@@ -160,6 +163,7 @@ def _again(release: Release, chart: bytes) -> list[Manifest] | None:
 
 
 def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterator[Finding]:
+    """Yields findings about the addons: stages, templates, rendered objects."""
     assets = assets_from_files(release, files)
     if assets.problem:
         yield Finding("error", STAGES, assets.problem.partition(f"{STAGES}: ")[2] or assets.problem)
@@ -183,6 +187,7 @@ def _stages(stages: Stages) -> Iterator[Finding]:
 
 
 def _conditions(stage: Stage) -> Iterator[str]:
+    """Yields the problems of the CEL conditions of a stage."""
     for condition in filter(None, (stage.before, stage.after)):
         keys = {bound.key for bound in condition.objects}
         try:

@@ -138,6 +138,7 @@ def _notes(provider: Object, goal: NextVersion) -> Iterable[str]:
 def _with_changes(
     management: Client, plan: ProviderPlan, provider: Object, decision: Decision, rollout: Rollout
 ) -> ProviderPlan:
+    """Returns the plan with the changes that a dry run of the rollout reports."""
     changes = preview(rollout.cluster, rollout.plan, rollout.resources, rollout.policy)
     existing = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if existing and not inventory_of(provider):

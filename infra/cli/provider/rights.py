@@ -56,6 +56,7 @@ def _line(scope: str, group: str, resource: str, name: str, verbs: Sequence[str]
 
 
 def _rights(objects: Sequence[Mapping[str, Any]]) -> Iterator[Right]:
+    """Yields the rights that the rules of these roles grant, and a right for each binding of another role."""
     own = {(obj["kind"], key_of(obj).name) for obj in objects}
     for obj in objects:
         scope = key_of(obj).namespace
