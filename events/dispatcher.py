@@ -105,7 +105,7 @@ class Dispatcher:
         for name in self._triggers if functions is None else functions:
             try:
                 ref = self._triggers[name].primary_ref(event)
-            except Exception:  # one mapping that fails on an object must not affect the other functions
+            except Exception:  # a mapping that fails on an object must not affect other functions
                 log.exception("mapping %s %s to an object of %s failed", event.kind or event.type, event.key, name)
                 continue
             if ref is not None:

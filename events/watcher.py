@@ -106,7 +106,7 @@ class _ReferenceIndex:
                 continue
             try:
                 references = frozenset(referrer.references(obj))
-            except Exception:  # one object on which the declaration fails must not end the watch
+            except Exception:  # a declaration that fails on an object must not end the watch
                 log.exception("the references of %s %s could not be determined", spec, key_of(obj))
                 references = None
             with self._lock:
@@ -261,7 +261,7 @@ class _Informer:
         """Ends the open watch, or the wait before the next."""
         self._awake.set()
         if self._end is not None:
-            with suppress(Exception):  # it may just have ended by itself
+            with suppress(Exception):  # the watch may just have ended by itself
                 self._end()
 
     def _run(self) -> None:

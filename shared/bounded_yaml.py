@@ -160,6 +160,7 @@ class _Json:
 
 
 def _key(key: Any) -> str:
+    """Returns the key of a mapping as text, as Kubernetes' tools convert it."""
     if isinstance(key, str):
         return key
     if isinstance(key, bool):

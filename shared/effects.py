@@ -18,10 +18,10 @@ MANAGER = "capi-functions"
 
 
 class Effect(Protocol):
-    """One write."""
+    """A write that a decision can contain."""
 
     def execute(self, clients: Clients) -> Any:
-        """Executes the write. Returns the object as the server stored it, if there is one, or a result of its own."""
+        """Executes the write. Returns the object as the server stored it, or another result that the effect defines."""
         ...
 
 

@@ -14,7 +14,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # it doubles the number of series
+disable_created_metrics()  # type: ignore[no-untyped-call]  # these would double the number of series
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -149,7 +149,7 @@ def origin(url: str) -> tuple[str, str, int]:
     host = (parts.host or "").strip("[]")
     if parts.scheme not in ("http", "https") or not host or parts.port == 0:
         raise ValueError("not an http(s) URL")
-    if "%" in host and ":" not in host:  # a proxy may decode it
+    if "%" in host and ":" not in host:  # a proxy may decode the escape
         raise ValueError("the URL has an escape in its host")
     return parts.scheme, host, parts.port or (443 if parts.scheme == "https" else 80)
 
@@ -171,6 +171,7 @@ def check_host(host: str) -> None:
 
 
 def _check(text: str) -> None:
+    """Raises `Forbidden` for a refused address. An IPv6 address that embeds an IPv4 address counts as the latter."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         embedded = address.ipv4_mapped or address.sixtofour

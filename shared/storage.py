@@ -223,7 +223,7 @@ def _client(endpoint: str | None, credentials: StorageCredentials) -> Any:
 
 
 def _body(answer: Mapping[str, Any]) -> bytes:
-    with closing(answer["Body"]) as stream:  # its own context manager yields the raw stream, which raises other errors
+    with closing(answer["Body"]) as stream:  # `with stream` would yield the raw stream, which raises other errors
         data: bytes = stream.read()
     return data
 

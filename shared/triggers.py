@@ -17,7 +17,7 @@ from .settings import Group
 
 
 class PrimaryRef(NamedTuple):
-    """A reference to a primary object: one that a function reconciles.
+    """A reference to a primary object, that is, an object that a function reconciles.
 
     `resource` is None for functions without a primary kind, such as the sweep.
     """
@@ -114,7 +114,7 @@ class Rule:
 
 
 READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",))
-"""Permits to distinguish a kind that is not defined, and has no objects, from one that is not served right now."""
+"""The rule for reading CRDs, which shows whether a kind that is not served is undefined, and so has no objects."""
 
 
 MEMORY_TO_RENDER = "1536Mi"

@@ -51,7 +51,7 @@ class RolloutTarget:
         class_name: The class of the release.
         version: The version of its addons.
         hook: The hook whose stages are carried out; empty in a release without stages.
-        kubernetes_version: The live Kubernetes version that charts saw; empty if no chart asks for it.
+        kubernetes_version: The live Kubernetes version that charts saw; empty if no chart uses it.
         cluster_uid: The uid of the Cluster.
     """
 

@@ -36,7 +36,7 @@ def cascade_blocker(
         cluster: The cluster that the object is in.
         live: The live object; kinds other than CRD and Namespace are never blocked.
         policy: Whether CRDs are pruned with objects that are not ours.
-        inventoried: The identities of the whole inventory, which tell our objects from others.
+        inventoried: The identities of the whole inventory: all other objects are not ours.
 
     Raises:
         ApiError: The API server failed, or the objects cannot be listed.

@@ -23,7 +23,7 @@ def contains(live: Any, wanted: Any) -> bool:
     """Returns whether `live` has every value of `wanted`, so that an apply would change nothing.
 
     A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) counts as a
-    difference; `stored` tells such a difference from a real one. Lists are compared item by item, since their merge
+    difference; `stored` distinguishes this from a real one. Lists are compared item by item, since their merge
     keys are not known here. Owner references are compared by uid, since others add theirs.
     """
     if isinstance(wanted, Mapping):
@@ -81,7 +81,7 @@ def differences(live: Any, wanted: Any, path: str = "") -> list[str]:
 def resolve(obj: Any, path: str) -> list[PathStep] | None:
     """Returns the keys and indexes that lead from `obj` to the field at `path`; None if there is no such field.
 
-    A path does not tell a dot inside a name from a separator, so the longest matching name is tried first.
+    A dot in a path may be a separator or a part of a name, so the longest matching name is tried first.
     """
     rest = path.lstrip(".")
     if not rest:

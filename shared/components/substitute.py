@@ -7,7 +7,7 @@
     ${V#p} ${V##p}             the value without the shortest or longest prefix that matches the glob p
     ${V%p} ${V%%p}             the value without the shortest or longest suffix that matches the glob p
     ${V/a/b} ${V//a/b}         the value with the first, or every, text `a` replaced; `/#a/b`, `/%a/b` only at an end
-    ${V=d} ${V:=d} ${V:-d}     `d` if the value is empty; `:?` and `:+` do the same
+    ${V=d} ${V:=d} ${V:-d}     `d` if the value is empty; `:?` and `:+` have the same effect
 
 Variables in comments count, too. `$$` outside of expressions gives `$`. Values are not expanded again.
 """
@@ -151,7 +151,7 @@ def _stripped(value: str, operator: str, pattern: str) -> str:
 
 
 def _replaced(value: str, operator: str, sought: str, replacement: str | None = None) -> str:
-    """Replaces texts; at an end only with both arguments, as the engine does."""
+    """Replaces a text in the value; at an end only if there are both arguments, as in clusterctl's engine."""
     match operator:
         case "//":
             return value.replace(sought, replacement or "")

@@ -8,7 +8,7 @@ _LONGEST = 1000  # characters of a message: it may quote a server, and becomes p
 class SourceError(Exception):
     """A source failed.
 
-    `transient` says whether a retry may succeed. `retry_after` is the delay in seconds that the source asked for.
+    `transient` says whether a retry may succeed. `retry_after` is the delay in seconds that the source requested.
     """
 
     def __init__(self, message: str, *, transient: bool, retry_after: float | None = None) -> None:

@@ -41,7 +41,7 @@ class ResolvedSource:
 
 
 def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> Repository:
-    """Returns the repository that the provider names, else the one that the catalog has for it.
+    """Returns the repository that the provider names, else that of the catalog.
 
     Args:
         provider: The provider object.

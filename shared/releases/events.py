@@ -23,5 +23,5 @@ def request_release(tag: str, namespace: str, *, source: str, about: Object | No
 
 
 def answer_request(tag: str, about: Object) -> Event:
-    """Returns the event that tells the object `about` that the fetch of release `tag` has ended."""
+    """Returns the event for the object `about`, which waits for release `tag`, that the fetch has ended."""
     return own_event(_FETCHED, source="/release_assets", subject=tag, about=about, data={"release": tag})

@@ -1,7 +1,7 @@
 """The manifest of a release: the stored record that makes the release visible, and lists its files by digest.
 
-It has a format version and its own digest. A manifest of another format, or one that is truncated or changed, counts as
-absent, and the release is fetched again.
+The record has a format version and a digest of itself. A manifest of another format, or one that is truncated or
+changed, counts as absent, and the release is fetched again.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class BoundObject:
 
 @dataclass(frozen=True)
 class Condition:
-    """A CEL expression over objects that has to become true."""
+    """A CEL expression that has to become true; `objects` are its variables."""
 
     expression: str
     objects: tuple[BoundObject, ...] = ()
@@ -55,7 +55,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Stage:
-    """One chart of the addon archive, `name` being its folder, and the conditions to wait for before and after it."""
+    """A chart of the addon archive, in the folder `name`, and the conditions to wait for before and after it."""
 
     name: str
     action: Action = "apply"
@@ -74,7 +74,7 @@ class Stages:
     def at(self, hook: str) -> tuple[Stage, ...]:
         """Returns the stages to go through at a hook.
 
-        A hook without a list uses that of another: an upgrade that of the installation, and the other way round.
+        A hook without a list uses the list of another: an upgrade uses that of the installation, and vice versa.
         """
         order = {
             AFTER_CONTROL_PLANE_INITIALIZED: (AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE),

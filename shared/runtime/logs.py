@@ -100,7 +100,7 @@ class Json(Text):
 
 
 _HARMLESS = (AttributeError, ImportError, IndexError, LookupError, MemoryError, NameError, RecursionError, TypeError)
-"""Their messages name types, attributes and keys only."""
+"""Exceptions whose messages name types, attributes and keys only, and never quote input."""
 
 
 def _described(error: BaseException) -> str:
