@@ -155,6 +155,7 @@ class Dispatcher:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
+        """Delivers items until the queue is closed; runs in each worker thread."""
         while (item := self._queue.take()) is not None:
             started = time.monotonic()
             event, due_at = item.event, item.due_at

@@ -246,6 +246,7 @@ class WorkQueue:
     # -- under the lock ----------------------------------------------------------------------------------------
 
     def _schedule(self, item: QueueItem, seconds: float, now: float, *, first: bool = False) -> None:
+        """Makes the item ready, or waiting if `seconds` is positive."""
         item.wait, item.due_at = max(0.0, seconds), now + max(0.0, seconds)
         if seconds <= 0:
             item.state = "ready"

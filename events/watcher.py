@@ -265,6 +265,7 @@ class _Informer:
                 self._end()
 
     def _run(self) -> None:
+        """Lists and watches until the informer is stopped."""
         while not self._stop.is_set():
             self._awake.clear()  # before the list, so that a kind that is defined during the list ends the next wait
             try:
@@ -278,6 +279,7 @@ class _Informer:
                 self._awake.wait(pause)
 
     def _failed(self, error: Exception) -> float:
+        """Logs a failed list or watch. Returns the seconds until the next attempt."""
         if self._stop.is_set():
             return 0.0
         self._failures += 1
@@ -365,6 +367,7 @@ class _Informer:
     # -- what to report ----------------------------------------------------------------------------------------
 
     def _observe(self, obj: Object, *, resync: bool = False) -> None:
+        """Reports what has changed in an object of a list, a watch event or a resync."""
         self._set_kind(obj)
         key = key_of(obj)
         self._references.update(self._spec, obj)
@@ -388,6 +391,7 @@ class _Informer:
             self._emit("update", obj, [name for name in self._interested("update", key) if name in changed])
 
     def _observe_deletion(self, obj: Object) -> None:
+        """Reports the deletion of an object."""
         self._set_kind(obj)
         key = key_of(obj)
         self._known.pop(key, None)

@@ -247,6 +247,7 @@ def _proxy_setting(name: str, settings: Mapping[str, str]) -> str:
 
 
 def _connect(connection: HTTPConnection, *, anywhere: bool) -> socket.socket:
+    """Connects to the first address that accepts; raises `Forbidden` for a refused one unless `anywhere` is true."""
     host = connection._dns_host.strip("[]")
     try:
         found = socket.getaddrinfo(host, connection.port, type=socket.SOCK_STREAM)

@@ -61,6 +61,7 @@ def _is_long_enough(value: str) -> bool:
 
 
 def _forms(value: str) -> set[str]:
+    """Returns the texts in which the value may occur: as written and in each encoding."""
     escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     for character in "<>&":  # Go's JSON encoder escapes these as well
         escaped |= {form.replace(character, f"\\u{ord(character):04x}") for form in escaped}

@@ -80,6 +80,7 @@ def resolve_release(
 
 
 def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> AddonAssets | MissingAssets | ReleaseNotShared:
+    """Reads the release's files, unless the source does not share them with the Cluster's namespace."""
     since = cluster["metadata"]["resourceVersion"]
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
     resolved = resolve_source(clients, place, name, since=since)
@@ -130,6 +131,7 @@ def _inventory(addon: Object, connection: ClusterConnection) -> Sequence[Invento
 def _condition_objects(
     connection: ClusterConnection, position: StagePosition | None
 ) -> Mapping[str, Object | None] | ConnectionFailed:
+    """Reads the objects that the condition of the stage refers to, by their keys in the expression."""
     condition = position.condition if position else None
     found: dict[str, Object | None] = {}
     try:
@@ -143,6 +145,7 @@ def _condition_objects(
 
 
 def _read_problem(found: LookupResult) -> str:
+    """Returns why a referenced object is not available; empty if it is, or if there is no reference."""
     if found.state in ("absent", "failed"):
         return found.error or f"the {found.kind} that the Cluster refers to does not exist"
     return ""

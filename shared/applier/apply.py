@@ -159,6 +159,8 @@ def _field_conflicts(error: Conflict) -> list[FieldConflict]:
 
 
 def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, force: bool) -> Object:
+    """Applies the object. Creates its namespace if it is missing, and waits for a kind that is about to be served."""
+
     def attempt() -> Object:
         return cluster.client.apply(resource, obj, manager=MANAGER, force=force)
 

@@ -75,6 +75,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
 
 
 def _namespace_blocker(cluster: ClusterClients, namespace: str) -> str:
+    """Returns why the Namespace must not be deleted; empty if it may be."""
     cluster.discovery.invalidate()  # kinds that are served since the last discovery may have objects to keep
     served = cluster.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
@@ -86,6 +87,7 @@ def _namespace_blocker(cluster: ClusterClients, namespace: str) -> str:
 
 
 def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: str) -> Iterator[Object]:
+    """Yields the objects of a kind with our label in the namespace."""
     selector = f"{OWNED_LABEL}={OWNED}"
     try:
         for page in cluster.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):

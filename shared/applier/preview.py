@@ -121,6 +121,7 @@ def _dry_run_clients(cluster: ClusterClients) -> ClusterClients:
 
 
 def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) -> Change:
+    """Returns what a step would do, by a dry run."""
     obj = step.obj
     try:
         live = find_if_served(dry.client, resource, Key(step.entry.namespace, step.entry.name))

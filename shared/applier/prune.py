@@ -157,6 +157,7 @@ def _list_members(
 def _read_members(
     cluster: ClusterClients, resource: Resource, namespace: str, members: Sequence[InventoryEntry]
 ) -> list[Object]:
+    """Reads the objects of few entries one by one; for many, returns all objects of the kind with our label."""
     namespace = namespace if resource.namespaced else ""
     if len(members) < LIST_FROM:
         found = (cluster.client.find(resource, Key(namespace, entry.name)) for entry in members)

@@ -70,6 +70,7 @@ class _Run:
     # -- apply -------------------------------------------------------------------------------------------------
 
     def apply(self) -> RolloutOutcome:
+        """Applies the plan wave by wave. Raises `RolloutIncomplete` at a wave that failed or has to complete first."""
         plan = self.rollout.plan
         steps = {identity(step.obj): step for step in plan.steps}
         done: dict[Identity, StepResult] = {}
@@ -93,6 +94,7 @@ class _Run:
         return self._established({one.entry.identity: one for one in done})
 
     def _step(self, executor: StepExecutor, step: Step, live: Live) -> StepResult:
+        """Carries out one step; errors about the object become part of the result."""
         entry = replace(step.entry, error="")
         if self.stopped.is_set():
             return StepResult(replace(entry, status=NOT_SYNCED, error="not tried: the API server stopped answering"))

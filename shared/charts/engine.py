@@ -94,6 +94,7 @@ def _by_program(
     arguments: Sequence[str],
     live: LiveCluster | None,
 ) -> list[Manifest]:
+    """Renders the chart with the helm program; `live` answers its lookups."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="helm-")))
         archive, output = directory / "chart.tgz", directory / "output"
@@ -125,6 +126,7 @@ def _by_program(
 
 
 def _written(output: Path, name: str) -> Iterator[Manifest]:
+    """Yields the manifests in the files that helm has written."""
     left = MOST_BYTES
     for path in output.rglob("*") if output.is_dir() else ():
         if path.is_symlink() or not path.is_file():

@@ -121,6 +121,7 @@ class LookupServer:
             return self._answers[path]
 
     def _read(self, path: str, subject: str) -> tuple[int, Object]:
+        """Returns HTTP status and body of the live cluster's response."""
         try:
             answer = self._client.request("GET", path, subject=f"{subject}, which a chart looks up")
         except NotFound as error:

@@ -73,6 +73,7 @@ def _position(args: Sequence[str], name: str) -> int | None:
 
 
 def _flags(manager: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    """Yields name and value of the flags that spec.manager sets."""
     for kind, number in sorted(dig(manager, "controller.groupKindConcurrency", {}).items()):
         yield f"--{kind.lower()}-concurrency", str(number)
     for field, flag in _PLAIN:

@@ -66,6 +66,7 @@ def override_images(objects: Iterable[Object], overrides: Overrides, label: str)
 
 
 def _overridden(workload: Object, overrides: Overrides, label: str) -> Object:
+    """Returns the Deployment or DaemonSet with its images overridden."""
     workload = deepcopy(workload)
     for field in ("initContainers", "containers"):
         containers = dig(workload, ("spec", "template", "spec", field))

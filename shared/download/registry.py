@@ -212,7 +212,7 @@ class Registry:
         return "the credentials are not accepted" if given else "it needs a token, or a user name and password"
 
     def _authorized(self, ask: Callable[[str], HttpResponse], *, actions: str = "pull") -> HttpResponse:
-        """Returns the response to `ask(Authorization header)`; answers a challenge once, with credentials or a token."""
+        """Returns the response to `ask(Authorization header)`; answers one challenge with credentials or a token."""
         reply = ask(self._authorization)
         challenge = reply.headers.get("WWW-Authenticate", "")
         if reply.status != 401 or not challenge or origin(reply.url) != origin(self._base):

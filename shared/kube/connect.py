@@ -87,6 +87,7 @@ def inline_credentials(kubeconfig: bytes) -> Credentials:
 
 
 def _inline(document: Mapping[str, Any], context_name: Any) -> Credentials:
+    """Returns the credentials of a context. Raises `KubeconfigError` if they are not inline."""
     context = entry(document, "contexts", context_name, "context")
     cluster = entry(document, "clusters", context.get("cluster"), "cluster")
     user = entry(document, "users", context.get("user"), "user")

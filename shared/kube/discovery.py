@@ -89,6 +89,7 @@ class Discovery:
                 raise Unavailable("discovery: the response cannot be parsed: is this an API server?") from error
 
     def _load(self) -> None:
+        """Loads all kinds, unless they are loaded."""
         if self._loaded:
             return
         client = self._client.within(_SECONDS)
@@ -123,6 +124,7 @@ class Discovery:
                 self._refresh(client, group["name"], entry["version"])
 
     def _refresh(self, client: Client, group: str, version: str) -> None:
+        """Reads one group version again and adds its kinds."""
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             answer = client.request("GET", path, subject=f"discovery of {path}")

@@ -37,6 +37,7 @@ def report_rejection(
     """
 
     def report(provider: Object, error: ApiError, now: datetime) -> Decision:
+        """Returns the decision that sets the condition and retries later."""
         builder = ProviderStatusBuilder(provider, now)
         builder.set(condition, status, reason, f"the API server rejects a request: {error}", event_type="Warning")
         return Decision(

@@ -157,6 +157,7 @@ class ReleaseStore:
         return f"{self._root}failures/{name.tag}.json"
 
     def _failure(self, tag: str) -> tuple[str, datetime, datetime | None] | None:
+        """Returns message, time and end of the pause of the last failure; None without a valid record."""
         data = self._objects.get(self._failure_key(ReleaseName.parse(tag)))
         if data is None:
             return None
@@ -196,6 +197,7 @@ class ReleaseStore:
         return self._cache.get(blob.digest) is not None or self._objects.exists(blob_key(blob.digest))
 
     def _content(self, name: ReleaseName, file: str, blob: Blob) -> bytes:
+        """Returns a blob. If it is damaged or missing, deletes the manifest and raises `CorruptedFile`."""
         if (cached := self._cache.get(blob.digest)) is not None:
             return cached
         data = self._objects.get(blob_key(blob.digest))

@@ -180,6 +180,7 @@ class Function(Generic[O]):
     def _report(
         self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
     ) -> Answer | None:
+        """Writes the status if it differs, records the events, and returns the answer."""
         if decision.status and would_change(primary.get("status") or {}, decision.status):
             Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
         for event in decision.kubernetes_events:
@@ -187,6 +188,7 @@ class Function(Generic[O]):
         return self._answer(decision)
 
     def _answer(self, decision: Decision) -> Answer | None:
+        """Returns the answer of a decision; None if another round follows at once."""
         if decision.proceed:
             return None
         return done(
@@ -216,6 +218,7 @@ def _is_rejection(error: Exception | None) -> TypeGuard[ApiError]:
 
 
 def _redacted(decision: Decision, values: Collection[str]) -> Decision:
+    """Returns the decision without the values in status, events and message."""
     if not values:
         return decision
     return replace(

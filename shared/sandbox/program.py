@@ -73,6 +73,7 @@ def _read(errors: IO[bytes]) -> str:
 
 
 def _limit(pid: int, limits: Limits) -> None:
+    """Sets the limits of a running process, where the system allows that."""
     if not hasattr(resource, "prlimit"):  # only Linux can limit a running process
         return
     for which, value in (
