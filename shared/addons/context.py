@@ -39,7 +39,7 @@ class AwaitingReadiness:
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcileContext:
-    """A rollout to `target`; `progress` says which stages are done."""
+    """A rollout to `target`; `progress` has its stages with their phases."""
 
     addon: Object
     policy: Policy

@@ -31,6 +31,7 @@ class Owner:
     label: str = ""
     """The name of the label that carries the mark; empty if the common label is enough."""
     mark: str = ""
+    """The value of that label on the objects of this owner."""
     claim: Claim = _no_claim
 
     def mark_of(self, live: Object) -> str:

@@ -62,7 +62,10 @@ def _version_not_served(resource: Resource, crd: Object) -> NotServed:
 
 
 def await_established(client: Client, name: str) -> Object:
-    """Waits until the CRD `name` is established, and returns it. Raises `TimeoutError` with the reason if it is not."""
+    """Waits until the CRD `name` is established. Returns the CRD as it was read before the wait.
+
+    Raises `TimeoutError` with the reason if the CRD is not established in time.
+    """
     crd = client.get(CRD, Key("", name))
     if problem := await_all_established(client, [crd]).get(name):
         raise TimeoutError(problem)

@@ -13,6 +13,7 @@ from shared.triggers import PrimaryRef
 CHECKED = "provider.checked"
 FETCHED = "provider.fetched"
 INSTALLED = "provider.installed"
+"""The steps: the spec has passed the checks, the components are in storage, the objects are installed."""
 
 
 def event_type(step: str) -> str:

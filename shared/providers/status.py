@@ -19,6 +19,7 @@ _DECISIVE = (PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED, COMPONENTS_AVAILABLE)
 """The conditions that `Ready` depends on, besides a failed upgrade."""
 
 _IN_PROGRESS = ("Installing", "Upgrading", "WaitingForBackends")
+"""The reasons of a condition that is False because an installation has begun and has not ended."""
 
 
 def passed_preflight(provider: Object) -> bool:
@@ -42,7 +43,7 @@ class ProviderStatusBuilder(StatusBuilder):
     """Builds the status of a provider; `Ready` follows from the conditions of all phases."""
 
     def remove_outdated(self, *types: str) -> None:
-        """Removes those of these conditions that are not True and are about another generation of the spec."""
+        """Removes each of these conditions that is not True and is about another generation of the spec."""
         for type_ in types:
             condition = get_condition(self.conditions, type_) or {}
             if condition.get("status") != "True" and condition.get("observedGeneration") != self.generation:

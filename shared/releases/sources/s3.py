@@ -82,6 +82,7 @@ class S3Source:
             query["continuation-token"] = _text(page, "NextContinuationToken")
 
     def _ask(self, session: HttpSession, path: str) -> HttpResponse:
+        """Sends a signed GET. Raises `SourceError` for any status but 200."""
         url = f"{self._endpoint()}/{self.bucket}/{path}"
         reply = session.request("GET", url, self._signature(url))
         if 300 <= reply.status < 400:
@@ -96,6 +97,7 @@ class S3Source:
         return reply
 
     def _signature(self, url: str) -> Mapping[str, str]:
+        """Returns the headers that sign a GET of `url`; none without credentials."""
         keys = self._keys()
         if keys is None:
             return {}
