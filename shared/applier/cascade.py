@@ -11,7 +11,7 @@ from typing import Any
 from shared.manifests import Identity
 
 from ..clients import ClusterClients
-from ..kube import ApiError, Key, Object, Resource, Unavailable, dig, key_of
+from ..kube import ApiError, Key, NotFound, NotServed, Object, Resource, Unavailable, dig, key_of
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD, stored_resource
 from ..kube.resources import BUILT_IN_GROUPS
@@ -20,6 +20,7 @@ from .policy import PREFIX, Policy
 
 KEEP = "helm.sh/resource-policy"
 _PAGE = 500
+_NOT_ALLOWED = 405
 
 
 def is_marked_keep(live: Mapping[str, Any]) -> bool:
@@ -92,13 +93,16 @@ def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: st
     try:
         for page in cluster.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):
             yield from page["items"]
-    except Unavailable as error:
-        if resource.group in BUILT_IN_GROUPS:
+    except (NotFound, NotServed):
+        return  # the kind went while this function looked
+    except ApiError as error:
+        if isinstance(error, Unavailable) and resource.group in BUILT_IN_GROUPS:
             raise
-        # An aggregated API server does not answer, while the cluster's own does.
-        raise ApiError(f"the objects of {resource.group} to keep cannot be listed: {error.detail}") from error
-    except ApiError:
-        return  # the kind cannot be listed, so none of its objects was applied from here
+        if error.status == _NOT_ALLOWED:
+            return  # the kind has no list, so it has no objects that are stored
+        # Forbidden, or an aggregated API server does not answer: an object to keep may be among those.
+        objects = f"the objects of {resource.group}" if resource.group else f"{resource.kind} objects"
+        raise ApiError(f"{objects} to keep cannot be listed: {error.detail}") from error
 
 
 def _marked_message(resource: Resource, obj: Object) -> str:
