@@ -13,6 +13,7 @@ from shared.kube import Client, Key, NotServed, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
 from tests.conftest import NAMESPACE
 from tests.support.api_proxy import Proxy, answering, api_server
+from tests.support.objects import widgets_crd
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
 from tests.support.world import ADDON, JOB, World
@@ -102,26 +103,11 @@ def test_object_of_another_owner_is_not_recreated(world: World) -> None:
 # -- pruning -----------------------------------------------------------------------------------------------------
 
 
-def crd(group: str) -> Object:
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "versions": [version],
-        },
-    }
-
-
 def test_crd_with_foreign_objects_is_not_pruned(world: World) -> None:
     group = f"{world.namespace}.example.com"
     widgets = Resource(group, "v1", "Widget", "widgets")
     ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": world.namespace}}
-    world.cluster(write_release(world.releases, "v1", [crd(group), ours]))
+    world.cluster(write_release(world.releases, "v1", [widgets_crd(group), ours]))
     world.secret()
     assert world.settle().retry_after is None
     theirs = {**ours, "metadata": {"name": "theirs", "namespace": world.namespace}}
@@ -145,7 +131,7 @@ def test_prune_waits_for_the_finalizer_of_a_custom_resource(world: World) -> Non
     widgets = Resource(group, "v1", "Widget", "widgets")
     metadata = {"name": "w", "namespace": world.namespace, "finalizers": ["example.com/hold"]}
     ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata}
-    world.cluster(write_release(world.releases, "v1", [crd(group), ours, world.map("controller")]))
+    world.cluster(write_release(world.releases, "v1", [widgets_crd(group), ours, world.map("controller")]))
     world.secret()
     world.settle()
     world.cluster(write_release(world.releases, "v2", [world.map("a")]))
@@ -170,7 +156,7 @@ def test_object_is_pruned_after_its_version_is_not_served_any_more(world: World,
     """Also by a process whose cached discovery has the version."""
     group = f"{world.namespace}.example.com"
     widgets = Resource(group, "v2", "Widget", "widgets")
-    definition = crd(group)
+    definition = widgets_crd(group)
     [version] = definition["spec"]["versions"]
     old, new = {**version, "storage": False}, {**version, "name": "v2"}
     definition["spec"]["versions"] = [old, new]
@@ -202,7 +188,7 @@ def test_object_annotated_to_be_kept_blocks_the_deletion_of_its_crd(
     widgets = Resource(group, "v1", "Widget", "widgets")
     metadata = {"name": "w", "namespace": world.namespace, "annotations": KEEP}
     ours = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata}
-    world.cluster(write_release(world.releases, "v1", [crd(group), ours]), policy=consent)
+    world.cluster(write_release(world.releases, "v1", [widgets_crd(group), ours]), policy=consent)
     world.secret()
     world.settle()
     for version in ("v2", "v3"):
@@ -243,7 +229,7 @@ def test_deletion_of_a_namespace_waits_until_all_its_objects_can_be_listed(
 ) -> None:
     """Among those that cannot be listed may be one to keep; all other objects are pruned."""
     group, own = f"{world.namespace}.example.com", f"{world.namespace}-own"
-    world.client.create(CRD, crd(group))
+    world.client.create(CRD, widgets_crd(group))
     await_established(world.client, f"widgets.{group}")
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}}
     with Proxy(api_server(kubeconfig)) as proxy:

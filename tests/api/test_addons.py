@@ -18,7 +18,7 @@ from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.releases.source_resolution import source_of_stack
 from shared.runtime import Answer
-from tests.support.objects import EVENT
+from tests.support.objects import EVENT, widgets_crd
 from tests.support.releases import STACK, archive, config_map, write_release
 from tests.support.until import until
 from tests.support.world import ADDON, World
@@ -350,23 +350,10 @@ def test_only_objects_with_our_label_and_uid_are_pruned(world: World) -> None:
 
 def test_crd_and_its_custom_resource_in_one_chart_are_applied(world: World) -> None:
     group = f"{world.namespace}.example.com"
-    crd: Object = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "versions": [
-                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-            ],
-        },
-    }
     metadata = {"name": "w", "namespace": f"{world.namespace}-own"}
     widget: Object = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": metadata}
     own: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": metadata["namespace"]}}
-    world.cluster(write_release(world.releases, "v1", [widget, crd, own]))
+    world.cluster(write_release(world.releases, "v1", [widget, widgets_crd(group), own]))
     world.secret()
     assert world.settle().retry_after is None
     widgets = Resource(group, "v1", "Widget", "widgets")

@@ -18,7 +18,7 @@ from shared.kube.crds import CRD
 from shared.kube.discovery import Discovery
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Proxy, Request, api_server, cut_before
-from tests.support.objects import metadata_of
+from tests.support.objects import metadata_of, widgets_crd
 from tests.support.releases import STACK, config_map, write_release, write_stages
 from tests.support.site import Site, files
 from tests.support.world import ADDON, World
@@ -76,21 +76,6 @@ def plan(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy, object_st
 
 def actions(found: Object) -> dict[str, str]:
     return {name: change["action"] for name, change in found["changes"].items()}
-
-
-def crd(group: str) -> Object:
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "versions": [version],
-        },
-    }
 
 
 # -- changes -----------------------------------------------------------------------------------------------------
@@ -194,7 +179,7 @@ def test_objects_in_new_namespaces_and_of_new_kinds_are_planned(world: World, pl
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": new}},
         config_map("inside", namespace=new),
         config_map("granted", namespace=missing),
-        crd(group),
+        widgets_crd(group),
         {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": new}},
         {"apiVersion": "nowhere.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}},
     ]
@@ -237,7 +222,7 @@ def test_objects_that_would_be_kept_have_a_reason(world: World, plan: Plan) -> N
     marked = world.map("marked")
     marked["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
     maps = [world.map("theirs"), world.map("anew"), world.map("goes"), world.map("lost")]
-    world.cluster(write_release(world.releases, "v1", [marked, *maps, crd(group), widget]))
+    world.cluster(write_release(world.releases, "v1", [marked, *maps, widgets_crd(group), widget]))
     world.secret()
     assert world.settle().retry_after is None
     label: Object = {"metadata": {"labels": {"clusterstack.x-k8s.io/instance": None}}}
@@ -308,7 +293,7 @@ def test_object_in_a_new_api_version_is_an_update(world: World, plan: Plan) -> N
     def widget(version: str) -> Object:
         return {"apiVersion": f"{group}/{version}", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
 
-    old, new = crd(group), crd(group)
+    old, new = widgets_crd(group), widgets_crd(group)
     new["spec"]["versions"] = [
         {**new["spec"]["versions"][0], "storage": False},
         {**old["spec"]["versions"][0], "name": "v2"},
@@ -324,9 +309,9 @@ def test_object_in_a_new_api_version_is_an_update(world: World, plan: Plan) -> N
 def test_refused_object_of_a_changed_crd_has_a_hint(world: World, plan: Plan) -> None:
     group = f"{world.namespace}.example.com"
     widget: Object = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
-    new = crd(group)
+    new = widgets_crd(group)
     new["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = {"size": {"type": "integer"}}
-    world.cluster(write_release(world.releases, "v1", [crd(group), widget]))
+    world.cluster(write_release(world.releases, "v1", [widgets_crd(group), widget]))
     world.secret()
     assert world.settle().retry_after is None
     found = plan("--release", write_release(world.releases, "v2", [new, {**widget, "size": 7}]))

@@ -62,3 +62,19 @@ def remove(client: Client, resource: Resource, key: Key) -> None:
     if client.find(resource, key):
         client.patch(resource, key, {"metadata": {"finalizers": None}})
         client.delete(resource, key)
+
+
+def widgets_crd(group: str) -> Object:
+    """Returns the CRD of the namespaced kind Widget, served in v1 without a schema."""
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [version],
+        },
+    }
