@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -21,10 +22,8 @@ SELECTED = {"wakes": "some"}
 
 @pytest.fixture(autouse=True)
 def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """The sink of the function, whose cached list of providers is emptied before and after."""
-    monkeypatch.setattr(function, "_recent", (0.0, ()))
-    monkeypatch.setattr(function, "_FRESH", 3600.0)
-    monkeypatch.setattr(function, "_SKEW", -3600.0)  # every event is taken for one from before
+    """The sink of the function, which does not wait between two lists of the providers."""
+    monkeypatch.setattr(function, "_PAUSE", 0.0)
     with Receiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         yield receiver
@@ -117,18 +116,16 @@ def test_changed_config_map_wakes_providers_that_name_or_select_it(
     assert core.value == "two"
 
 
-def test_many_unrelated_changes_cost_one_list(core: FakeProvider, sink: Receiver) -> None:
-    """Many Secrets and ConfigMaps change at once: only the first change lists the providers."""
+def test_changes_that_arrive_before_a_list_share_it(core: FakeProvider, sink: Receiver) -> None:
     providers = core.providers
     core.apply("v1.1.0")
-    providers.config_map("unused", SPACE, SELECTED)
-    providers.secret("unused", SPACE)
-    events = [changed(core, CONFIG_MAP, "unused"), changed(core, SECRET, "unused")]
-    assert heard(core, sink, events[0]) == []
+    arrived = time.monotonic()
+    listed = function._providers(providers.clients, since=arrived)
+    assert [each["metadata"]["name"] for each in listed] == [core.at.name]
     before = providers.requests
-    for event in events:
-        assert heard(core, sink, event) == []
+    assert function._providers(providers.clients, since=arrived) is listed
     assert providers.requests == before
+    assert function._providers(providers.clients, since=time.monotonic()) is not listed
 
 
 def test_deleted_config_map_wakes_providers_that_name_it(core: FakeProvider, sink: Receiver) -> None:
@@ -151,17 +148,10 @@ def test_rejecting_sink_makes_the_event_retry(core: FakeProvider, sink: Receiver
     assert "1 of 1 events" in answer.message
 
 
-def test_change_after_the_cached_list_is_checked_again(
-    core: FakeProvider, sink: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A provider may have been created in between."""
-    monkeypatch.setattr(function, "_SKEW", 0.0)
+def test_change_concerns_a_provider_created_after_the_last_list(core: FakeProvider, sink: Receiver) -> None:
+    """At once, since a broker does not deliver the event a second time."""
     core.providers.secret("unused", SPACE)
     assert heard(core, sink, changed(core, SECRET, "unused")) == []
     core.apply("v1.1.0", configSecret={"name": "variables"})
     core.providers.secret("variables", SPACE)
-    event = changed(core, SECRET, "variables")
-    answer = core.providers.send(event, ["provider_wake"])
-    assert 3000 < (answer.retry_after or 0) <= 3600
-    monkeypatch.setattr(function, "_FRESH", 0.0)
-    assert names(heard(core, sink, event)) == of(core)
+    assert names(heard(core, sink, changed(core, SECRET, "variables"))) == of(core)
