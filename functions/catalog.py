@@ -40,14 +40,12 @@ def handler(name: str) -> Handler:
     return handle
 
 
-def phase(name: str, *, resync: bool) -> Function[Any]:
+def phase(name: str) -> Function[Any]:
     """Returns the steps of `name`, one of the provider functions, for callers that observe and decide only.
 
-    Args:
-        name: `provider_preflight`, `provider_fetch` or `provider_install`.
-        resync: Whether the function also reconciles a provider that is already installed.
+    `name` is `provider_preflight`, `provider_fetch` or `provider_install`.
     """
-    function: Function[Any] = import_module(f"functions.{name}.function").function(resync=resync)
+    function: Function[Any] = import_module(f"functions.{name}.function").FUNCTION
     return function
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .clients import Clients
 from .kube import ApiError, Conflict, NotFound, Object, Resource, dig, has_finalizer, key_of
 
 MANAGER = "capi-functions"
 """The field manager of all writes."""
+
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
 
 
 class Effect(Protocol):
@@ -131,12 +134,20 @@ def would_change(current: Any, patch: Any) -> bool:
     )
 
 
+class _Returning(Protocol[R_co]):
+    def execute(self, clients: Clients) -> R_co: ...
+
+
 @dataclass
 class Results:
-    """The results of the effects that were executed, in order; `error` is the failure that stopped the rest."""
+    """The effects that were executed, in order, each with its result; `error` is the failure that stopped the rest."""
 
-    values: list[Any] = field(default_factory=list)
+    executed: list[tuple[Effect, Any]] = field(default_factory=list)
     error: Exception | None = None
+
+    def of(self, kind: type[_Returning[R]]) -> list[R]:
+        """Returns the results of the executed effects of this class, in order."""
+        return [result for effect, result in self.executed if isinstance(effect, kind)]
 
 
 def perform(effects: Sequence[Effect], clients: Clients) -> Results:
@@ -150,7 +161,7 @@ def perform(effects: Sequence[Effect], clients: Clients) -> Results:
         try:
             if isinstance(effect, (Patch, RemoveFinalizer)):
                 effect = replace(effect, obj=latest(effect.obj, results))
-            results.values.append(effect.execute(clients))
+            results.executed.append((effect, effect.execute(clients)))
         except Exception as error:  # the runtime raises it, unless the status reports it
             results.error = error
             break
@@ -160,7 +171,7 @@ def perform(effects: Sequence[Effect], clients: Clients) -> Results:
 def latest(obj: Mapping[str, Any], results: Results) -> Mapping[str, Any]:
     """Returns the newest version of `obj` among the results, else `obj` itself."""
     uid = dig(obj, "metadata.uid")
-    for value in reversed(results.values):
+    for _, value in reversed(results.executed):
         if isinstance(value, dict) and dig(value, "metadata.uid") == uid:
             return value
     return obj

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .event import Change, Event
-from .kube.resources import Key, Resource, dig, key_of
+from .kube.resources import Key, Object, Resource, dig, key_of
 from .settings import Group
 
 
@@ -142,10 +142,11 @@ class Triggers:
     """Whether it writes the status of its primary kinds, and Kubernetes Events about them."""
     settings: tuple[Group, ...] = ()
     """The groups of settings that it reads."""
-    is_reconciled: Callable[[Mapping[str, Any]], bool] | None = None
-    """Whether an object of a primary kind needs nothing from this function, as far as its status shows. The sweep lists
-    the kind and sends the objects that do need something: their events may have been lost. None: leaves that to the
-    other functions of the kind."""
+    is_reconciled: Callable[[Object, Event], bool] | None = None
+    """`is_reconciled(primary, event)` returns whether the primary object and the object in the event alone show that
+    there is nothing to do. The runtime asks it before it reads anything, except for a resync. The sweep lists the
+    primary kinds, asks it with an `add` event of each object, and sends those that need something: their events may
+    have been lost. None: the function always reads, and leaves the sweep to the other functions of the kind."""
     memory: str = "512Mi"
     """The memory limit of its pods."""
     local: bool = False

@@ -21,7 +21,7 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
     """
     context = observed.finding
     started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Rollout)), None)
-    if not isinstance(context, ReconcileContext) or started is None or len(results.values) < started:
+    if not isinstance(context, ReconcileContext) or started is None or len(results.executed) < started:
         return
     key = key_of(context.addon)
     addon = clients.management.find(CLUSTER_ADDON, key)

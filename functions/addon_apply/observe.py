@@ -12,7 +12,7 @@ from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackCon
 from shared.addons.status import belongs_to_earlier_cluster, is_awaiting_readiness, is_rollback_requested, is_up_to_date
 from shared.addons.target import RolloutTarget
 from shared.api import cluster as cluster_api
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, SECRET
 from shared.applier import inventory
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.applier.policy import Policy, PolicyError
@@ -22,6 +22,7 @@ from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared
+from shared.runtime import Request
 
 Finding = (
     PolicyError
@@ -48,14 +49,14 @@ class Observed:
     """The missing prerequisite, or the context of the next step; None if no other input is needed."""
 
 
-def observe(
-    clients: Clients, key: Key, addon: Object | None, *, resync: bool = False, check_connection: bool = False
-) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the inputs of a decision.
 
-    For an addon that is up to date, nothing but the Cluster is read, except with `resync`, to look for drift, or with
-    `check_connection`, to connect to the workload cluster.
+    For an addon that is up to date, nothing but the Cluster is read, except at a resync, to look for drift. A changed
+    kubeconfig Secret may point to another cluster, or to none: then the workload cluster is connected to as well.
     """
+    key, addon, resync = request.key, request.primary, request.event.resync
+    check_connection = request.event.kind == SECRET.kind
     if addon is None:
         return Observed(None)
     reference = dig(addon, "spec.clusterRef", {})

@@ -43,16 +43,20 @@ def report_recheck(
     builder: AddonStatusBuilder, awaited: AwaitingReadiness, decision: Decision, results: Results
 ) -> Decision:
     """Reports the result of `recheck`."""
-    entries = next((value for value in results.values if isinstance(value, list)), None)
-    if entries is not None:
-        if awaited.policy.wait and not any(entry.waiting for entry in entries):
-            builder.add_event("AddonsReady", f"{builder.release}: {_ALL}")
-        return report_readiness(builder, awaited.policy, replace(decision, message=_ALL), entries)
-    if isinstance(results.error, ApiError):
-        message, results.error = f"the workload API server does not answer: {results.error}", None
-        builder.set_false("ClusterReady", "ControlPlaneNotReady", message, event_type="Warning")
-        return replace(decision, status=builder.status(ready=False), requeue_after=CLUSTER_RETRY, message=message)
-    return decision
+    found = results.of(RecheckReadiness)
+    if not found:
+        return decision
+    entries = found[-1]
+    if awaited.policy.wait and not any(entry.waiting for entry in entries):
+        builder.add_event("AddonsReady", f"{builder.release}: {_ALL}")
+    return report_readiness(builder, awaited.policy, replace(decision, message=_ALL), entries)
+
+
+def report_unreachable(builder: AddonStatusBuilder, decision: Decision, error: ApiError) -> Decision:
+    """Reports that `recheck` could not read the objects."""
+    message = f"the workload API server does not answer: {error}"
+    builder.set_false("ClusterReady", "ControlPlaneNotReady", message, event_type="Warning")
+    return replace(decision, status=builder.status(ready=False), requeue_after=CLUSTER_RETRY, message=message)
 
 
 def report_readiness(

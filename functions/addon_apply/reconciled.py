@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from shared.addons.status import belongs_to_earlier_cluster, is_up_to_date
 from shared.api import cluster as cluster_api
+from shared.api.addon import reported_release
+from shared.api.conditions import READY, is_true
 from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier.policy import Policy, PolicyError
@@ -30,11 +32,14 @@ def is_reconciled(addon: Object, event: Event) -> bool:
 
 def _looks_up_to_date(addon: Object) -> bool:
     """Returns whether the addon is up to date, as far as its own status shows, without the Cluster."""
+    rollback_from = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
+    awaits_rollback = rollback_from and rollback_from == reported_release(addon) != dig(addon, "status.rollbackFrom")
     return (
         dig(addon, "status.ready") is True
+        and is_true(dig(addon, "status.conditions"), READY)
         and bool(dig(addon, "spec.clusterStack"))
         and not dig(addon, "spec.hook")
-        and not dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
+        and not awaits_rollback
         and has_finalizer(addon, ADDON_FINALIZER)
     )
 

@@ -12,7 +12,7 @@ from shared.applier import inventory
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Results
-from shared.kube import dig
+from shared.kube import ApiError, dig
 from shared.releases.missing_assets import DOWNLOADED
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
@@ -26,41 +26,55 @@ from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
     """Returns the decision with the status and the events that report the results of its effects."""
+    builder, found = _builder(observed, now), observed.finding
+    if builder is None:
+        return decision
+    if isinstance(found, AwaitingReadiness):
+        return readiness.report_recheck(builder, found, decision, results)
+    if not isinstance(found, (RollbackContext, ReleaseContext)) or not (outcomes := results.of(Rollout)):
+        return decision
+    _report_values(builder, found, decision)
+    outcome = outcomes[-1]
+    _record_events(builder, outcome)
+    if isinstance(found, RollbackContext):
+        return rollback.report_rolled_back(builder, found, decision, outcome)
+    if found.position is not None:
+        return stages.report_stage(builder, found, found.position, decision, outcome)
+    return rollout.report_applied(builder, found, decision, results, outcome)
+
+
+def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
+    """Reports objects that could not be applied, and a workload API server that does not answer; nothing else."""
+    builder, found = _builder(observed, now), observed.finding
+    if builder is None:
+        return None
+    if isinstance(found, AwaitingReadiness) and isinstance(results.error, ApiError):
+        return readiness.report_unreachable(builder, decision, results.error)
+    if isinstance(found, (RollbackContext, ReleaseContext)) and isinstance(results.error, RolloutIncomplete):
+        _report_values(builder, found, decision)
+        return _report_incomplete(builder, found, decision, results.error)
+    return None
+
+
+def _builder(observed: Observed, now: datetime) -> AddonStatusBuilder | None:
+    """Returns the builder for a decision that got as far as the workload cluster; None for any other."""
     found = observed.finding
     if (
         observed.addon is None
         or observed.cluster is None
         or not isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseContext))
     ):
-        return decision
+        return None
     builder = AddonStatusBuilder.of(observed.addon, observed.cluster, now)
     builder.set_true("ClusterReady")
     if not isinstance(found, RollbackContext):
         builder.set_true(DOWNLOADED)
-    if isinstance(found, AwaitingReadiness):
-        return readiness.report_recheck(builder, found, decision, results)
-    if any(isinstance(effect, Rollout) for effect in decision.effects):
-        save = next((effect for effect in decision.effects if isinstance(effect, stored_values.SaveValues)), None)
-        report_generated_values(builder, found.name if isinstance(found, ReleaseContext) else None, save)
-        return _report_rollout(builder, found, decision, results)
-    return decision
+    return builder
 
 
-def _report_rollout(
-    builder: AddonStatusBuilder, context: RollbackContext | ReleaseContext, decision: Decision, results: Results
-) -> Decision:
-    if isinstance(results.error, RolloutIncomplete):
-        incomplete, results.error = results.error, None
-        return _report_incomplete(builder, context, decision, incomplete)
-    outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
-    if outcome is None or results.error is not None:
-        return decision
-    _record_events(builder, outcome)
-    if isinstance(context, RollbackContext):
-        return rollback.report_rolled_back(builder, context, decision, outcome)
-    if context.position is not None:
-        return stages.report_stage(builder, context, context.position, decision, outcome)
-    return rollout.report_applied(builder, context, decision, results, outcome)
+def _report_values(builder: AddonStatusBuilder, context: ReconcileContext, decision: Decision) -> None:
+    save = next((effect for effect in decision.effects if isinstance(effect, stored_values.SaveValues)), None)
+    report_generated_values(builder, context.name if isinstance(context, ReleaseContext) else None, save)
 
 
 def _report_incomplete(

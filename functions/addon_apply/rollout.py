@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from shared.addons import rendering
 from shared.addons.context import ReconcileContext, ReleaseContext
-from shared.addons.manifest_history import SavedManifests, SaveManifest, updated_history
+from shared.addons.manifest_history import SaveManifest, updated_history
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import kinds_defined_by
@@ -63,8 +63,7 @@ def report_applied(
         "kubernetesVersion": target.kubernetes_version or None,
         "drift": outcome.listed_drift if context.only_report and outcome.drift else None,
     }
-    saved = next((value for value in results.values if isinstance(value, SavedManifests)), None)
-    if saved is not None:
+    for saved in results.of(SaveManifest):
         fields["history"] = updated_history(context.addon, target, builder.now, stored=saved.classes)
         if saved.problem:
             builder.add_event("ManifestNotKept", saved.problem, "Warning")

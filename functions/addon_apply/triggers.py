@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.addon import reported_release
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.conditions import READY, is_true
-from shared.api.names import KUBECONFIG_SUFFIX, ROLLBACK_ANNOTATION, addon_of, cluster_of_secret
+from shared.api.names import KUBECONFIG_SUFFIX, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.event import Event
-from shared.kube import Key, dig
+from shared.kube import Key
 from shared.releases.events import FETCHED
 from shared.settings import NETWORK, STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
+
+from .reconciled import is_reconciled
 
 
 def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
@@ -26,18 +26,6 @@ def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
 def requester(event: Event) -> Key | None:
     """Returns the key of the ClusterAddon that requested the fetch; None for other objects."""
     return event.key if event.kind == CLUSTER_ADDON.kind else None
-
-
-def is_reconciled(addon: Mapping[str, Any]) -> bool:
-    """Returns whether the addon is ready, and no rollback has been requested since."""
-    conditions, ready = dig(addon, "status.conditions"), dig(addon, "status.ready")
-    return ready is True and is_true(conditions, READY) and not _awaits_rollback(addon)
-
-
-def _awaits_rollback(addon: Mapping[str, Any]) -> bool:
-    """Returns whether a rollback from the reported release is requested and not done."""
-    wanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
-    return bool(wanted) and wanted == reported_release(addon) != dig(addon, "status.rollbackFrom")
 
 
 TRIGGERS = Triggers(

@@ -55,7 +55,7 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
     """Reports deletions that the API server rejected, since only a user can resolve that."""
-    failures = results.values[0] if results.values and isinstance(results.values[0], list) else []
+    failures = [failure for found in results.of(RemoveLeftovers) for failure in found]
     if not failures:
         return decision
     builder = V1Beta1StatusBuilder(observed.addon or {}, now)

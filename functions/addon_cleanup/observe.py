@@ -10,6 +10,7 @@ from shared.api.resources import CLUSTER
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
+from shared.runtime import Request
 
 from .leftovers import CLAIM, POD, SERVICE, VOLUME, Leftovers, leftovers
 
@@ -26,8 +27,9 @@ class Observed:
     found: Leftovers | ConnectionFailed | None = None
 
 
-def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the Cluster, and the leftovers in its workload cluster if a clean-up is due."""
+    key, addon = request.key, request.primary
     if addon is None or dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE:
         return Observed(addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, dig(addon, "spec.clusterRef.name") or "-"))

@@ -34,6 +34,7 @@ TRIGGERS = Triggers(
             changes=("update",),
         ),
     ),
+    is_reconciled=lambda addon, _event: bool(dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE),
     rules=(
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("secrets",), ("get",)),  # kubeconfigs

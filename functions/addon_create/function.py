@@ -13,11 +13,10 @@ from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Create
-from shared.event import Event
 from shared.kube import Key, Object, deleting, owner_reference
 from shared.releases.events import request_release
 from shared.releases.naming import ReleaseName
-from shared.runtime import Decision, Function
+from shared.runtime import Decision, Function, Request
 
 from .triggers import TRIGGERS
 
@@ -31,8 +30,9 @@ class Observed:
     cluster: Object | None = None
 
 
-def observe(clients: Clients, key: Key, addon: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the Cluster for which the ClusterAddon is missing."""
+    key, addon = request.key, request.primary
     if addon is not None or not key.name.startswith(ADDON_PREFIX):
         return Observed(key, addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(ADDON_PREFIX)))
@@ -75,9 +75,4 @@ def decide(observed: Observed, _now: datetime) -> Decision:
     return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=fetch_request, message="ClusterAddon created")
 
 
-def is_reconciled(_addon: Object, _event: Event) -> bool:
-    """Returns True: a ClusterAddon that exists needs nothing from this function."""
-    return True
-
-
-handle = Function(TRIGGERS, observe, decide, is_reconciled).handle
+handle = Function(TRIGGERS, observe, decide).handle

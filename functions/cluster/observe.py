@@ -9,8 +9,9 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, infrastructure_ref
 from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
 from shared.clients import Clients, LookupResult
-from shared.kube import ApiError, Key, Object, Resource, deleting, owned_by
+from shared.kube import ApiError, Object, Resource, deleting, owned_by
 from shared.kube.crds import list_defined
+from shared.runtime import Request
 
 from .core import CoreState, core_state
 
@@ -38,8 +39,9 @@ class Observed:
     the deletion."""
 
 
-def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the objects that the Cluster refers to; during its deletion also its descendants and Secrets."""
+    key, cluster = request.key, request.primary
     if cluster is None:
         return Observed(None)
     manager = core_state(cluster, datetime.now(UTC))

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.triggers import READ_CRDS, Rule, Triggers, Watch
 
-_REFERENCES = ("InfrastructureReady", "ControlPlaneAvailable")
-"""Conditions about objects whose changes no event reports."""
+from .reconciled import is_reconciled
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -25,13 +23,6 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
     for reference in owners(obj, CLUSTER.kind, CLUSTER.group):
         return Key(key.namespace, reference["name"])
     return Key(key.namespace, (dig(obj, "metadata.labels") or {}).get(CLUSTER_NAME_LABEL) or key.name)
-
-
-def is_reconciled(cluster: Mapping[str, Any]) -> bool:
-    """Returns whether the Cluster is provisioned, and the objects that it refers to are ready."""
-    conditions = (get_condition(dig(cluster, "status.conditions"), type_) for type_ in _REFERENCES)
-    well = all(found is None or found.get("status") == "True" for found in conditions)
-    return well and bool(dig(cluster, "status.phase") == "Provisioned")
 
 
 TRIGGERS = Triggers(

@@ -27,7 +27,7 @@ from .observe import Observed, Rejection
 from .provider import ProviderTemplate, read_template
 from .selection import sort_tags
 from .summary import summary_line, usable_releases_status
-from .writes import create_releases, update_provider_objects
+from .writes import Attempt, create_releases, update_provider_objects
 
 RETRY = 60.0
 """Seconds until the next reconciliation if the source, the provider or a write fails."""
@@ -112,8 +112,8 @@ def _dump_held(observed: Observed) -> Object | None:
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
     """Decides once more with the rejected writes, so that the conditions name them."""
-    rejections = tuple(value for value in results.values if isinstance(value, Rejection))
-    if not rejections or results.error is not None:
+    rejections = tuple(found for found in results.of(Attempt) if isinstance(found, Rejection))
+    if not rejections:
         return decision
     informed = decide(replace(observed, rejections=rejections), now)
     kubernetes_events = tuple(event for event in informed.kubernetes_events if event.type == "Warning")

@@ -10,12 +10,13 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, LookupResult
 from shared.download import SourceError
-from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by
+from shared.kube import NotServed, Object, deleting, dig, key_of, owned_by
 from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import scope_of, source_of_stack
 from shared.releases.sources import Listing
 from shared.releases.usage import Users, users_by_release
+from shared.runtime import Request
 from shared.settings import SETTINGS
 
 from .selection import Selection, auto_subscribes, select
@@ -67,8 +68,9 @@ class Observed:
     """The writes that the API server rejected; known once the effects of a first decision were executed."""
 
 
-def observe(clients: Clients, key: Key, stack: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the stack's releases, the list of its source, the template, and the users of obsolete releases."""
+    key, stack = request.key, request.primary
     if stack is None or cluster_api.is_paused(stack):
         return Observed(stack)
     listed = clients.management.list(CLUSTER_STACK_RELEASE, key.namespace)

@@ -10,7 +10,8 @@ from typing import Any
 
 from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
-from shared.kube import Key, dig, key_of, owners
+from shared.event import Event
+from shared.kube import Key, Object, dig, key_of, owners
 from shared.releases.usage import release_of
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import READ_CRDS, SPEC, Rule, Triggers, Watch
@@ -21,6 +22,13 @@ def stack_of(release: Mapping[str, Any]) -> Key | None:
     for reference in owners(release, CLUSTER_STACK.kind, CLUSTER_STACK.group):
         return Key(key_of(release).namespace, reference["name"])
     return None
+
+
+def is_reconciled(stack: Object, event: Event) -> bool:
+    """Returns whether a ClusterStack that is seen for the first time is ready. Later its source is read again."""
+    return (
+        event.change == "add" and event.kind == CLUSTER_STACK.kind and is_true(dig(stack, "status.conditions"), READY)
+    )
 
 
 TRIGGERS = Triggers(
@@ -40,7 +48,7 @@ TRIGGERS = Triggers(
             changes=("update", "delete"),
         ),
     ),
-    is_reconciled=lambda stack: is_true(dig(stack, "status.conditions"), READY),
+    is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("get", "patch")),
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "create", "delete")),

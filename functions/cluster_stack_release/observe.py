@@ -17,6 +17,7 @@ from shared.releases.naming import ReleaseName
 from shared.releases.release import Release
 from shared.releases.source_resolution import resolve_source
 from shared.releases.usage import Users, users_by_release
+from shared.runtime import Request
 
 _UNREFERENCED = LookupResult("unreferenced")
 
@@ -56,8 +57,9 @@ class Observed:
     """Why the users could not be read."""
 
 
-def observe(clients: Clients, key: Key, release: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the prerequisites in order, up to the first that is missing; for a deletion the users of the release."""
+    key, release = request.key, request.primary
     if release is None or cluster_api.is_paused(release):
         return Observed(release)
     name = ReleaseName.from_class_name(key.name)

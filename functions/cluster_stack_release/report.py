@@ -7,6 +7,7 @@ from datetime import datetime
 
 from shared.applier import inventory
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import deleting, dig
 from shared.releases.missing_assets import DOWNLOADED
@@ -18,20 +19,21 @@ from .observe import Assets, Observed
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Returns the decision with the status that reports the result of its rollout, if it has one."""
-    if observed.release is None:
-        return decision
-    builder = V1Beta1StatusBuilder(observed.release, now)
-    outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
-    if isinstance(results.error, RolloutIncomplete):
-        incomplete, results.error = results.error, None
-        return _incomplete(decision, builder, incomplete)
-    if outcome is None or results.error is not None:
+    """Returns the decision with the status that reports its rollout, if it has one."""
+    rollouts = results.of(Rollout)
+    if observed.release is None or not rollouts:
         return decision
     if deleting(observed.release):
-        status = (decision.status or {}) | {"resources": inventory.dump(outcome.entries)}
+        status = (decision.status or {}) | {"resources": inventory.dump(rollouts[-1].entries)}
         return replace(decision, status=status)
-    return _applied(decision, builder, observed, outcome)
+    return _applied(decision, V1Beta1StatusBuilder(observed.release, now), observed, rollouts[-1])
+
+
+def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
+    """Reports a rollout in which objects failed; no other failure."""
+    if observed.release is None or not isinstance(results.error, RolloutIncomplete):
+        return None
+    return _incomplete(decision, V1Beta1StatusBuilder(observed.release, now), results.error)
 
 
 def _applied(

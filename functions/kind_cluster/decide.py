@@ -14,10 +14,10 @@ from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Resul
 from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_reference
 from shared.runtime import Decision, KubernetesEvent
 
-from .observe import Observed, cluster_name, config_secret_name, is_paused
+from .observe import Observed, cluster_name, config_secret_name, has_condition_fields, is_paused
 from .runtime import Instance, Runtime, RuntimeUnavailable
+from .triggers import FINALIZER
 
-FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
 HISTORY = 20
 """The number of entries kept in status.conditions, which upstream uses as a history."""
 
@@ -58,6 +58,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
     kind_cluster = observed.kind_cluster
     if kind_cluster is None:
         return Decision()
+    if observed.published:
+        return Decision(message="ready")
     if is_paused(kind_cluster, observed.cluster):
         return Decision(message="paused")
     if deleting(kind_cluster):
@@ -78,13 +80,12 @@ def decide(observed: Observed, now: datetime) -> Decision:
             return Decision(tuple(effects), _pending("Provisioning"), requeue_after=STARTING_RETRY, message="created")
 
 
-def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
     """Reports a failure of the runtime in the status of the KINDCluster, so that the event does not fail as well."""
-    if isinstance(results.error, RuntimeUnavailable) and observed.kind_cluster is not None:
-        problem, results.error = str(results.error), None
-        failed = Observed(observed.kind_cluster, instance=Instance("failed", problem))
-        return _failed(failed, list(decision.effects), now)
-    return decision
+    if observed.kind_cluster is None or not isinstance(results.error, RuntimeUnavailable):
+        return None
+    failed = Observed(observed.kind_cluster, instance=Instance("failed", str(results.error)))
+    return _failed(failed, list(decision.effects), now)
 
 
 def _start(observed: Observed, runtime: Runtime) -> Start:
@@ -179,11 +180,6 @@ def _history(kind_cluster: Object, type_: str, message: str, reason: str, now: d
     """Returns `status.conditions` with a new entry, without the oldest entries."""
     entry = {"type": type_, "timestamp": rfc3339(now), "message": message, "reason": reason}
     return [*_with_condition_fields(kind_cluster), _as_condition(entry)][-HISTORY:]
-
-
-def has_condition_fields(kind_cluster: Object) -> bool:
-    """Returns whether generic readers of conditions accept the history; upstream writes it without types."""
-    return all(entry.get("type") and entry.get("status") for entry in dig(kind_cluster, "status.conditions", []))
 
 
 def _with_condition_fields(kind_cluster: Object) -> list[Object]:

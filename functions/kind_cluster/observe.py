@@ -8,8 +8,9 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, infrastructure_ref
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
-from shared.kube import Key, NotServed, Object, dig, key_of, owned_by, owners
+from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by, owners
 from shared.kube.crds import find_definition
+from shared.runtime import Request
 
 from .runtime import Instance, Runtime, RuntimeUnavailable, from_env
 
@@ -27,23 +28,49 @@ class Observed:
     """Secret `<clusterName>-config`."""
     cluster: Object | None = None
     """The Cluster that refers to the KINDCluster as its infrastructure, if there is one."""
+    published: bool = False
+    """Whether the instance runs and spec and status show it; then nothing else is read, except at a resync."""
 
 
-def observe(clients: Clients, key: Key, kind_cluster: Object | None) -> Observed:
-    """Reads the Cluster; unless it is paused, also the instance and the Secrets."""
+def observe(clients: Clients, request: Request) -> Observed:
+    """Reads the instance; unless that is published, also the Cluster, and unless that is paused, the Secrets."""
+    key, kind_cluster = request.key, request.primary
     if kind_cluster is None:
         return Observed(None)
+    runtime, instance = _inspect(kind_cluster)
+    if instance.phase == "ready" and is_published(kind_cluster) and not request.event.resync:
+        return Observed(kind_cluster, runtime, instance, published=True)
     cluster = _cluster(clients, kind_cluster)
-    if is_paused(kind_cluster, cluster):
-        return Observed(kind_cluster, cluster=cluster)
-    try:
-        runtime = from_env()
-        instance = runtime.inspect(kind_cluster["metadata"]["uid"])
-    except RuntimeUnavailable as error:
-        return Observed(kind_cluster, instance=Instance("failed", str(error)), cluster=cluster)
+    if runtime is None or is_paused(kind_cluster, cluster):
+        return Observed(kind_cluster, instance=instance, cluster=cluster)
     ca_secret = clients.management.find(SECRET, Key(key.namespace, f"{cluster_name(kind_cluster)}-ca"))
     config = clients.management.find(SECRET, Key(key.namespace, config_secret_name(kind_cluster)))
     return Observed(kind_cluster, runtime, instance, ca_secret, config, cluster)
+
+
+def _inspect(kind_cluster: Object) -> tuple[Runtime | None, Instance]:
+    """Returns the runtime and the state of the instance; None and the reason if the runtime cannot be used."""
+    try:
+        runtime = from_env()
+        return runtime, runtime.inspect(kind_cluster["metadata"]["uid"])
+    except RuntimeUnavailable as error:
+        return None, Instance("failed", str(error))
+
+
+def is_published(kind_cluster: Object) -> bool:
+    """Returns whether spec and status show a ready instance."""
+    return (
+        not deleting(kind_cluster)
+        and dig(kind_cluster, "status.ready") is True
+        and dig(kind_cluster, "status.initialization.provisioned") is True
+        and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None
+        and has_condition_fields(kind_cluster)
+    )
+
+
+def has_condition_fields(kind_cluster: Object) -> bool:
+    """Returns whether generic readers of conditions accept the history; upstream writes it without types."""
+    return all(entry.get("type") and entry.get("status") for entry in dig(kind_cluster, "status.conditions", []))
 
 
 def is_paused(kind_cluster: Object, cluster: Object | None) -> bool:

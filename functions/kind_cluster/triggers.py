@@ -7,8 +7,11 @@ from typing import Any
 
 from shared.api.cluster import infrastructure_ref, is_paused
 from shared.api.resources import CLUSTER, KIND_CLUSTER
-from shared.kube import Key, dig, key_of
+from shared.event import Event
+from shared.kube import Key, Object, deleting, has_finalizer, key_of
 from shared.triggers import SPEC, Triggers, Watch
+
+FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
 
 
 def infrastructure_of(cluster: Mapping[str, Any]) -> Key | None:
@@ -17,9 +20,14 @@ def infrastructure_of(cluster: Mapping[str, Any]) -> Key | None:
     return Key(key_of(cluster).namespace, reference["name"]) if reference.get("kind") == KIND_CLUSTER.kind else None
 
 
+def is_reconciled(kind_cluster: Object, _event: Event) -> bool:
+    """Returns whether a deleted KINDCluster has no instance any more. Else only the runtime shows whether one runs."""
+    return deleting(kind_cluster) and not has_finalizer(kind_cluster, FINALIZER)
+
+
 TRIGGERS = Triggers(
     name="kind_cluster",
-    is_reconciled=lambda kind_cluster: dig(kind_cluster, "status.ready") is True,
+    is_reconciled=is_reconciled,
     watches=(
         Watch(
             KIND_CLUSTER,

@@ -36,8 +36,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(message="waiting until the Cluster's status is of its current generation")
     endpoint = cluster_api.endpoint(cluster)
     if endpoint is None:
-        message = "Waiting for spec.controlPlaneEndpoint"
-        return _report(cluster, now, "False", "WaitingForEndpoint", message)
+        # Without a condition: `cluster` reports why there is none yet, and both would write the same status at once.
+        return Decision(message="waiting for spec.controlPlaneEndpoint")
     if observed.existing is not None:
         if owned_by(observed.existing, cluster):
             return _report(cluster, now, "True", "Generated")

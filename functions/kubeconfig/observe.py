@@ -8,7 +8,8 @@ from shared.api import cluster as cluster_api
 from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import Key, Object
+from shared.kube import Object
+from shared.runtime import Request
 
 from .triggers import is_status_current
 
@@ -24,8 +25,9 @@ class Observed:
     """Secret `<cluster>-ca`; only read if there is no kubeconfig."""
 
 
-def observe(clients: Clients, key: Key, cluster: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the kubeconfig Secret once the Cluster has an endpoint; without that Secret also the CA Secret."""
+    key, cluster = request.key, request.primary
     if (
         cluster is None
         or not cluster_api.wants_kubeconfig(cluster)

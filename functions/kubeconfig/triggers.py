@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.cluster import CLUSTER_NAME_LABEL, lacks_kubeconfig
+from shared.api.cluster import CLUSTER_NAME_LABEL, lacks_kubeconfig, wants_kubeconfig
 from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, cluster_of_secret
 from shared.api.resources import CLUSTER, SECRET
-from shared.kube import Key, dig, key_of
+from shared.event import Event
+from shared.kube import Key, Object, dig, key_of
 from shared.triggers import Rule, Triggers, Watch
 
 
@@ -46,6 +47,13 @@ def digest(cluster: Mapping[str, Any]) -> object:
     return [*(dig(cluster, path) for path in FIELDS), is_status_current(cluster)]
 
 
+def is_reconciled(cluster: Object, event: Event) -> bool:
+    """Returns whether the condition records that the Secret exists; an event about a Secret may contradict it."""
+    if not wants_kubeconfig(cluster):
+        return True
+    return event.kind != SECRET.kind and event.object is not None and not lacks_kubeconfig(cluster)
+
+
 TRIGGERS = Triggers(
     name="kubeconfig",
     watches=(
@@ -58,6 +66,6 @@ TRIGGERS = Triggers(
         ),
         Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL),
     ),
-    is_reconciled=lambda cluster: not lacks_kubeconfig(cluster),
+    is_reconciled=is_reconciled,
     rules=(Rule("", ("secrets",), ("get", "create")), Rule(CLUSTER.group, ("clusters",), ("get",))),
 )

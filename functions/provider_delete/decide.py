@@ -6,18 +6,19 @@ can remove their finalizers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.applier import inventory
-from shared.applier.inventory import Plan
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.inventory import InventoryEntry, Plan
+from shared.applier.outcome import RolloutIncomplete
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.effects import Delete, RemoveFinalizer, Results
-from shared.kube import deleting, dig, key_of
+from shared.kube import Object, deleting, dig, key_of
 from shared.providers import ownership
 from shared.providers.status import DELETING, PROVIDER_INSTALLED, ProviderStatusBuilder
 from shared.runtime import Decision
@@ -86,46 +87,44 @@ def _counts(observed: Observed) -> str:
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Reports which objects are left and why; once none is left, the next reconciliation removes the finalizer."""
-    provider = observed.provider
-    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
-    if provider is None or rollout is None:
+    """Reports which objects are left; once none is left, the next reconciliation removes the finalizer."""
+    provider, outcomes = observed.provider, results.of(Rollout)
+    if provider is None or not outcomes:
         return decision
-    builder = ProviderStatusBuilder(provider, now)
-    if rollout.plan.rest:
-        return _report_crds_first(observed, builder, decision, results)
-    if isinstance(results.error, RolloutIncomplete):
-        left, message = results.error.outcome.entries, str(results.error)
-        results.error = None
-    elif results.error is not None:
-        return decision
-    else:
-        left = next(value for value in results.values if isinstance(value, RolloutOutcome)).entries
-        message = "; ".join(f"{entry}: {entry.error}" for entry in left[:3])
+    builder, left = ProviderStatusBuilder(provider, now), outcomes[-1].entries
+    if _deletes_crds_first(decision):
+        return Decision(status=builder.status(resources=inventory.dump(left)), proceed=True)
     if not left:
         return Decision(status=builder.status(resources=None), proceed=True)
+    return _objects_left(builder, left, "; ".join(f"{entry}: {entry.error}" for entry in left[:3]))
+
+
+def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
+    """Reports objects that could not be deleted yet."""
+    if observed.provider is None or not isinstance(results.error, RolloutIncomplete):
+        return None
+    builder = ProviderStatusBuilder(observed.provider, now)
+    if _deletes_crds_first(decision):
+        message = f"deleting the CRDs with their objects first: {_counts(observed)}; finalizers may delay this"
+        builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
+        return _wait(builder.status(), builder, message)
+    left = results.error.outcome.entries
+    if not left:
+        return Decision(status=builder.status(resources=None), proceed=True)
+    return _objects_left(builder, left, str(results.error))
+
+
+def _deletes_crds_first(decision: Decision) -> bool:
+    """Returns whether the other objects follow once CRDs and custom resources are gone."""
+    return any(isinstance(effect, Rollout) and effect.plan.rest for effect in decision.effects)
+
+
+def _objects_left(builder: ProviderStatusBuilder, left: Sequence[InventoryEntry], message: str) -> Decision:
     builder.set_false(PROVIDER_INSTALLED, "OldComponentsDeletionError", message, event_type="Warning")
-    status = builder.status(resources=inventory.dump(left))
+    return _wait(builder.status(resources=inventory.dump(left)), builder, message)
+
+
+def _wait(status: Object, builder: ProviderStatusBuilder, message: str) -> Decision:
     return Decision(
         status=status, kubernetes_events=tuple(builder.kubernetes_events), requeue_after=PARTIAL_RETRY, message=message
     )
-
-
-def _report_crds_first(
-    observed: Observed, builder: ProviderStatusBuilder, decision: Decision, results: Results
-) -> Decision:
-    """Reports the deletion of the CRDs; the other objects follow once CRDs and custom resources are gone."""
-    if isinstance(results.error, RolloutIncomplete):
-        results.error = None
-        message = f"deleting the CRDs with their objects first: {_counts(observed)}; finalizers may delay this"
-        builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
-        return Decision(
-            status=builder.status(),
-            kubernetes_events=tuple(builder.kubernetes_events),
-            requeue_after=PARTIAL_RETRY,
-            message=message,
-        )
-    if results.error is not None:
-        return decision
-    outcome = next(value for value in results.values if isinstance(value, RolloutOutcome))
-    return Decision(status=builder.status(resources=inventory.dump(outcome.entries)), proceed=True)

@@ -6,10 +6,15 @@ from shared.providers.error_reporting import report_rejection
 from shared.providers.status import DELETING
 from shared.runtime import Function
 
-from .decide import decide, report
+from .decide import decide, report, report_failure
 from .observe import observe
 from .triggers import TRIGGERS
 
 handle = Function(
-    TRIGGERS, observe, decide, report=report, on_rejected=report_rejection(DELETING, "RequestRefused", status="True")
+    TRIGGERS,
+    observe,
+    decide,
+    report,
+    report_failure,
+    on_rejected=report_rejection(DELETING, "RequestRefused", status="True"),
 ).handle

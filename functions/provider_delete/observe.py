@@ -18,6 +18,7 @@ from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, stored_resource
 from shared.providers import peers
 from shared.providers.inventory import inventory_of
+from shared.runtime import Request
 
 FORCE = ("metadata", "annotations", "capi-functions.dev/force-delete")
 
@@ -39,8 +40,9 @@ class Observed:
     management: ClusterConnection | None = None
 
 
-def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads what may prevent the deletion; nothing unless the provider is being deleted and has the finalizer."""
+    provider = request.primary
     if provider is None or not deleting(provider) or not has_finalizer(provider, provider_api.FINALIZER):
         return Observed(provider)
     entries = inventory_of(provider)

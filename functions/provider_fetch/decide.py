@@ -100,11 +100,8 @@ class SaveConfigMap:
             raise ComponentsError(f"{what}; remove the annotation to install without the ConfigMap") from error
 
 
-def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
-    """Decides the next step of one provider: a write of `spec.version`, a download, or the start of `provider_install`.
-
-    `resync` is passed on to `provider_install`.
-    """
+def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides the next step: a write of `spec.version`, a download, or the start of `provider_install`."""
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
@@ -126,15 +123,14 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return _write_version(builder, provider, resolved.version)
     if resolved.bundle is None:
         return Decision((Download(resolved),), proceed=True)
-    return _check_contract(builder, observed, provider, resolved, resolved.bundle, resync=resync)
+    return _check_contract(builder, observed, provider, resolved, resolved.bundle)
 
 
-def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+def report_failure(observed: Observed, _decision: Decision, results: Results, now: datetime) -> Decision | None:
     """Reports a failed download in the provider's status, so that the event does not fail as well."""
     if observed.provider is None or not isinstance(results.error, (ComponentsError, SourceError)):
-        return decision
-    error, results.error = results.error, None
-    return _failed(ProviderStatusBuilder(observed.provider, now), error)
+        return None
+    return _failed(ProviderStatusBuilder(observed.provider, now), results.error)
 
 
 def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:
@@ -168,8 +164,6 @@ def _check_contract(
     provider: Object,
     resolved: ResolvedSource,
     bundle: Bundle,
-    *,
-    resync: bool,
 ) -> Decision:
     """Decides to start the installation, unless the contract of the version is incompatible."""
     version = resolved.version
@@ -198,7 +192,7 @@ def _check_contract(
     from_config_map = isinstance(resolved.source.repository, ConfigMapRepository)
     if dig(provider, KEEP_DOWNLOAD) == CONFIG_MAP_COPY and not from_config_map:
         effects = (SaveConfigMap(_config_map(provider, version, bundle)),)
-    step = phases.next_step(phases.FETCHED, provider, resync=resync)
+    step = phases.next_step(phases.FETCHED, provider, resync=observed.resync)
     message = f"{version} of {bundle.source} is in storage"
     return Decision(effects, {"target": target}, reply=step, message=message)
 

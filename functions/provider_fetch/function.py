@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from shared.clients import Clients
-from shared.event import Event
 from shared.providers.error_reporting import report_rejection, sensitive_values
 from shared.providers.status import PROVIDER_INSTALLED
-from shared.runtime import Answer, Function
+from shared.runtime import Function
 
-from .decide import decide, report
-from .observe import Observed, observe
+from .decide import decide, report_failure
+from .observe import observe
 from .triggers import TRIGGERS
 
-
-def function(*, resync: bool) -> Function[Observed]:
-    """Returns the function; with `resync` the next phase also compares the objects in the cluster."""
-    judge, refused = partial(decide, resync=resync), report_rejection(PROVIDER_INSTALLED, "ComponentsFetchError")
-    return Function(TRIGGERS, observe, judge, report=report, on_rejected=refused, sensitive_values=sensitive_values)
-
-
-def handle(clients: Clients, event: Event) -> Answer:
-    """Handles an event about a provider; a resync event is passed on to `provider_install`."""
-    return function(resync=event.resync).handle(clients, event)
+FUNCTION = Function(
+    TRIGGERS,
+    observe,
+    decide,
+    report_failure=report_failure,
+    on_rejected=report_rejection(PROVIDER_INSTALLED, "ComponentsFetchError"),
+    sensitive_values=sensitive_values,
+)
+handle = FUNCTION.handle

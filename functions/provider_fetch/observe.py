@@ -11,11 +11,12 @@ from shared.api.provider import KINDS
 from shared.clients import Clients
 from shared.components.errors import ComponentsError
 from shared.download import SourceError
-from shared.kube import Key, Object, deleting
+from shared.kube import Object, deleting
 from shared.providers import inputs, peers
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import ResolvedSource, resolve
 from shared.providers.status import passed_preflight
+from shared.runtime import Request
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,16 @@ class Observed:
     """Source and version, or why they could not be resolved; None if this was not tried."""
     others: Sequence[Object] = ()
     """The providers an upgrade must be compatible with: all others for the core provider, else the core provider."""
+    resync: bool = False
+    """Whether `provider_install` also compares the objects in the cluster."""
 
 
-def observe(clients: Clients, _key: Key, provider: Object | None) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the inputs in the order of their dependence, up to the first obstacle."""
+    provider = request.primary
     if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
         return Observed(provider)
-    observed = Observed(provider, inputs.read(clients, provider))
+    observed = Observed(provider, inputs.read(clients, provider), resync=request.event.resync)
     if observed.inputs.problem:
         return observed
     try:

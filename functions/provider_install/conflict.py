@@ -12,7 +12,7 @@ from dataclasses import replace
 from shared.api import provider as provider_api
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry, Plan
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.outcome import RolloutIncomplete
 from shared.applier.prune import KEPT
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
@@ -53,7 +53,7 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
 
 def _written(results: Results) -> Sequence[InventoryEntry]:
     """Returns the written objects. Includes failed writes: one may have succeeded although its response was lost."""
-    outcomes = [value for value in results.values if isinstance(value, RolloutOutcome)]
+    outcomes = results.of(Rollout)
     if isinstance(results.error, RolloutIncomplete):
         outcomes.append(results.error.outcome)
     entries = [entry for outcome in outcomes for entry in outcome.entries]

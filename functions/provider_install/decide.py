@@ -31,8 +31,8 @@ INVALID_RETRY = 120.0
 can resolve. Either change triggers an event; the interval is for the case that the event is lost."""
 
 
-def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
-    """Decides the next step: a wait, new certificates, or the rollout. `resync` is passed on to `provider_fetch`."""
+def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides the next step: a wait, new certificates, or the rollout."""
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
@@ -47,7 +47,9 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
         return _failed(builder, "ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
     if observed.components is None:
         # Storage may have lost the components: `provider_fetch` downloads them again and starts this phase again.
-        return Decision(reply=phases.next_step(phases.CHECKED, provider, resync=resync), message="not fetched yet")
+        return Decision(
+            reply=phases.next_step(phases.CHECKED, provider, resync=observed.resync), message="not fetched yet"
+        )
     if not isinstance(observed.policy, Policy):
         return _failed(builder, "InvalidAnnotation", str(observed.policy), INVALID_RETRY)
     if isinstance(observed.rendered, ComponentsError):

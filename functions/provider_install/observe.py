@@ -29,6 +29,7 @@ from shared.providers.fetched_components import FetchedComponents, load_componen
 from shared.providers.inputs import Inputs
 from shared.providers.inventory import inventory_of
 from shared.providers.status import PROVIDER_INSTALLED, passed_preflight
+from shared.runtime import Request
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Observed:
     """The Secrets of these certificates, by key; None for one that does not exist."""
     crds: Mapping[str, Object] = field(default_factory=dict)
     """The live CRDs of the provider, by name; empty if this rollout has applied all of them."""
+    resync: bool = False
+    """Whether to look at a provider that is already installed."""
 
     @property
     def resumed(self) -> bool:
@@ -71,16 +74,17 @@ class Observed:
         return provider_api.installed_version(provider) not in ("", provider_api.spec_version(provider))
 
 
-def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
+def observe(clients: Clients, request: Request) -> Observed:
     """Reads the inputs in the order of their dependence, up to the first obstacle.
 
-    Without `resync`, a provider that is already installed is not read further.
+    Except at a resync, a provider that is already installed is not read further.
     """
+    provider, resync = request.primary, request.event.resync
     if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
         return Observed(provider, inventory=inventory_of(provider))
     read = inputs.read(clients, provider)
     digest = inputs.inputs_hash(provider, read, catalog.configuration_text())
-    observed = Observed(provider, inputs=read, digest=digest, inventory=inventory_of(provider))
+    observed = Observed(provider, inputs=read, digest=digest, inventory=inventory_of(provider), resync=resync)
     if not resync and inputs.is_reconciled(provider, digest):
         return replace(observed, reconciled=True)
     components = load_components(clients, provider, read)

@@ -28,29 +28,17 @@ PARTIAL_RETRY = 20.0
 """Seconds until a failed rollout is repeated."""
 
 
-def report(
-    observed: Observed, decision: Decision, results: Results, now: datetime, *, resync: bool = False
-) -> Decision:
-    """Returns the decision with the status that reports the result of its rollout, if it has one."""
-    provider = observed.provider
-    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
-    if provider is None or rollout is None:
+def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+    """Returns the decision with the status that reports its rollout, if it has one."""
+    provider, outcomes = observed.provider, results.of(Rollout)
+    if provider is None or not outcomes:
         return decision
+    outcome = outcomes[-1]
+    rollout = next(effect for effect in decision.effects if isinstance(effect, Rollout))
     builder = ProviderStatusBuilder(provider, now, kubernetes_events=list(decision.kubernetes_events))
-    error = results.error
-    if isinstance(error, RolloutIncomplete):
-        results.error = None
-        _add_event_of_adopted(builder, error.outcome)
-        return _failed(decision, builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
-    if isinstance(error, NoCommonVersion):
-        results.error = None
-        return _failed(decision, builder, observed, str(error))
-    outcome = next((value for value in results.values if isinstance(value, RolloutOutcome)), None)
-    if outcome is None or error is not None:
-        return decision
     _add_event_of_adopted(builder, outcome)
     if _is_complete(observed, rollout):
-        return _installed(builder, observed, provider, outcome, resync=resync)
+        return _installed(builder, observed, provider, outcome)
     if not outcome.not_ready:
         # The next round applies the webhooks. The conditions stay as they were written before the rollout: in progress.
         status = {"resources": inventory.dump(outcome.entries)}
@@ -66,6 +54,20 @@ def report(
         requeue_after=BACKEND_RETRY,
         message=message,
     )
+
+
+def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
+    """Reports a rollout in which objects failed, or that has no version in common with the stored objects."""
+    if observed.provider is None:
+        return None
+    builder = ProviderStatusBuilder(observed.provider, now, kubernetes_events=list(decision.kubernetes_events))
+    match results.error:
+        case RolloutIncomplete() as error:
+            _add_event_of_adopted(builder, error.outcome)
+            return _failed(decision, builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
+        case NoCommonVersion() as error:
+            return _failed(decision, builder, observed, str(error))
+    return None
 
 
 def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: RolloutOutcome) -> None:
@@ -98,7 +100,7 @@ def _failed(
 
 
 def _installed(
-    builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: RolloutOutcome, *, resync: bool
+    builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: RolloutOutcome
 ) -> Decision:
     version = provider_api.spec_version(provider)
     message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
@@ -117,5 +119,5 @@ def _installed(
         resources=inventory.dump(outcome.entries),
         target=target,
     )
-    step = phases.next_step(phases.INSTALLED, provider, resync=resync)
+    step = phases.next_step(phases.INSTALLED, provider, resync=observed.resync)
     return Decision(status=status, kubernetes_events=tuple(builder.kubernetes_events), reply=step, message=message)

@@ -37,11 +37,8 @@ class FailedCheck:
     event_type: str = "Warning"
 
 
-def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decision:
-    """Runs the checks: the first failure becomes a condition; if all pass, `provider_fetch` is started.
-
-    `resync` is passed on to `provider_fetch`.
-    """
+def decide(observed: Observed, now: datetime) -> Decision:
+    """Runs the checks: the first failure becomes a condition; if all pass, `provider_fetch` is started."""
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
@@ -61,7 +58,7 @@ def decide(observed: Observed, now: datetime, *, resync: bool = False) -> Decisi
             message=failed.message,
         )
     builder.set_true(PREFLIGHT_CHECK_PASSED, "PreflightChecksPassed", "All preflight checks passed")
-    step = phases.next_step(phases.CHECKED, provider, resync=resync)
+    step = phases.next_step(phases.CHECKED, provider, resync=observed.resync)
     return Decision(status=builder.status(), reply=step, message="all preflight checks passed")
 
 

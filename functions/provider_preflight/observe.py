@@ -9,9 +9,10 @@ from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.components import catalog
-from shared.kube import Key, Object, deleting
+from shared.kube import Object, deleting
 from shared.providers import inputs, peers
 from shared.providers.inputs import Inputs
+from shared.runtime import Request
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,13 @@ class Observed:
     """The other providers of the same kind."""
     cores: Sequence[Object] = ()
     """All CoreProviders; empty for a CoreProvider, whose `peers` they are."""
+    resync: bool = False
+    """Whether the phases that follow also look at a provider that is already installed."""
 
 
-def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: bool = False) -> Observed:
-    """Reads the inputs; with `resync` also those of a provider that is already installed."""
+def observe(clients: Clients, request: Request) -> Observed:
+    """Reads the inputs; at a resync also those of a provider that is already installed."""
+    provider, resync = request.primary, request.event.resync
     if provider is None or deleting(provider) or cluster_api.is_paused(provider):
         return Observed(provider)
     kind = provider_api.kind_of(provider)
@@ -45,4 +49,4 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, resync: boo
         if other["metadata"]["uid"] != provider["metadata"]["uid"]
     ]
     cores = () if kind.is_core else peers.list_providers(clients, provider_api.CORE)
-    return Observed(provider, read, in_catalog=in_catalog, peers=others, cores=cores)
+    return Observed(provider, read, in_catalog=in_catalog, peers=others, cores=cores, resync=resync)

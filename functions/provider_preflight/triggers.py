@@ -5,11 +5,21 @@ from __future__ import annotations
 from shared.api.conditions import READY, is_true
 from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.kube import dig
+from shared.event import Event
+from shared.kube import Object, dig
 from shared.settings import NETWORK, PROVIDER_SOURCES
 from shared.triggers import ANNOTATIONS, READ_CRDS, Rule, Triggers, Watch
 
 PROVIDERS = tuple(kind.resource for kind in KINDS)
+
+
+def is_reconciled(provider: Object, event: Event) -> bool:
+    """Returns whether a provider that is seen for the first time is ready.
+
+    After a change of the provider or of its inputs, only a comparison with the inputs shows whether it is reconciled.
+    """
+    return event.change == "add" and is_true(dig(provider, "status.conditions"), READY)
+
 
 TRIGGERS = Triggers(
     name="provider_preflight",
@@ -25,7 +35,7 @@ TRIGGERS = Triggers(
         for resource in PROVIDERS
     ),
     # The other phases follow from this one, so its `is_reconciled` covers them all.
-    is_reconciled=lambda provider: is_true(dig(provider, "status.conditions"), READY),
+    is_reconciled=is_reconciled,
     rules=(
         Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret

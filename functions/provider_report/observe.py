@@ -12,9 +12,11 @@ from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import PREFIX
 from shared.applier.readiness import unready_reason
 from shared.clients import Clients
+from shared.event import Event
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
 from shared.providers.status import in_progress
+from shared.runtime import Request
 
 WAIT = ("metadata", "annotations", f"{PREFIX}wait")
 WORKLOADS = (DEPLOYMENT, DAEMON_SET)
@@ -50,12 +52,13 @@ class Observed:
     """CRDs whose kinds the API server does not serve yet."""
 
 
-def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Object | None = None) -> Observed:
-    """Reads the state of the provider; `changed` is the workload that the event is about, if any."""
+def observe(clients: Clients, request: Request) -> Observed:
+    """Reads the state of the provider."""
+    provider, event = request.primary, request.event
     if provider is None or deleting(provider):
         return Observed(provider)
     if in_progress(provider):
-        return Observed(provider, resumable=changed is not None and not unready_reason(changed))
+        return Observed(provider, resumable=_is_ready_workload(event))
     entries = inventory.load(dig(provider, "status.resources"))
     if not provider_api.installed_version(provider):
         return Observed(provider)
@@ -67,6 +70,12 @@ def observe(clients: Clients, _key: Key, provider: Object | None, *, changed: Ob
     missing, unanswered = _webhooks(clients, provider, entries)
     unserved = _unserved(clients, entries)
     return Observed(provider, installed=True, missing=missing, unanswered=unanswered, unserved=unserved)
+
+
+def _is_ready_workload(event: Event) -> bool:
+    """Returns whether the event is about a workload that is ready."""
+    is_workload = event.kind in [workload.kind for workload in WORKLOADS]
+    return is_workload and event.object is not None and not unready_reason(event.object)
 
 
 def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:

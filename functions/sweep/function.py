@@ -68,7 +68,8 @@ def _reconciled(obj: Object) -> bool:
     """Returns whether the object is reconciled for every function with this primary kind."""
     kind = split_api_version(obj["apiVersion"])[0], obj["kind"]
     responsible = (one for one in SWEPT if kind in [(primary.group, primary.kind) for primary in one.primaries])
-    return all(one.is_reconciled(obj) for one in responsible if one.is_reconciled)
+    event = change_event(obj, "add", source=SOURCE)
+    return all(one.is_reconciled(obj, event) for one in responsible if one.is_reconciled)
 
 
 def _outdated(obj: Object) -> bool:

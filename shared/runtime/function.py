@@ -5,8 +5,9 @@
     act       executes the effects, in order
     report    writes one status patch, restricted to what this function owns
 
-The event is only a hint that names an object. Everything is read afresh, so that a duplicate, late or reordered event
-finds either work still to be done or nothing.
+The event is only a hint. The object in it may show that there is nothing to do, at no request. Otherwise everything is
+read afresh, or the first write is one that the API server rejects if the object has changed: a duplicate, late or
+reordered event finds either work still to be done or nothing.
 """
 
 from __future__ import annotations
@@ -65,18 +66,33 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What an event asks a function to reconcile.
+
+    Attributes:
+        event: The event. It is a hint: the object in it may be outdated.
+        key: Namespace and name of the primary object.
+        primary: The primary object; None if it does not exist.
+    """
+
+    event: Event
+    key: Key
+    primary: Object | None
+
+
+@dataclass(frozen=True)
 class Function(Generic[O]):
     """The parts of one function; `handle` runs them for one event.
 
     Attributes:
-        triggers: The declaration of what starts the function.
-        observe: `observe(clients, key, primary)` reads the inputs; `primary` is None if the object does not exist.
+        triggers: The declaration of what starts the function, and of when an object is reconciled.
+        observe: `observe(clients, request)` reads the inputs.
         decide: `decide(observed, now)` is pure.
-        is_reconciled: `is_reconciled(primary, event)` returns whether object and event alone show that there is
-            nothing to do, so that nothing else is read. Not called for a resync.
-        report: `report(observed, decision, results, now)` returns the decision to report once the effects were
-            executed or one has failed. It sets `results.error` to None where the status reports the failure. Any other
-            failure leaves the status as it was and is retried.
+        report: `report(observed, decision, results, now)` returns the decision to report once all effects were
+            executed. By default that is the decision itself.
+        report_failure: `report_failure(observed, decision, results, now)` is called instead if an effect failed with
+            `results.error`. It returns the decision to report, or None if the status is not to report this failure:
+            then the status stays as it was, and the event is retried. By default no failure is reported.
         on_conflict: `on_conflict(clients, observed, decision, results)` is called where another writer changed or
             deleted the object while effects were executed: it undoes or marks for repair what these effects wrote.
         on_rejected: `on_rejected(primary, error, now)` returns the decision to report where the API server rejects a
@@ -85,10 +101,10 @@ class Function(Generic[O]):
     """
 
     triggers: Triggers
-    observe: Callable[[Clients, Key, Object | None], O]
+    observe: Callable[[Clients, Request], O]
     decide: Callable[[O, datetime], Decision]
-    is_reconciled: Callable[[Object, Event], bool] = field(default=lambda _primary, _event: False)
     report: Callable[[O, Decision, Results, datetime], Decision] | None = None
+    report_failure: Callable[[O, Decision, Results, datetime], Decision | None] | None = None
     on_conflict: Callable[[Clients, O, Decision, Results], None] | None = None
     on_rejected: Callable[[Object, ApiError, datetime], Decision] | None = None
     sensitive_values: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
@@ -103,42 +119,62 @@ class Function(Generic[O]):
         ref = self.triggers.primary_ref(event)
         if ref is None or ref.resource is None:
             return done("the event is not for this function")
+        brought = _brought(event, ref.resource, ref.key)
+        if brought is not None and self._is_reconciled(brought, event):
+            return _RECONCILED
+        # Nobody has reconciled a new object yet, so it is taken for current.
+        known = brought if event.change == "add" and not event.resync else None
         conflicts = rounds = 0
         end = time.monotonic() + _MAX_SECONDS
         while True:
             try:
-                answer = self._reconcile(clients, ref.resource, ref.key, event)
-                rounds += 1
+                answer = self._reconcile(clients, ref.resource, ref.key, event, known)
+                known, rounds = None, rounds + 1
                 if answer is not None:
                     return answer
                 if rounds >= _MAX_ROUNDS or time.monotonic() >= end:
                     return done("more steps to do: they need another delivery", retry_after=0.0)
-            except Conflict as error:
+            except (Conflict, NotFound) as error:
+                # An object was changed or deleted between its read and its write.
+                if known is not None:
+                    known = None
+                    continue
                 conflicts += 1
-                if conflicts >= _MAX_CONFLICTS or time.monotonic() >= end:
+                if isinstance(error, NotFound) or conflicts >= _MAX_CONFLICTS or time.monotonic() >= end:
                     return Answer(503, str(error), retry_after=1.0)
                 time.sleep(random.uniform(0.005, 0.025) * 2**conflicts)  # noqa: S311 - jitter
             except (Unavailable, StorageUnavailable) as error:
                 return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
-            except NotFound as error:
-                # An object was deleted between its read and its write.
-                return Answer(503, str(error), retry_after=1.0)
             except ApiError as error:
                 return Answer(503, str(error), retry_after=10.0)
 
-    def _reconcile(self, clients: Clients, resource: Resource, key: Key, event: Event) -> Answer | None:
-        """Runs one round of the four steps; returns None if another round follows at once."""
-        primary = clients.management.find(resource, key)
-        if primary is not None and not event.resync and self.is_reconciled(primary, event):
-            return Answer(204, "already reconciled", reconciled=True)
+    def _is_reconciled(self, primary: Object, event: Event) -> bool:
+        predicate = self.triggers.is_reconciled
+        return predicate is not None and not event.resync and predicate(primary, event)
+
+    def _reconcile(
+        self, clients: Clients, resource: Resource, key: Key, event: Event, known: Object | None
+    ) -> Answer | None:
+        """Runs one round of the four steps; returns None if another round follows at once.
+
+        `known` is an object to decide on without a read. It may be outdated, so the decision stands only if it begins
+        with a write that the API server rejects then; otherwise the object is read.
+        """
+        primary = known or clients.management.find(resource, key)
+        if primary is not None and self._is_reconciled(primary, event):
+            return _RECONCILED
         try:
-            observed = self.observe(clients, key, primary)
+            observed = self.observe(clients, Request(event, key, primary))
         except ApiError as error:
+            if known is not None:
+                return self._reconcile(clients, resource, key, event, None)
             if primary is None or self.on_rejected is None or not _is_rejection(error):
                 raise
             return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
+        if known is not None and not _is_guarded(decision, known):
+            return self._reconcile(clients, resource, key, event, None)
         results = perform(decision.effects, clients)
         try:
             return self._conclude(clients, resource, primary, observed, decision, results, now)
@@ -157,18 +193,11 @@ class Function(Generic[O]):
         results: Results,
         now: datetime,
     ) -> Answer | None:
-        """Reports on the executed effects. Raises their error unless the decision reports it."""
-        if self.report is not None:
-            decision = self.report(observed, decision, results, now)
-        error = results.error
-        if primary is not None and _is_rejection(error):
-            if self.on_rejected is None:
-                # The effects failed: skip the status and record an event.
-                record_event(clients, primary, KubernetesEvent("ReconcileFailed", str(error), "Warning"))
-                raise error
-            decision, results.error = self.on_rejected(dict(latest(primary, results)), error, now), None
-        if results.error is not None:
-            raise results.error
+        """Reports on the executed effects. Raises their error unless it is reported."""
+        if results.error is None:
+            decision = self.report(observed, decision, results, now) if self.report else decision
+        else:
+            decision = self._reported_failure(clients, primary, observed, decision, results, now)
         decision = _redacted(decision, self.sensitive_values(observed))
         if primary is None or _is_gone(primary, results):
             return self._answer(decision)
@@ -176,6 +205,26 @@ class Function(Generic[O]):
         answer = self._report(clients, resource, latest(primary, results), decision)
         wait_times.observe(self.name, primary, decision.status, now)
         return answer
+
+    def _reported_failure(
+        self,
+        clients: Clients,
+        primary: Object | None,
+        observed: O,
+        decision: Decision,
+        results: Results,
+        now: datetime,
+    ) -> Decision:
+        """Returns the decision that reports the failure of an effect. Raises its error if none does."""
+        reported = self.report_failure and self.report_failure(observed, decision, results, now)
+        if reported is not None:
+            return reported
+        error = results.error or AssertionError("no effect failed")
+        if primary is not None and _is_rejection(error):
+            if self.on_rejected is not None:
+                return self.on_rejected(dict(latest(primary, results)), error, now)
+            record_event(clients, primary, KubernetesEvent("ReconcileFailed", str(error), "Warning"))
+        raise error
 
     def _report(
         self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
@@ -194,6 +243,25 @@ class Function(Generic[O]):
         return done(
             decision.message, reply=decision.reply, retry_after=decision.requeue_after, context=decision.context
         )
+
+
+_RECONCILED = Answer(204, "already reconciled", reconciled=True)
+
+
+def _brought(event: Event, resource: Resource, key: Key) -> Object | None:
+    """Returns the primary object if the event contains it in the version that the function reads; otherwise None."""
+    obj = event.object
+    is_primary = event.change in ("add", "update") and obj is not None and event.key == key
+    version = (event.api_version, event.kind) == (resource.api_version, resource.kind)
+    return obj if is_primary and version and dig(obj, "metadata.resourceVersion") else None
+
+
+def _is_guarded(decision: Decision, primary: Object) -> bool:
+    """Returns whether the first write of the decision fails if `primary` is outdated."""
+    if not decision.effects:
+        return bool(decision.status) and would_change(primary.get("status") or {}, decision.status)
+    first = decision.effects[0]
+    return isinstance(first, Patch) and dig(first.obj, "metadata.uid") == dig(primary, "metadata.uid")
 
 
 def new_events(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:

@@ -165,5 +165,8 @@ def test_sweep_sends_clusters_without_the_label(
     folder: Path, environment: Mapping[str, str], labels: dict[str, str], sent: list[str]
 ) -> None:
     """Every other function is done with this Cluster."""
-    provisioned = cluster("default", labels) | {"status": {"phase": "Provisioned"}}
+    ready = [{"type": "InfrastructureReady", "status": "True"}]
+    status = {"phase": "Provisioned", "observedGeneration": 1, "conditions": ready}
+    provisioned = cluster("default", labels) | {"status": status}
+    provisioned["metadata"] |= {"generation": 1, "finalizers": ["cluster.cluster.x-k8s.io"]}
     assert json.loads(run(["-c", SWEEP], folder, environment, json.dumps([provisioned]))) == sent

@@ -73,7 +73,7 @@ def test_new_cluster_causes_no_conflict(
 
     for name in NAMES:
         objects.create_local_cluster(management, name, namespace)
-    until(lambda: all(get_condition(dig(cluster(name), "status.conditions"), "KubeconfigAvailable") for name in NAMES))
+    until(lambda: all(get_condition(dig(cluster(name), "status.conditions"), "InfrastructureReady") for name in NAMES))
     ready(management, namespace, plane)
     until(lambda: all(through(name) for name in NAMES))
     for name in NAMES:

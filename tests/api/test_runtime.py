@@ -13,7 +13,7 @@ from shared.clients import Clients
 from shared.effects import Create, Patch
 from shared.event import change_event
 from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unauthorized, Unavailable
-from shared.runtime import Decision, Function
+from shared.runtime import Decision, Function, Request
 from shared.runtime.recorder import KubernetesEvent
 from shared.triggers import Triggers, Watch
 
@@ -35,7 +35,7 @@ def function(
     def decide(_observed: None, _now: datetime) -> Decision:
         return Decision(tuple(effects), status or {"ready": True}, kubernetes_events)
 
-    return Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
+    return Function(TRIGGERS, lambda _clients, _request: None, decide)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_rounds_of_a_delivery_are_limited(
         begun.append(now)
         return decision
 
-    repeated = Function(TRIGGERS, lambda _clients, _key, _primary: None, decide)
+    repeated = Function(TRIGGERS, lambda _clients, _request: None, decide)
     answer = repeated.handle(clients, change_event(primary, "update", source="/test"))
     assert (answer.status, answer.retry_after, answer.message) == expected
     assert len(begun) == rounds
@@ -204,7 +204,7 @@ def test_create_accepts_an_existing_object_of_the_same_owner_only(
 def test_on_rejected_reports_a_rejected_request_in_the_status(
     clients: Clients, management: Client, primary: Object, where: str, error: Exception, reported: bool
 ) -> None:
-    def observe(_clients: Clients, _key: Key, _primary: Object | None) -> None:
+    def observe(_clients: Clients, _request: Request) -> None:
         if where == "observe":
             raise error
 

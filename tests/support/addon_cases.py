@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
-from functions.addon_apply.report import report
+from functions.addon_apply.report import report, report_failure
 from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import Capabilities
 from shared.addons.context import ReleaseContext, RollbackContext
@@ -23,7 +23,6 @@ from shared.applier.inventory import SYNCED, InventoryEntry, content_hash
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.clients import ClusterClients
-from shared.effects import Results
 from shared.kube import Object
 from shared.releases.metadata import Metadata
 from shared.releases.naming import ReleaseName, Version
@@ -31,6 +30,7 @@ from shared.releases.release import Release as Stored
 from shared.releases.stages import Stages
 from shared.runtime import Decision
 from tests.support.releases import archive, config_map
+from tests.support.results import results_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v2"
@@ -115,10 +115,16 @@ def seen(found: Finding | None, addon: Object | None = None, cluster: Object | N
     return Observed(addon or an_addon(), cluster or a_cluster(), NAME, found)
 
 
-def reported(found: Finding, *values: object, error: Exception | None = None) -> tuple[Decision, Results]:
-    """Reports a decision for `found` whose effects returned `values`."""
-    observed, results = seen(found), Results(list(values), error)
-    return report(observed, decide(observed, NOW), results, NOW), results
+def reported(
+    found: Finding, values: Mapping[type, object] | None = None, *, error: Exception | None = None
+) -> Decision:
+    """Reports a decision for `found` whose effects returned `values` by their class, or in which an effect failed."""
+    observed = seen(found)
+    decision = decide(observed, NOW)
+    results = results_of(decision, values or {}, error)
+    told = report_failure(observed, decision, results, NOW) if error else report(observed, decision, results, NOW)
+    assert told is not None
+    return told
 
 
 def rollout(decision: Decision) -> Rollout:

@@ -12,7 +12,7 @@ import pytest
 from functions.addon_apply.decide import InvalidateDiscovery, decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import RecheckReadiness
-from functions.addon_apply.report import report, report_generated_values
+from functions.addon_apply.report import report, report_failure, report_generated_values
 from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatusBuilder
 from shared import charts
 from shared.addons import manifest_history, stored_values
@@ -52,6 +52,7 @@ from tests.support.addon_cases import (
     seen,
 )
 from tests.support.releases import config_map
+from tests.support.results import results_of
 
 # -- obstacles ---------------------------------------------------------------------------------------------------
 
@@ -232,7 +233,7 @@ def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
     ],
 )
 def test_rollout_records_events_for_changes_only(addon: Object, outcome: RolloutOutcome, told: list[str]) -> None:
-    decision, _ = reported(a_release(addon, inventory=[entry_of_a()]), outcome)
+    decision = reported(a_release(addon, inventory=[entry_of_a()]), {Rollout: outcome})
     assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (told, None)
     assert decision.status is not None
     assert decision.status["ready"] is True
@@ -241,16 +242,15 @@ def test_rollout_records_events_for_changes_only(addon: Object, outcome: Rollout
 
 @pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
 def test_history_lists_stored_manifests_only(kept: tuple[str, ...], told: list[str]) -> None:
-    decision, _ = reported(
-        a_release(), RolloutOutcome(), manifest_history.SavedManifests(frozenset(kept), "" if kept else "too large")
-    )
+    saved = manifest_history.SavedManifests(frozenset(kept), "" if kept else "too large")
+    decision = reported(a_release(), {Rollout: RolloutOutcome(), manifest_history.SaveManifest: saved})
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
     assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *told]
 
 
 def test_reported_drift_is_in_the_status() -> None:
     found = a_release(applied_before(), inventory=[entry_of_a()], policy=replace(POLICY, drift="report"))
-    decision, _ = reported(found, RolloutOutcome(drift=[Drift(entry_of_a(), ("data.k",))]))
+    decision = reported(found, {Rollout: RolloutOutcome(drift=[Drift(entry_of_a(), ("data.k",))])})
     assert (decision.status or {})["drift"] == ["ConfigMap default/a (data.k)"]
 
 
@@ -266,9 +266,9 @@ def test_incomplete_rollout_is_reported_and_retried(
     entry: dict[str, str], unavailable: bool, reason: str, requeue_after: float
 ) -> None:
     failure = RolloutIncomplete(RolloutOutcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
-    decision, results = reported(a_release(), error=failure)
+    decision = reported(a_release(), error=failure)
     assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", reason, requeue_after)
-    assert ((decision.status or {})["ready"], results.error) == (False, None)
+    assert (decision.status or {})["ready"] is False
 
 
 # -- readiness ---------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_readiness_is_checked_again_until_ready_or_timeout(
     observed = seen(found, an_addon(*began))
     decision = decide(observed, NOW)
     assert decision.effects == (RecheckReadiness(REACHED, found.inventory),)
-    told = report(observed, decision, Results([[entry_of_a(waiting=waiting)]]), NOW)
+    told = report(observed, decision, results_of(decision, {RecheckReadiness: [entry_of_a(waiting=waiting)]}), NOW)
     assert (*condition(told, "ObjectsReady")[:2], told.requeue_after) == expected
     assert (told.status or {})["ready"] is (expected[2] is None)
     assert ("AddonsReady" in [event.reason for event in told.kubernetes_events]) is (wait and not waiting)
@@ -300,9 +300,8 @@ def test_readiness_is_checked_again_until_ready_or_timeout(
 
 def test_connection_lost_during_the_readiness_check_is_reported() -> None:
     found = AwaitingReadiness(POLICY, REACHED, [])
-    decision, results = reported(found, error=ApiError("no answer"))
+    decision = reported(found, error=ApiError("no answer"))
     assert (*condition(decision, "ClusterReady")[:2], decision.requeue_after) == ("False", "ControlPlaneNotReady", 10.0)
-    assert results.error is None
 
 
 # -- rollback ----------------------------------------------------------------------------------------------------
@@ -324,7 +323,7 @@ def test_rollback_applies_the_stored_manifest_and_stays_not_ready() -> None:
     going = get_condition(intent.patch["status"]["conditions"], "HelmChartApplied") or {}
     assert (going["reason"], rollout(decision).plan.prune) == ("RollingBack", ())
     assert record.patch["spec"]["clusterStack"] == found.manifest.class_name
-    told, _ = reported(found, RolloutOutcome())
+    told = reported(found, {Rollout: RolloutOutcome()})
     assert (*condition(told, "HelmChartApplied")[:2], told.requeue_after) == ("False", "RolledBack", None)
     assert (told.status or {})["ready"] is False
 
@@ -338,8 +337,7 @@ def test_rollback_without_a_manifest_is_reported() -> None:
 def test_other_errors_are_left_to_the_runtime() -> None:
     failure = ApiError("refused")
     found = a_release()
-    decision, results = reported(found, error=failure)
-    assert (decision, results.error) == (decided(found), failure)
+    assert report_failure(seen(found), decided(found), Results(error=failure), NOW) is None
 
 
 def test_busy_workers_are_not_reported_as_a_failed_connection(monkeypatch: pytest.MonkeyPatch) -> None:

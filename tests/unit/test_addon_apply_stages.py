@@ -12,6 +12,7 @@ from shared.addons.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
 from shared.applier.connection import ConnectionFailed
 from shared.applier.outcome import RolloutOutcome
+from shared.applier.rollout import Rollout
 from shared.effects import Patch
 from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, BoundObject, Condition, Stage, Stages
 from shared.runtime import Decision
@@ -83,7 +84,7 @@ def test_stage_that_deletes_leaves_other_objects() -> None:
 
 @pytest.mark.parametrize(("after", "expected"), [(EXISTS, AFTER), (None, DONE)])
 def test_applied_stage_is_reported_and_moves_to_its_next_phase(after: Condition | None, expected: str) -> None:
-    decision, _ = reported(staged(Stage("net", after=after), WORKING), RolloutOutcome())
+    decision = reported(staged(Stage("net", after=after), WORKING), {Rollout: RolloutOutcome()})
     assert (phase(decision), decision.proceed) == (expected, True)
     assert [event.reason for event in decision.kubernetes_events] == ["StageDone"]
 

@@ -20,7 +20,7 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import LookupResult
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event
-from shared.kube import Conflict, Key, Object
+from shared.kube import Key, Object
 from shared.releases.usage import release_of, users_by_release
 from shared.runtime import Decision
 
@@ -413,7 +413,9 @@ def test_provider_objects_are_created_and_updated() -> None:
 def test_rejected_write_is_a_condition(failing: str) -> None:
     obj = stack({"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}})
     seen = observed(obj, offered=["v1"], template=template())
-    refused = [Rejection(failing, "forbidden"), {}, Rejection(failing, "taken")]
+    attempt = Attempt(Delete(CLUSTER_STACK_RELEASE, obj), failing)
+    values: tuple[object, ...] = (Rejection(failing, "forbidden"), {}, Rejection(failing, "taken"))
+    refused = [(attempt, value) for value in values]
     reported = report(seen, decide(seen, NOW), Results(refused), NOW)
     assert condition(reported.status, failing) == ("False", "FailedToCreateOrUpdate")
     assert (get_condition((reported.status or {})["conditions"], failing) or {})["message"] == "forbidden; taken"
@@ -426,14 +428,10 @@ def test_rejected_write_is_a_condition(failing: str) -> None:
     assert again.kubernetes_events == ()
 
 
-@pytest.mark.parametrize(
-    "results", [Results([{}]), Results([Rejection("ClusterStackReleasesSynced", "x")], Conflict("race"))]
-)
-def test_retryable_errors_are_not_reported_as_conditions(results: Results) -> None:
+def test_write_that_succeeds_is_reported_as_decided() -> None:
     seen = observed(stack(), offered=["v1"])
-    decision, error = decide(seen, NOW), results.error
-    assert report(seen, decision, results, NOW) is decision
-    assert results.error is error
+    decision = decide(seen, NOW)
+    assert report(seen, decision, Results([(effect, {}) for effect in decision.effects]), NOW) is decision
 
 
 # -- triggers ----------------------------------------------------------------------------------------------------

@@ -9,11 +9,10 @@ from typing import Any, cast
 import pytest
 
 from functions.cluster_stack_release.decide import decide
-from functions.cluster_stack_release.function import is_reconciled
 from functions.cluster_stack_release.observe import Assets, Management, Observed
-from functions.cluster_stack_release.report import report
+from functions.cluster_stack_release.report import report, report_failure
 from functions.cluster_stack_release.rollout import InvalidateDiscovery
-from functions.cluster_stack_release.triggers import TRIGGERS, requester
+from functions.cluster_stack_release.triggers import TRIGGERS, is_reconciled, requester
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.applier.connection import ClusterConnection
@@ -28,6 +27,7 @@ from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
 from tests.support.releases import chart
+from tests.support.results import results_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v1"
@@ -142,7 +142,7 @@ def applied() -> Object:
     assert isinstance(rollout, Rollout)
     [step] = rollout.plan.steps
     entry = replace(step.entry, uid="c", hash=content_hash(step.obj), status="synced")
-    results = Results([{}, RolloutOutcome(entries=(entry,), written=[entry])])
+    results = results_of(decision, {Rollout: RolloutOutcome(entries=(entry,), written=[entry])})
     reported = report(seen, decision, results, NOW)
     assert [event.reason for event in reported.kubernetes_events] == ["ClusterStackReleaseReady"]
     return release() | {"status": reported.status}
@@ -166,7 +166,7 @@ def test_repeated_rollout_writes_no_status() -> None:
     assert isinstance(rollout, Rollout)
     assert [step.action for step in rollout.plan.steps] == ["verify"]
     outcome = RolloutOutcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
-    reported = report(seen, decision, Results([outcome]), datetime(2027, 1, 1, tzinfo=UTC))
+    reported = report(seen, decision, results_of(decision, {Rollout: outcome}), datetime(2027, 1, 1, tzinfo=UTC))
     assert reported.status == applied()["status"]
     assert reported.kubernetes_events == ()
 
@@ -197,8 +197,8 @@ def test_partial_rollout_is_a_condition_and_retried() -> None:
     seen = up()
     failed = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(failed,))))
-    reported = report(seen, decide(seen, NOW), results, NOW)
-    assert results.error is None
+    reported = report_failure(seen, decide(seen, NOW), results, NOW)
+    assert reported is not None
     assert condition(reported.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
     assert (reported.status or {})["resources"] == [failed.dump()]
     assert reported.requeue_after == 20.0
@@ -207,8 +207,7 @@ def test_partial_rollout_is_a_condition_and_retried() -> None:
 def test_other_errors_are_not_reported_as_conditions() -> None:
     seen = up()
     decision, results = decide(seen, NOW), Results(error=ValueError("a bug"))
-    assert report(seen, decision, results, NOW) is decision
-    assert results.error is not None
+    assert report_failure(seen, decision, results, NOW) is None
 
 
 def test_invalid_name_is_a_condition_without_retry() -> None:
@@ -275,7 +274,7 @@ def test_objects_of_other_releases_are_not_pruned() -> None:
 def test_pruned_objects_leave_the_inventory() -> None:
     seen = down(provider=toy(**OWNED))
     decision = decide(seen, NOW)
-    reported = report(seen, decision, Results([RolloutOutcome(pruned=(ENTRY,)), None]), NOW)
+    reported = report(seen, decision, results_of(decision, {Rollout: RolloutOutcome(pruned=(ENTRY,))}), NOW)
     assert (reported.status or {})["resources"] == []
     assert condition(reported.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
 
@@ -284,7 +283,8 @@ def test_failed_pruning_is_a_condition_and_retried() -> None:
     seen = down()
     stuck = replace(ENTRY, status="not-synced", error="not pruned: forbidden")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(stuck,))))
-    reported = report(seen, decide(seen, NOW), results, NOW)
+    reported = report_failure(seen, decide(seen, NOW), results, NOW)
+    assert reported is not None
     status, reason, message = condition(reported.status, "HelmChartDeleted")
     assert (status, reason) == ("False", "FailedToDeleteObjects")
     assert "forbidden" in message

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from functions.kind_cluster.decide import FINALIZER, decide
+from functions.kind_cluster.decide import decide
 from functions.kind_cluster.observe import Observed
 from functions.kind_cluster.runtime import Instance
+from functions.kind_cluster.triggers import FINALIZER
 from shared.effects import would_change
 from shared.kube import Object, dig
 

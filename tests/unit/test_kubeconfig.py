@@ -121,7 +121,6 @@ BROUGHT = secret({"value": b"whatever"})
 @pytest.mark.parametrize(
     ("observed", "reason", "created", "requeue_after"),
     [
-        (Observed(cluster(controlPlaneEndpoint={})), "WaitingForEndpoint", False, None),
         (Observed(cluster()), "WaitingForCA", False, 30.0),
         (Observed(cluster(), None, secret({})), "InvalidCA", False, 30.0),
         (Observed(cluster(), None, secret({"tls.crt": CA[0]})), "InvalidCA", False, 30.0),
@@ -146,6 +145,7 @@ def test_decision_and_condition_by_observed_secrets(
     [
         Observed(None),
         Observed(cluster(paused=True), None, USABLE),
+        Observed(cluster(controlPlaneEndpoint={}), None, USABLE),
         Observed(cluster(controlPlaneRef={"kind": "K", "name": "n"}), None, USABLE),
         Observed({**cluster(), "metadata": {**cluster()["metadata"], "deletionTimestamp": "t"}}, None, USABLE),
         Observed({**cluster(), "status": {}}, None, USABLE),

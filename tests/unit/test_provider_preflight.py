@@ -215,7 +215,7 @@ def test_missing_deleted_and_paused_providers_are_ignored(found: Object | None) 
 
 
 def test_resync_is_passed_to_the_next_phase() -> None:
-    decision = decide(Observed(provider(BOOTSTRAP, "kubeadm"), cores=[WORKING]), NOW, resync=True)
+    decision = decide(Observed(provider(BOOTSTRAP, "kubeadm"), cores=[WORKING], resync=True), NOW)
     assert decision.reply is not None
     assert decision.reply.resync
 

@@ -6,17 +6,23 @@ from typing import Any
 
 import pytest
 
+from functions.cluster.scope import FINALIZER
 from functions.sweep.function import not_reconciled
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.resources import CLUSTER
 from shared.kube import Object
 
 ENDPOINT = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
-MINTED = [{"type": "KubeconfigAvailable", "status": "True"}]
-WAITING = [{"type": "KubeconfigAvailable", "status": "False", "reason": "WaitingForCA"}]
+READY = [{"type": "InfrastructureReady", "status": "True"}]
+MINTED = [*READY, {"type": "KubeconfigAvailable", "status": "True"}]
+WAITING = [*READY, {"type": "KubeconfigAvailable", "status": "False", "reason": "WaitingForCA"}]
+PAUSED = [{"type": "Paused", "status": "True"}]
 CONTROL_PLANE = {
     "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "demo"}
 }
+
+
+METADATA = {"name": "demo", "namespace": "default", "generation": 1, "finalizers": [FINALIZER]}
 
 
 def conditions(**statuses: str) -> list[Object]:
@@ -27,9 +33,15 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
     return {
         "apiVersion": CLUSTER.api_version,
         "kind": CLUSTER.kind,
-        "metadata": {"name": "demo", "namespace": "default", "generation": 1, **(metadata or {})},
+        "metadata": {
+            "name": "demo",
+            "namespace": "default",
+            "generation": 1,
+            "finalizers": ["cluster.cluster.x-k8s.io"],
+            **(metadata or {}),
+        },
         "spec": spec or {},
-        "status": {"phase": "Provisioned", "observedGeneration": 1, **status},
+        "status": {"phase": "Provisioned", "observedGeneration": 1, "conditions": READY, **status},
     }
 
 
@@ -44,12 +56,19 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
         (True, cluster(ENDPOINT)),
         (True, cluster(ENDPOINT, conditions=WAITING)),
         (False, cluster(ENDPOINT, conditions=MINTED)),
-        (False, cluster(ENDPOINT | CONTROL_PLANE)),
-        (False, cluster(conditions=conditions(InfrastructureReady="True", ControlPlaneAvailable="True"))),
+        (True, cluster(ENDPOINT | CONTROL_PLANE)),
+        (
+            False,
+            cluster(CONTROL_PLANE, conditions=conditions(InfrastructureReady="True", ControlPlaneAvailable="True")),
+        ),
         (True, cluster(conditions=conditions(InfrastructureReady="False"))),
-        (True, cluster(conditions=conditions(InfrastructureReady="True", ControlPlaneAvailable="Unknown"))),
-        (False, cluster(conditions=conditions(TopologyReconciled="False"))),
-        (False, cluster(ENDPOINT, metadata={"annotations": {PAUSED_ANNOTATION: ""}})),
+        (
+            True,
+            cluster(CONTROL_PLANE, conditions=conditions(InfrastructureReady="True", ControlPlaneAvailable="Unknown")),
+        ),
+        (False, cluster(conditions=[*READY, *conditions(Other="False")])),
+        (False, cluster(ENDPOINT, metadata={"annotations": {PAUSED_ANNOTATION: ""}}, conditions=PAUSED)),
+        (True, cluster(ENDPOINT, metadata={"annotations": {PAUSED_ANNOTATION: ""}})),
     ],
     ids=[
         "provisioned",
@@ -60,12 +79,13 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
         "without kubeconfig",
         "waiting for its CA",
         "with kubeconfig",
-        "kubeconfig made by its control plane",
+        "control plane not looked at",
         "references are ready",
         "infrastructure is not ready",
         "control plane is unknown",
-        "topology condition of another controller",
+        "condition of another controller",
         "paused",
+        "pause not reported",
     ],
 )
 def test_sweep_sends_clusters_that_are_not_reconciled(sent: bool, obj: Object) -> None:

@@ -19,13 +19,14 @@ from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
 from shared.download import SourceError
 from shared.effects import Create, Patch, perform
+from shared.event import change_event
 from shared.kube import Client, Object, dig, key_of
 from shared.kube.dry_run import DryRunClient
 from shared.providers import inputs, peers
 from shared.providers.fetched_components import FetchedComponents, load_components
 from shared.providers.inputs import Inputs
 from shared.providers.status import PREFLIGHT_CHECK_PASSED, ProviderStatusBuilder
-from shared.runtime import Decision
+from shared.runtime import Decision, Request
 from shared.storage import ObjectStore, StorageError
 
 from ..failures import Failure
@@ -87,10 +88,11 @@ class PhaseDryRun:
 
     def _run(self, phase: str) -> Decision:
         """Observes and decides until the function's work on the provider ends; carries out the effects before that."""
-        function = catalog.phase(phase, resync=True)
+        function = catalog.phase(phase)
         with _expected_failures():
             for _ in range(_MAX_STEPS):
-                observed = function.observe(self.clients, self._key, self.provider)
+                event = change_event(self.provider, "update", source="/plan", resync=True)
+                observed = function.observe(self.clients, Request(event, self._key, self.provider))
                 decision = function.decide(observed, datetime.now(UTC))
                 if not decision.proceed:
                     self._write_status(decision)
@@ -98,7 +100,7 @@ class PhaseDryRun:
                 results = perform(decision.effects, self.clients)
                 if results.error is not None:
                     raise results.error
-                for effect, value in zip(decision.effects, results.values, strict=True):
+                for effect, value in results.executed:
                     if isinstance(effect, (Create, Patch)):
                         self._client.assume(effect.resource, value)
         raise Obstacle(f"{phase} does not come to an end")
