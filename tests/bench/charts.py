@@ -7,6 +7,8 @@ from shared.kube import Object
 CHANGED = "config-0"
 """The ConfigMap that differs between versions."""
 
+VERSION_LABEL = "bench.example.com/version"
+
 
 def addon(namespace: str, prefix: str, version: str, *, maps: int) -> list[Object]:
     """Returns 10 objects and `maps` ConfigMaps; cluster-scoped names begin with the namespace."""
@@ -70,6 +72,14 @@ def namespace(name: str) -> Object:
 def fifteen(name: str, version: str) -> list[Object]:
     """Returns a small addon in its own namespace."""
     return [namespace(name), *addon(name, "addon", version, maps=4)]
+
+
+def labelled(name: str, version: str) -> list[Object]:
+    """Returns the objects of `fifteen` with their version as a label. Other versions than v1 leave out one of them."""
+    objects = fifteen(name, "any")
+    for obj in objects:
+        obj["metadata"]["labels"] = {**obj["metadata"].get("labels", {}), VERSION_LABEL: version}
+    return objects if version == "v1" else objects[:-1]
 
 
 def four_hundred(name: str, version: str) -> list[Object]:

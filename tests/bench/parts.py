@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import tempfile
 import time
@@ -48,31 +49,35 @@ def storage(releases: Path) -> Iterator[None]:
         store.stop()
 
 
-def tree(pid: int) -> list[int]:
-    """Returns the ids of a process and its descendants."""
-    found = [pid]
+def children(pid: int) -> list[int]:
+    """Returns the ids of the processes that a process has started; none if it has ended."""
+    found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += tree(int(child))
+        found += [int(child) for child in _text(task).split()]
     return found
 
 
 def rss_mib(pid: int) -> float:
     """Returns the memory of a process tree in MiB; shared pages count in part (PSS)."""
-    total = 0
-    for member in tree(pid):
-        for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                total += int(line.split()[1])
-    return total / 1024
+    sizes = re.findall(r"^Pss: +(\d+)", _text(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
+    return sum(map(int, sizes)) / 1024 + sum(map(rss_mib, children(pid)))
 
 
 def cpu_seconds(pid: int) -> float:
-    ticks = 0
-    for member in tree(pid):
-        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    """Returns the CPU seconds of a process tree. A process that has ended counts with its parent, which waited for it;
+    without such a parent it is 0.
+    """
+    fields = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # user and system, its own and of waited children
+    return own + sum(map(cpu_seconds, children(pid)))
+
+
+def _text(file: Path) -> str:
+    """Returns the content of a file in /proc; "" if the process has ended."""
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
 
 
 def median(values: Sequence[float]) -> float:

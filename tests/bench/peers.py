@@ -13,7 +13,6 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,11 +26,11 @@ from infra.local_control_plane.binaries import locate
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Key, Object, Resource, dig
+from shared.kube import Key, Object, Resource, connect, dig
 from tests.support.releases import chart, write_release
 
 from . import charts
-from .counting import Requests, Server, by_verb, servers
+from .auditing import Plane, by_verb, planes
 from .parts import since, storage
 
 ROUNDS = 3
@@ -44,13 +43,13 @@ ADDON = Key("default", "cluster-addon-bench")
 class Ours:
     """The functions, called in this process one after the other."""
 
-    server: Server
+    server: Plane
     folder: Path
     namespace: str
     clients: Clients = field(init=False)
 
     def __post_init__(self) -> None:
-        self.clients = Clients(self.server.client)
+        self.clients = Clients(connect.from_kubeconfig(str(self.server.kubeconfig)))
         value = base64.b64encode(self.server.kubeconfig.read_bytes()).decode()
         metadata = {"name": f"{HOME.name}-kubeconfig", "namespace": HOME.namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"value": value}}
@@ -97,7 +96,7 @@ class Ours:
 class Tool:
     """A command with a file that `write` makes of the objects; `{}` in the command is the path of the file."""
 
-    server: Server
+    server: Plane
     folder: Path
     namespace: str
     command: tuple[str, ...]
@@ -125,7 +124,7 @@ def _write_chart(folder: Path, objects: list[Object]) -> None:
 
 def run() -> None:
     programs = locate(["helm", "kubectl"], progress=lambda _line: None)
-    with tempfile.TemporaryDirectory(prefix="bench-") as name, servers(Path(name), "management") as (server,):
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, planes(Path(name), "management") as (server,):
         root = Path(name)
         crds.install(server.client, crds.load())
         for each in ("ours", "helm", "kubectl"):
@@ -142,7 +141,7 @@ def run() -> None:
             _compare(server, peers)
 
 
-def _compare(server: Server, peers: dict[str, Ours | Tool]) -> None:
+def _compare(server: Plane, peers: dict[str, Ours | Tool]) -> None:
     print(f"{'400 objects':<34} {'s':>6} {'requests':>9}")
     for title, version in (
         ("first", "v1"),
@@ -162,10 +161,10 @@ def _compare(server: Server, peers: dict[str, Ours | Tool]) -> None:
     _measure(server, "resync, nothing drifted: ours", ours.resync)
 
 
-def _measure(server: Server, title: str, act: Callable[[], None]) -> None:
-    before: Requests = Counter(server.requests())
+def _measure(server: Plane, title: str, act: Callable[[], None]) -> None:
+    before = server.tally()
     started = time.perf_counter()
     act()
     seconds = since(started)
-    spent = server.requests() - before
-    print(f"{title:<34} {seconds:6.2f} {spent.total():9}   {by_verb(spent)}", flush=True)
+    spent = server.tally() - before
+    print(f"{title:<34} {seconds:6.2f} {spent.total:9}   {by_verb(spent.requests)}", flush=True)

@@ -29,10 +29,11 @@ from tests.support import provider_releases as fake_provider
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components
 from tests.support.site import Request, Response, Site
 
-from .auditing import Plane
-from .counting import by_verb
-from .fleet import QUIET, Processes, Usage
-from .parts import cpu_seconds, since, storage
+from .auditing import Plane, planes
+from .measuring import Meter
+from .parts import storage
+from .processes import Processes
+from .table import NOTHING, Row, Table
 
 ADDONS = int(os.environ.get("BENCH_PROVIDERS", "50"))
 FOUR = (
@@ -42,6 +43,8 @@ FOUR = (
     (INFRASTRUCTURE, Key("capd-system", "docker"), "infrastructure-components-development.yaml"),
 )
 MADE_UP = "v1.1.0"
+INSTALL = Row(requests=200, conflicts=0)
+UPGRADE = Row(requests=180, conflicts=0)
 _NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _VARIABLES = Key("capi-system", "variables")
 
@@ -51,8 +54,9 @@ Which = tuple[ProviderKind, Key]
 class World:
     """A management cluster for providers, its processes, and its releases."""
 
-    def __init__(self, plane: Plane, processes: Processes, site: Site, rows: list[str]) -> None:
-        self.plane, self.processes, self.site, self.rows = plane, processes, site, rows
+    def __init__(self, plane: Plane, processes: Processes, site: Site, table: Table) -> None:
+        self.plane, self.processes, self.site = plane, processes, site
+        self.measure = Meter({"management": plane}, processes, table).measure
 
     @property
     def client(self) -> Client:
@@ -99,10 +103,6 @@ class World:
     def _gone(self, kind: ProviderKind, key: Key) -> bool:
         return self.client.find(kind.resource, key) is None
 
-    def restart(self) -> None:
-        self.processes.kill()
-        self.processes.start()
-
     def sweep(self) -> None:
         self.processes.send(Event(type=PING, source="/bench", id="1", data={"everything": True}))
 
@@ -122,35 +122,6 @@ class World:
         key = Key(_VARIABLES.namespace, "capi-controller-manager")
         _until(f"the manager has {address}", lambda: address in str(self.client.get(deployments, key)["spec"]))
         self.ready(CURRENT, *[(kind, key) for kind, key, _ in FOUR])
-
-    def wait_quiet(self) -> float:
-        """Waits until the processes use no CPU; returns the time of the last use."""
-        last, at = -1.0, time.perf_counter()
-        while since(at) < QUIET:
-            now = sum(cpu_seconds(pid) for pid in self.processes.pids.values())
-            if now - last > 0.05:
-                last, at = now, time.perf_counter()
-            time.sleep(0.1)
-        return at
-
-    def measure(self, title: str, act: Callable[[], object], reached: Callable[[], None] | None = None) -> None:
-        """Prints what `act` cost. The time ends with `reached`, or else when all work is done."""
-        before, usage = self.plane.requests(), Usage(self.processes)
-        with usage.watched():
-            started = time.perf_counter()
-            act()
-            if reached:
-                reached()
-            seconds = since(started)
-            quiet = self.wait_quiet()
-            if not reached:
-                seconds = max(quiet - started, 0.0)
-        spent = self.plane.requests() - before
-        cpu, memory = sum(usage.cpu.values()), sum(usage.memory.values())
-        self.rows.append(f"{title:<38} {seconds:6.1f} {spent.total():9} {cpu:8.1f} {memory:8.0f}   {by_verb(spent)}")
-        print(self.rows[-1])
-        most = ", ".join(f"{count} {verb} {resource}" for (verb, resource), count in spent.most_common(25))
-        print(f"  {most}", flush=True)
 
 
 def _place(obj: Object) -> dict[str, str]:
@@ -172,8 +143,11 @@ def _until(what: str, reached: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def world(rows: list[str]) -> Iterator[World]:
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+def world(table: Table) -> Iterator[World]:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        planes(Path(folder), "management", controllers=True) as (plane,),
+    ):
         root = Path(folder)
         _publish(root / "made-up")
         releases = [components(PREVIOUS), components(CURRENT), root / "made-up"]
@@ -183,23 +157,17 @@ def world(rows: list[str]) -> Iterator[World]:
             files = [release / path for release in releases if (release / path).is_file()]
             return Response(body=files[0].read_bytes()) if files else Response(404)
 
-        plane = Plane(root / "management")
-        try:
-            plane.start()
-            # The core provider installs the CRDs of Cluster API itself.
-            crds.install(plane.client, [crd for crd in crds.load() if dig(crd, "spec.group") != CLUSTER.group])
-            with Site(answer) as site, storage(root / "none"):
-                os.environ |= {"KUBECONFIG": str(plane.kubeconfig), "GITHUB_URL": site.url, "GITHUB_API_URL": site.url}
-                processes = Processes(root)
-                try:
-                    processes.start()
-                    it = World(plane, processes, site, rows)
-                    it.wait_quiet()
-                    yield it
-                finally:
-                    processes.close()
-        finally:
-            plane.stop()
+        # The core provider installs the CRDs of Cluster API itself.
+        crds.install(plane.client, [crd for crd in crds.load() if dig(crd, "spec.group") != CLUSTER.group])
+        with Site(answer) as site, storage(root / "none"):
+            os.environ |= {"KUBECONFIG": str(plane.kubeconfig), "GITHUB_URL": site.url, "GITHUB_API_URL": site.url}
+            processes = Processes(root)
+            try:
+                processes.start()
+                processes.wait_quiet()
+                yield World(plane, processes, site, table)
+            finally:
+                processes.close()
 
 
 def _publish(folder: Path) -> None:
@@ -221,29 +189,31 @@ def _publish(folder: Path) -> None:
 
 def run() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends all processes
-    rows: list[str] = []
-    _life(rows)
-    _many(rows)
-    print(f"{'':<38} {'s':>6} {'requests':>9} {'our CPU':>8} {'MiB':>8}")
-    print("\n".join(rows), flush=True)
+    table = Table()
+    _life(table)
+    _many(table)
+    table.print()
 
 
-def _life(rows: list[str]) -> None:
+def _life(table: Table) -> None:
     all_ = [(kind, key) for kind, key, _ in FOUR]
-    with world(rows) as it:
+    with world(table) as it:
         for _, key in all_:
             it.namespace(key.namespace)
         it.variables(":1111")
-        it.wait_quiet()
-        it.measure("install of the four", partial(it.four, PREVIOUS), partial(it.ready, PREVIOUS, *all_))
-        it.measure("no-op event for each", partial(it.annotate, *all_))
+        it.processes.wait_quiet()
+        it.measure(
+            "install of the four", partial(it.four, PREVIOUS), INSTALL, reached=partial(it.ready, PREVIOUS, *all_)
+        )
+        it.measure("no-op event for each", partial(it.annotate, *all_), NOTHING)
         it.measure("sweep of everything", it.sweep)
-        it.measure("upgrade of the four", partial(it.four, CURRENT), partial(it.ready, CURRENT, *all_))
-        it.measure("rotation of the core's Secret", partial(it.variables, ":2222"), partial(it.rotated, ":2222"))
-        it.measure("delete of the four, one by one", partial(it.delete, *reversed(all_)), lambda: None)
+        it.measure("upgrade of the four", partial(it.four, CURRENT), UPGRADE, reached=partial(it.ready, CURRENT, *all_))
+        rotated = partial(it.rotated, ":2222")
+        it.measure("rotation of the core's Secret", partial(it.variables, ":2222"), reached=rotated)
+        it.measure("delete of the four, one by one", partial(it.delete, *reversed(all_)), reached=lambda: None)
 
 
-def _many(rows: list[str]) -> None:
+def _many(table: Table) -> None:
     core = (CORE, Key("core", "cluster-api"))
     addons = [(ADDON, Key(f"space-{number:02}", f"addon-{number:02}")) for number in range(ADDONS)]
 
@@ -251,13 +221,13 @@ def _many(rows: list[str]) -> None:
         for which in addons:
             it.want(which, f"{which[1].name}.yaml", MADE_UP)
 
-    with world(rows) as it:
+    with world(table) as it:
         for _, key in (core, *addons):
             it.namespace(key.namespace)
         it.want(core, CORE.file, MADE_UP)
         it.ready(MADE_UP, core)
-        it.wait_quiet()
-        it.measure(f"install of {ADDONS} x 10 objects", install, partial(it.ready, MADE_UP, *addons))
-        it.measure("no-op event for each", partial(it.annotate, *addons))
+        it.processes.wait_quiet()
+        it.measure(f"install of {ADDONS} x 10 objects", install, reached=partial(it.ready, MADE_UP, *addons))
+        it.measure("no-op event for each", partial(it.annotate, *addons), NOTHING)
         it.measure("sweep of everything", it.sweep)
-        it.measure("restart with all settled (kill -9)", it.restart)
+        it.measure("restart with all settled (kill -9)", it.processes.restart)
