@@ -14,6 +14,7 @@ from rich.markup import escape
 from infra import version
 
 from . import clusters, local, recordings, release
+from .bench import commands as bench
 from .output import out
 from .provider import commands as provider
 
@@ -62,6 +63,7 @@ app.command()(doctor)
 clusters.register(app)
 app.add_typer(release.app)
 app.add_typer(provider.app)
+app.add_typer(bench.app)
 
 
 def main() -> None:

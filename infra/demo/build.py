@@ -1,4 +1,4 @@
-"""Builds the releases of the demo's cluster stack: `python -m infra.demo.build [--check]`."""
+"""Builds the releases of the demo and of `bench fleet`: `python -m infra.demo.build [--check]`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from shared.releases.release import Release
 FOLDER = Path(__file__).parent
 RELEASES = FOLDER / "releases"
 VERSIONS = ("v1", "v2", "v3")
+"""The versions of the demo's cluster stack."""
+STACKS = {"stack": VERSIONS, "fleet": ("v1",)}
+"""The versions by the folder of their sources."""
 
 
-def sources(version: str) -> Files:
+def sources(version: str, stack: str = "stack") -> Files:
     """Returns the source files of a version: those of the versions before it, with the changes of each."""
     files: dict[str, bytes] = {}
-    for step in VERSIONS[: VERSIONS.index(version) + 1]:
-        for path, data in build.read_folder(FOLDER / "stack" / step).items():
+    for step in STACKS[stack][: STACKS[stack].index(version) + 1]:
+        for path, data in build.read_folder(FOLDER / stack / step).items():
             if path.endswith(".removed"):
                 del files[path.removesuffix(".removed")]
             else:
@@ -28,9 +31,9 @@ def sources(version: str) -> Files:
     return files
 
 
-def release(version: str) -> tuple[Release, Files]:
+def release(version: str, stack: str = "stack") -> tuple[Release, Files]:
     """Builds the release of a version."""
-    return build.build(build.parse_stack(sources(version), FOLDER / "stack"), build.custom_versions(version))
+    return build.build(build.parse_stack(sources(version, stack), FOLDER / stack), build.custom_versions(version))
 
 
 def content(files: Files) -> Mapping[str, object]:
@@ -40,7 +43,8 @@ def content(files: Files) -> Mapping[str, object]:
 
 def main() -> int:
     """Writes the releases that have changed; with `--check` only names them, and returns 1 if there are any."""
-    made = {one.name.tag: files for one, files in map(release, VERSIONS)}
+    built = (release(version, stack) for stack, versions in STACKS.items() for version in versions)
+    made = {one.name.tag: files for one, files in built}
     there = {tag: build.read_folder(RELEASES / tag) for tag in made}
     stale = [tag for tag in made if content(made[tag]) != content(there[tag])]
     if "--check" in sys.argv[1:]:

@@ -17,7 +17,7 @@ from infra.local_control_plane.binaries import locate
 from shared.kube import Client
 from shared.kube.connect import inline_credentials
 
-from .parts import cpu_seconds
+from .parts import cpu_seconds, rss_mib
 
 _MEASURED = ("capi-functions", "Helm/", "kubectl/")
 """How the user agents of measured programs begin: not those of the bench, of API servers and of controllers."""
@@ -88,6 +88,11 @@ class Plane:
         """Returns the CPU seconds of the servers so far."""
         supervisor = local_control_plane.status(self.directory).pid
         return cpu_seconds(supervisor) if supervisor else 0.0
+
+    def memory(self) -> float:
+        """Returns the memory of the servers in MiB."""
+        supervisor = local_control_plane.status(self.directory).pid
+        return rss_mib(supervisor) if supervisor else 0.0
 
     def tally(self) -> Tally:
         """Returns what measured programs requested so far. A watch counts when it begins."""

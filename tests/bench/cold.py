@@ -15,8 +15,11 @@ from shared.event import PING, Event, change_event, own_event
 from shared.kube import Object
 
 from .parts import cpu_seconds, management, median, rss_mib, since, storage
+from .table import Row, Table
 
 ROUNDS = 5
+BUDGET = Row(seconds=0.45, memory=60)
+LARGE = Row(seconds=0.6, memory=60)
 
 
 def first_event(name: str) -> Event:
@@ -38,7 +41,7 @@ def run() -> None:
     http = urllib3.PoolManager()
     with management(), tempfile.TemporaryDirectory() as folder, storage(Path(folder)):
         environment = {**os.environ, "K_SINK": "http://127.0.0.1:9", "THREADS": "8"}
-        print(f"{'function':<16} {'first answer s':>14} {'Pss MiB':>8} {'CPU s':>6}")
+        table = Table()
         for name in catalog.names():
             seconds, memory, cpu = [], [], []
             headers, body = first_event(name).to_http()
@@ -53,4 +56,6 @@ def run() -> None:
                 memory.append(rss_mib(server.process.pid))
                 cpu.append(cpu_seconds(server.process.pid))
                 server.close()
-            print(f"{name:<16} {median(seconds):14.2f} {median(memory):8.0f} {median(cpu):6.2f}", flush=True)
+            row = Row(seconds=median(seconds), memory=median(memory), ours=median(cpu))
+            print(table.add(name, row, LARGE if name in ("addon_apply", "release_assets") else BUDGET), flush=True)
+        table.print()
