@@ -11,7 +11,7 @@ PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(S
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all check binaries bench generate requirements clean
+.PHONY: help demo test test-fast test-all check binaries bench mutants generate requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,9 @@ binaries: $(INSTALLED) ## get the executables that tests run, once; pytest alone
 
 bench: $(INSTALLED) ## print the figures of tests/bench
 	$(BIN)/python -m tests.bench
+
+mutants: $(INSTALLED) ## change rules at random, print which changes no unit test notices; SEED= N= MODULES=
+	$(BIN)/python -m tests.support.mutants $(if $(SEED),--seed=$(SEED)) $(if $(N),--number=$(N)) $(MODULES)
 
 generate: $(INSTALLED) ## write CRDs, Knative manifests, docs tables and demo releases anew
 	$(BIN)/python -m infra.generate
