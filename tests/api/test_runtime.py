@@ -10,15 +10,16 @@ import pytest
 
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
-from shared.effects import Create, Patch
-from shared.event import change_event
-from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unauthorized, Unavailable
+from shared.effects import Create, Patch, Results
+from shared.event import Change, Event, change_event
+from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unauthorized, Unavailable, dig, key_of
 from shared.runtime import Decision, Function, Request
 from shared.runtime.recorder import KubernetesEvent
 from shared.triggers import Triggers, Watch
 
 EVENTS = Resource("", "v1", "Event", "events")
 TRIGGERS = Triggers("test", (Watch(KIND_CLUSTER),))
+LABEL: Object = {"metadata": {"labels": {"done": "1"}}}
 
 
 @dataclass(frozen=True)
@@ -225,3 +226,124 @@ def test_on_rejected_reports_a_rejected_request_in_the_status(
     # The sensitive values are known only once observe has succeeded.
     message = str(error) if where == "observe" else "no such name: …"
     assert (answer.message, events) == (message, [message])
+
+
+# -- the object in an event --------------------------------------------------------------------------------------
+
+
+def labelled(obj: Object) -> bool:
+    return dig(obj, "metadata.labels.done") == "1"
+
+
+def observe_primary(_clients: Clients, request: Request) -> Object | None:
+    return request.primary
+
+
+def decide_label(obj: Object | None, _now: datetime) -> Decision:
+    """Decides to label the object, in one guarded write."""
+    return (
+        Decision() if obj is None or labelled(obj) else Decision((Patch(KIND_CLUSTER, obj, LABEL),), message="labelled")
+    )
+
+
+LABELS = Function(replace(TRIGGERS, is_reconciled=lambda obj, _event: labelled(obj)), observe_primary, decide_label)
+
+
+def cost(clients: Clients, tested: Function[Any], event: Event) -> tuple[int, str]:
+    """Returns the requests that a delivery costs, and the message of its answer."""
+    before = clients.management.requests
+    answer = tested.handle(clients, event)
+    assert answer.status == 204, answer
+    return clients.management.requests - before, answer.message
+
+
+def relabel(management: Client, obj: Object, value: str | None) -> Object:
+    return management.patch(KIND_CLUSTER, key_of(obj), {"metadata": {"labels": {"done": value}}})
+
+
+@pytest.mark.parametrize("change", ["add", "update"])
+def test_event_with_a_reconciled_object_costs_no_request(clients: Clients, primary: Object, change: Change) -> None:
+    outdated = {**primary, "metadata": {**primary["metadata"], "labels": {"done": "1"}}}
+    assert cost(clients, LABELS, change_event(outdated, change, source="/test")) == (0, "already reconciled")
+
+
+def test_resync_and_reference_read_a_reconciled_object(clients: Clients, management: Client, primary: Object) -> None:
+    done = {**relabel(management, primary, "1"), "apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster"}
+    assert cost(clients, LABELS, change_event(done, "update", source="/test", resync=True)) == (1, "")
+    reference = change_event(done, "update", source="/test", reference=True)
+    assert cost(clients, LABELS, reference) == (1, "already reconciled")
+
+
+def test_unreconciled_object_of_an_update_is_read_once(clients: Clients, primary: Object) -> None:
+    assert cost(clients, LABELS, change_event(primary, "update", source="/test")) == (2, "labelled")
+
+
+def test_outdated_update_writes_nothing(clients: Clients, management: Client, primary: Object) -> None:
+    relabel(management, primary, "1")
+    event = change_event(primary, "update", source="/test")
+    assert cost(clients, LABELS, event) == (1, "already reconciled")
+
+
+def test_new_object_needs_no_read_before_a_guarded_write(clients: Clients, management: Client, primary: Object) -> None:
+    assert cost(clients, LABELS, change_event(primary, "add", source="/test")) == (1, "labelled")
+    assert labelled(management.get(KIND_CLUSTER, key_of(primary)))
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", (2, "already reconciled")), ("other", (3, "labelled"))])
+def test_outdated_new_object_is_read_after_a_conflict(
+    clients: Clients, management: Client, primary: Object, value: str, expected: tuple[int, str]
+) -> None:
+    relabel(management, primary, value)
+    assert cost(clients, LABELS, change_event(primary, "add", source="/test")) == expected
+
+
+def test_deleted_new_object_is_not_written(clients: Clients, management: Client, primary: Object) -> None:
+    management.delete(KIND_CLUSTER, key_of(primary))
+    assert cost(clients, LABELS, change_event(primary, "add", source="/test")) == (2, "")
+
+
+def test_new_object_is_read_before_a_write_that_nothing_guards(
+    clients: Clients, management: Client, namespace: str, primary: Object
+) -> None:
+    """The object was deleted since: nothing is created for it."""
+
+    def decide(obj: Object | None, _now: datetime) -> Decision:
+        metadata = {"name": "for-the-object", "namespace": namespace}
+        secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        return Decision((Create(SECRET, secret),) if obj else ())
+
+    management.delete(KIND_CLUSTER, key_of(primary))
+    tested = Function(TRIGGERS, observe_primary, decide)
+    assert cost(clients, tested, change_event(primary, "add", source="/test")) == (1, "")
+    assert management.find(SECRET, Key(namespace, "for-the-object")) is None
+
+
+def test_object_in_another_version_is_read(clients: Clients, primary: Object) -> None:
+    other = {**primary, "apiVersion": "infrastructure.cluster-k8s.io/v2"}
+    assert cost(clients, LABELS, change_event(other, "add", source="/test")) == (2, "labelled")
+
+
+# -- failures ----------------------------------------------------------------------------------------------------
+
+
+def test_failure_is_reported_only_by_report_failure(clients: Clients, management: Client, primary: Object) -> None:
+    """`report` is for success: it cannot hide a failure by ignoring it."""
+    calls: list[str] = []
+
+    def report(_observed: None, decision: Decision, _results: Results, _now: datetime) -> Decision:
+        calls.append("report")
+        return decision
+
+    def report_failure(_observed: None, _decision: Decision, results: Results, _now: datetime) -> Decision | None:
+        calls.append("report_failure")
+        if not isinstance(results.error, ApiError):
+            return None
+        return Decision(status={"ready": False}, requeue_after=7.0, message=str(results.error))
+
+    event = change_event(primary, "update", source="/test")
+    tested = replace(function(Fails(ApiError("full", status=507))), report=report, report_failure=report_failure)
+    answer = tested.handle(clients, event)
+    assert (answer.status, answer.retry_after, calls) == (202, 7.0, ["report_failure"])
+    assert management.get(KIND_CLUSTER, key_of(primary))["status"] == {"ready": False}
+    with pytest.raises(ValueError, match="a bug"):
+        replace(tested, decide=function(Fails(ValueError("a bug"))).decide).handle(clients, event)
