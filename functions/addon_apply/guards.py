@@ -36,9 +36,7 @@ def paused(builder: AddonStatusBuilder) -> Decision:
         "ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", event_type="Normal"
     )
     ready = dig(builder.obj, "status.ready") is True and not builder.is_new_target
-    return Decision(
-        status=builder.status(ready=ready), kubernetes_events=tuple(builder.kubernetes_events), message="paused"
-    )
+    return builder.decision(ready=ready, message="paused")
 
 
 def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:
@@ -53,7 +51,7 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
     message = f"{what}: its addons are left as they are; a class of a cluster stack has a name like local-demo-1-36-v1"
     builder.set_false(DOWNLOADED, "NoClusterStack", message, "Warning", event_type="Warning")
-    return Decision(status=builder.status(ready=False), kubernetes_events=tuple(builder.kubernetes_events))
+    return builder.decision(ready=False)
 
 
 def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) -> Decision:

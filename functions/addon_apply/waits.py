@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
 from shared.effects import Effect, ensure_finalizer
@@ -22,17 +24,11 @@ BROKEN_RETRY = 60.0
 
 
 def wait(
-    builder: AddonStatusBuilder, seconds: float, message: str, *, reply: Event | None = None, **fields: object
+    builder: AddonStatusBuilder, seconds: float, message: str, *, reply: Event | None = None, **fields: Any
 ) -> Decision:
     """Returns the decision to requeue after `seconds`; `fields` are further fields of the status."""
-    return Decision(
-        effects=ensure_addon_finalizer(builder.obj),
-        status=builder.status(ready=False, **fields),
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=seconds,
-        reply=reply,
-        message=message,
-    )
+    effects = ensure_addon_finalizer(builder.obj)
+    return builder.decision(*effects, requeue_after=seconds, reply=reply, message=message, ready=False, **fields)
 
 
 def ensure_addon_finalizer(addon: Object) -> tuple[Effect, ...]:

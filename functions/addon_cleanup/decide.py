@@ -31,26 +31,20 @@ def decide(observed: Observed, now: datetime, limits: Limits) -> Decision:
     if isinstance(found, Leftovers) and not found.awaited:
         message = "the workload cluster is cleaned up"
         builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
-        return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
+        return builder.decision(message=message)
     message = found.message if isinstance(found, ConnectionFailed) else _waiting_for(found or Leftovers())
     if _overdue(addon, observed.cluster or {}, now, limits):
         message = f"given up after {limits.delete.total_seconds():g} s; delete at the cloud what is left: {message}"
         builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
-        return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
+        return builder.decision(message=message)
     if isinstance(found, ConnectionFailed):
         builder.set_false(CLEANED_UP, "WorkloadUnreachable", message, event_type="Warning")
-        kubernetes_events = tuple(builder.kubernetes_events)
-        return Decision(
-            status=builder.status(),
-            kubernetes_events=kubernetes_events,
-            requeue_after=UNREACHABLE_RETRY,
-            message=message,
-        )
+        return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
     builder.set_false(CLEANED_UP, "CleanupOngoing", message, event_type="Normal", progress=True)
     removal: tuple[Effect, ...] = ()
     if found is not None and observed.workload_cluster is not None and found.removable:
         removal = (RemoveLeftovers(observed.workload_cluster, found),)
-    return Decision(removal, builder.status(), tuple(builder.kubernetes_events), requeue_after=RETRY, message=message)
+    return builder.decision(*removal, requeue_after=RETRY, message=message)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
@@ -61,12 +55,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     builder = V1Beta1StatusBuilder(observed.addon or {}, now)
     message = _first_few(failures)
     builder.set_false(CLEANED_UP, "CleanupFailed", message, "Error", event_type="Warning")
-    return Decision(
-        status=builder.status(),
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=UNREACHABLE_RETRY,
-        message=message,
-    )
+    return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
 
 
 def _overdue(addon: Object, cluster: Object, now: datetime, limits: Limits) -> bool:

@@ -1,7 +1,7 @@
 """Builds the status of an object: its conditions, and the Kubernetes events that go with them.
 
 Each `decide` and `report` begins with a builder made from the object that it read, sets the conditions that it owns,
-and puts `status(...)` and `kubernetes_events` into its `Decision`.
+and ends with `decision(...)`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, summary, truncate
+from ..effects import Effect
+from ..event import Event
 from ..kube import Object, dig
+from .function import Decision
 from .recorder import KubernetesEvent
 
 PAUSED = "Paused"
@@ -103,6 +106,29 @@ class StatusBuilder:
     def status(self, **fields: object) -> Object:
         """Returns the merge patch of the status: all conditions, their summary, and `fields`."""
         return {"conditions": self.summarized(), **fields}
+
+    def decision(
+        self,
+        *effects: Effect,
+        message: str = "",
+        requeue_after: float | None = None,
+        reply: Event | None = None,
+        proceed: bool = False,
+        **fields: object,
+    ) -> Decision:
+        """Returns the decision with these effects, and with the status and Kubernetes events that were built.
+
+        `fields` are those of `status`; the other arguments are those of `Decision`.
+        """
+        return Decision(
+            effects,
+            self.status(**fields),
+            tuple(self.kubernetes_events),
+            requeue_after=requeue_after,
+            reply=reply,
+            message=message,
+            proceed=proceed,
+        )
 
     def summarized(self) -> list[Object]:
         """Returns the conditions with those that summarize the others, if the kind has any."""

@@ -59,3 +59,16 @@ def test_event_of_an_unchanged_condition_is_left_out_after_redaction(before: str
     )
     decision = Decision(status=after["status"], kubernetes_events=kubernetes_events)
     assert new_events(decision, broken(before)) == (kubernetes_events if recorded else kubernetes_events[1:])
+
+
+@pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
+def test_decision_has_the_status_and_events_that_were_built(kind: type[StatusBuilder]) -> None:
+    builder = kind({}, NOW)
+    builder.set_false("Done", "Broken", "the disk is full", event_type="Warning")
+    expected = Decision(
+        status=builder.status(resources=["a"]),
+        kubernetes_events=(KubernetesEvent("Broken", "the disk is full", "Warning", "Done"),),
+        requeue_after=3.0,
+        message="waits",
+    )
+    assert builder.decision(resources=["a"], requeue_after=3.0, message="waits") == expected
