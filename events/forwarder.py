@@ -16,8 +16,10 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared import profiles
 from shared.event import Event
 from shared.kube import Client, Key
+from shared.settings import SETTINGS
 from shared.triggers import PrimaryRef, Triggers
 
 from .delivery import Deliver, HttpDelivery
@@ -145,9 +147,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=8, help="calls at a time")
     parser.add_argument("--rate", type=float, default=500.0, help="calls per second")
     parser.add_argument("--resync", type=float, default=600.0, help="seconds between resyncs of all objects")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME,...",
+        default=SETTINGS.get("CAPI_FUNCTIONS_PROFILES", "all"),
+        help="forward to the functions of these profiles ($CAPI_FUNCTIONS_PROFILES): " + ", ".join(profiles.NAMES),
+    )
     options = parser.parse_args(arguments)
     if not (options.functions or options.sink):
         parser.error("give --functions URL or --sink URL, or set K_SINK")
+    try:
+        wanted = profiles.parse(options.profile)
+    except ValueError as error:
+        parser.error(f"--profile: {error}")
     logging.basicConfig(
         level=os.environ.get("LOG_LEVEL", "INFO").upper(), format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -160,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         management = connect.management()
     except connect.KubeconfigError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
-    triggers: Mapping[str, Triggers] = import_module("functions.catalog").triggers()
+    triggers: Mapping[str, Triggers] = import_module("functions.catalog").triggers(profiles=wanted)
     to_sink = options.functions is None
     forwarder = Forwarder(
         management,

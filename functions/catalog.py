@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import functions
+from shared.profiles import belongs
 from shared.triggers import Triggers
 
 if TYPE_CHECKING:
@@ -26,12 +27,13 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({folder.name for folder in folders if (folder / "triggers.py").is_file()}))
 
 
-def triggers(without: Collection[str] = ()) -> dict[str, Triggers]:
-    """Returns the declaration of every function by name, except those named in `without`.
+def triggers(without: Collection[str] = (), profiles: Collection[str] = ("all",)) -> dict[str, Triggers]:
+    """Returns the declarations of the functions of these profiles by name, except those named in `without`.
 
     Raises ValueError if a declaration has another name than its folder.
     """
-    return {name: _declaration(name) for name in names() if name not in without}
+    declared = {name: _declaration(name) for name in names() if name not in without}
+    return {name: each for name, each in declared.items() if belongs(each.profiles, profiles)}
 
 
 def handler(name: str) -> Handler:

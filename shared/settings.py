@@ -116,7 +116,18 @@ NETWORK = Group(
         ),
     ),
 )
-GROUPS = (STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS, NETWORK)
+INSTALLATION = Group(
+    "capi-functions-installation",
+    "Which functions run.",
+    (
+        (
+            "CAPI_FUNCTIONS_PROFILES",
+            "Profiles, separated by commas: the forwarder and the sweep leave out functions of other profiles. "
+            "See [installation](installation.md#profiles). Default: `all`.",
+        ),
+    ),
+)
+GROUPS = (INSTALLATION, STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS, NETWORK)
 
 _KEYS = frozenset(key for group in GROUPS for key, _ in group.keys)
 

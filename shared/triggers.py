@@ -135,6 +135,8 @@ class Triggers:
     rules: tuple[Rule, ...] = ()
     primary_kinds: tuple[Resource, ...] = ()
     """The primary kinds, for a function that reconciles several in the same way."""
+    profiles: tuple[str, ...] = ()
+    """The profiles of an installation in which the function runs (`shared.profiles`), beside `all`."""
     emits: tuple[str, ...] = ()
     """The types of the events that it sends to the URL in K_SINK; such a function gets a SinkBinding. Replies are not
     among them: the caller delivers those."""

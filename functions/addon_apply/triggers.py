@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.names import KUBECONFIG_SUFFIX, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
@@ -30,6 +31,7 @@ def requester(event: Event) -> Key | None:
 
 TRIGGERS = Triggers(
     name="addon_apply",
+    profiles=profiles.ADDONS,
     watches=(
         Watch(CLUSTER_ADDON, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
         Watch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
@@ -25,6 +26,7 @@ def addon_of_deleted(cluster: Mapping[str, Any]) -> Key | None:
 
 TRIGGERS = Triggers(
     name="addon_cleanup",
+    profiles=profiles.ADDONS,
     watches=(
         Watch(CLUSTER_ADDON, key=cleanup_requested, fields=("spec.hook",), changes=("add", "update")),
         Watch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
@@ -20,6 +21,7 @@ def relevant_fields(cluster: Mapping[str, Any]) -> object:
 
 TRIGGERS = Triggers(
     name="addon_create",
+    profiles=profiles.ADDONS,
     watches=(
         Watch(CLUSTER_ADDON, changes=("delete",)),
         Watch(

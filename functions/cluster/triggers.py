@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
@@ -27,6 +28,7 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
 
 TRIGGERS = Triggers(
     name="cluster",
+    profiles=profiles.CLUSTERS,
     watches=(
         # Finalizers are left out: the event of adding ours is not needed. The sweep restores one that was removed.
         Watch(CLUSTER, fields=("metadata.generation", "metadata.deletionTimestamp", "metadata.annotations")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.event import Event
@@ -33,6 +34,7 @@ def is_reconciled(stack: Object, event: Event) -> bool:
 
 TRIGGERS = Triggers(
     name="cluster_stack",
+    profiles=profiles.ADDONS,
     watches=(
         Watch(CLUSTER_STACK, fields=(*SPEC, "metadata.annotations", "metadata.labels"), changes=("add", "update")),
         Watch(

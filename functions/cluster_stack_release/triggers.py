@@ -5,6 +5,7 @@ The provider's object is read again after a while instead of watched: only the C
 
 from __future__ import annotations
 
+from shared import profiles
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
@@ -41,6 +42,7 @@ _WRITE = ("get", "list", "create", "patch", "delete")
 
 TRIGGERS = Triggers(
     name="cluster_stack_release",
+    profiles=profiles.ADDONS,
     watches=(
         Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
         Watch(CLUSTER, key=release_of, changes=("delete",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.cluster import infrastructure_ref, is_paused
 from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.event import Event
@@ -27,6 +28,7 @@ def is_reconciled(kind_cluster: Object, _event: Event) -> bool:
 
 TRIGGERS = Triggers(
     name="kind_cluster",
+    profiles=profiles.CLUSTERS,
     is_reconciled=is_reconciled,
     watches=(
         Watch(

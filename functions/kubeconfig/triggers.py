@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL, lacks_kubeconfig, wants_kubeconfig
 from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, cluster_of_secret
 from shared.api.resources import CLUSTER, SECRET
@@ -56,6 +57,7 @@ def is_reconciled(cluster: Object, event: Event) -> bool:
 
 TRIGGERS = Triggers(
     name="kubeconfig",
+    profiles=profiles.KUBECONFIG,
     watches=(
         Watch(
             CLUSTER,

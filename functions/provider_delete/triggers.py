@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.kube.resources import Key, deleting, key_of
 from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
@@ -20,6 +21,7 @@ def key_if_deleting(provider: Mapping[str, Any]) -> Key | None:
 
 TRIGGERS = Triggers(
     name="provider_delete",
+    profiles=profiles.PROVIDERS,
     primary_kinds=_PROVIDERS,
     watches=tuple(
         Watch(resource, key=key_if_deleting, fields=_FIELDS, changes=("update",), own_annotations=(HASH_ANNOTATION,))

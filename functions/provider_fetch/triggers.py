@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared import profiles
 from shared.api.provider import GROUP, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.providers import phases
@@ -12,6 +13,7 @@ _PROVIDERS = tuple(kind.resource for kind in KINDS)
 
 TRIGGERS = Triggers(
     name="provider_fetch",
+    profiles=profiles.PROVIDERS,
     primary_kinds=_PROVIDERS,
     subscriptions=(Subscription(phases.event_type(phases.CHECKED), phases.provider_key),),
     rules=(

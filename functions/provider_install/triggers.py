@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared import profiles
 from shared.api.provider import KINDS
 from shared.providers import phases
 from shared.settings import NETWORK, PROVIDER_SOURCES, STORAGE
@@ -9,6 +10,7 @@ from shared.triggers import Rule, Subscription, Triggers
 
 TRIGGERS = Triggers(
     name="provider_install",
+    profiles=profiles.PROVIDERS,
     primary_kinds=tuple(kind.resource for kind in KINDS),
     subscriptions=(Subscription(phases.event_type(phases.FETCHED), phases.provider_key),),
     # Components are of any kind and include roles, which only an account with the same rights may create.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared import profiles
 from shared.api.conditions import READY, is_true
 from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
@@ -23,6 +24,7 @@ def is_reconciled(provider: Object, event: Event) -> bool:
 
 TRIGGERS = Triggers(
     name="provider_preflight",
+    profiles=profiles.PROVIDERS,
     primary_kinds=PROVIDERS,
     watches=tuple(
         # Finalizers are not watched: `provider_install` adds one, and would start all phases again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared import profiles
 from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
 from shared.providers import phases
@@ -18,6 +19,7 @@ _OF_DAEMON_SET = (
 
 TRIGGERS = Triggers(
     name="provider_report",
+    profiles=profiles.PROVIDERS,
     primary_kinds=tuple(kind.resource for kind in KINDS),
     watches=(
         Watch(DEPLOYMENT, key=phases.owning_provider, fields=_OF_DEPLOYMENT, selector=PROVIDER_LABEL),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL, additional_manifests, config_secret
 from shared.api.resources import CONFIG_MAP, SECRET
@@ -38,6 +39,7 @@ _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
 
 TRIGGERS = Triggers(
     name="provider_wake",
+    profiles=profiles.PROVIDERS,
     watches=(
         Watch(
             CORE.resource,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared import profiles
 from shared.api.resources import SECRET
 from shared.event import Event
 from shared.kube import Key
@@ -25,6 +26,7 @@ def requester(event: Event) -> Key | None:
 
 TRIGGERS = Triggers(
     name="release_assets",
+    profiles=profiles.ADDONS,
     subscriptions=(Subscription(WANTED, requester),),
     rules=(
         # Only referenced releases are fetched. A ClusterStack may have its own sources, with credentials in a Secret.

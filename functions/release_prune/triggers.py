@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared import profiles
 from shared.event import PING, Event
 from shared.kube import Key
 from shared.releases.garbage_collection import REFERRING_KINDS
@@ -16,6 +17,7 @@ def everything(event: Event) -> Key | None:
 
 TRIGGERS = Triggers(
     name="release_prune",
+    profiles=profiles.ADDONS,
     subscriptions=(Subscription(PING, everything),),
     rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in REFERRING_KINDS), READ_CRDS),
     settings=(STORAGE,),

@@ -7,8 +7,9 @@ A timer starts it. With `{"everything": true}` as the data of its event, every o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from shared import profiles
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
@@ -21,6 +22,8 @@ from shared.releases.naming import ReleaseName
 from shared.runtime import Answer
 from shared.runtime.emit import emit
 from shared.runtime.throttle import Throttle
+from shared.settings import SETTINGS
+from shared.triggers import Triggers
 
 from .triggers import PRIMARY_KINDS, SWEPT, TRIGGERS
 
@@ -40,19 +43,33 @@ def handle(clients: Clients, event: Event) -> Answer:
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
     if kind is not None and kind not in [resource.kind for resource in PRIMARY_KINDS]:
         return Answer(400, f"event {event.id}: data.kind is not a kind that is swept")
+    try:
+        swept = _swept()
+    except ValueError as error:
+        return Answer(503, f"setting CAPI_FUNCTIONS_PROFILES: {error}", retry_after=60.0)
     interval = MIN_INTERVAL if everything or kind else 0.0
-    return _THROTTLE.run(clients, (everything, kind), interval, lambda: _sweep(clients, kind, everything=everything))
+
+    def sweep() -> Answer:
+        return _sweep(clients, swept, kind, everything=everything)
+
+    return _THROTTLE.run(clients, (everything, kind), interval, sweep)
 
 
-def _sweep(clients: Clients, kind: str | None, *, everything: bool) -> Answer:
-    objects = list(_objects(clients, kind))
-    chosen = objects if everything or kind else list(not_reconciled(objects))
+def _swept() -> tuple[Triggers, ...]:
+    """Returns the functions of the installation's profiles. Raises ValueError for a profile that does not exist."""
+    wanted = profiles.parse(SETTINGS.get("CAPI_FUNCTIONS_PROFILES", ""))
+    return tuple(one for one in SWEPT if profiles.belongs(one.profiles, wanted))
+
+
+def _sweep(clients: Clients, swept: Sequence[Triggers], kind: str | None, *, everything: bool) -> Answer:
+    objects = list(_objects(clients, swept, kind))
+    chosen = objects if everything or kind else list(not_reconciled(objects, swept))
     events = (change_event(obj, "update", source=SOURCE, reference=True, resync=everything) for obj in chosen)
     return emit(TRIGGERS, events, f"of {len(objects)} objects sent again")
 
 
-def not_reconciled(objects: Iterable[Object]) -> Iterator[Object]:
-    """Yields the objects that a function has to reconcile, as far as the listed objects show it."""
+def not_reconciled(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
+    """Yields the objects that a function of `swept` has to reconcile, as far as the listed objects show it."""
     objects = list(objects)
     with_addon = {
         (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), reported_release(addon))
@@ -60,14 +77,14 @@ def not_reconciled(objects: Iterable[Object]) -> Iterator[Object]:
         if addon["kind"] == CLUSTER_ADDON.kind
     }
     for obj in objects:
-        if deleting(obj) or not _reconciled(obj) or _outdated(obj) or _lacks_addon(obj, with_addon):
+        if deleting(obj) or not _reconciled(obj, swept) or _outdated(obj) or _lacks_addon(obj, with_addon):
             yield obj
 
 
-def _reconciled(obj: Object) -> bool:
+def _reconciled(obj: Object, swept: Sequence[Triggers]) -> bool:
     """Returns whether the object is reconciled for every function with this primary kind."""
     kind = split_api_version(obj["apiVersion"])[0], obj["kind"]
-    responsible = (one for one in SWEPT if kind in [(primary.group, primary.kind) for primary in one.primaries])
+    responsible = (one for one in swept if kind in [(primary.group, primary.kind) for primary in one.primaries])
     event = change_event(obj, "add", source=SOURCE)
     return all(one.is_reconciled(obj, event) for one in responsible if one.is_reconciled)
 
@@ -90,8 +107,8 @@ def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
     return bool(name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon)
 
 
-def _objects(clients: Clients, kind: str | None) -> Iterator[Object]:
-    for resource in PRIMARY_KINDS:
+def _objects(clients: Clients, swept: Sequence[Triggers], kind: str | None) -> Iterator[Object]:
+    for resource in dict.fromkeys(kind for one in swept for kind in one.primaries):
         if kind not in (None, resource.kind):
             continue
         try:

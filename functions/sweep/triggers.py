@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functions import catalog
+from shared import profiles
 from shared.event import PING, REFERENCE, Event
 from shared.kube import Key
+from shared.settings import INSTALLATION
 from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 SWEPT = tuple(declared for declared in catalog.triggers(without=("sweep",)).values() if declared.is_reconciled)
@@ -20,7 +22,9 @@ def everything(_event: Event) -> Key:
 
 TRIGGERS = Triggers(
     name="sweep",
+    profiles=profiles.ALWAYS,
     subscriptions=(Subscription(PING, everything),),
     rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in PRIMARY_KINDS), READ_CRDS),
+    settings=(INSTALLATION,),
     emits=(REFERENCE + "update",),
 )

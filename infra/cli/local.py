@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from shared import profiles
+
 from .demo import RELEASES
 from .failures import failures
-from .options import DEFAULT_DIR, Dir
+from .options import DEFAULT_DIR, Dir, Profile
 from .output import Timeline, WaitTimeout, err, out
 from .runs import detach as start_detached
 from .runs import end, refuse_second, until_signal, warn_of_other_cluster
@@ -27,18 +29,19 @@ def up(
     releases: Annotated[
         Path | None, typer.Option(help="Folder with cluster-stack releases (default: those of the demo).", exists=True)
     ] = None,
+    profile: Profile = "all",
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
 ) -> None:
     """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
     with failures():
         refuse_second(directory)
         if detach:
-            start_detached(directory, releases)
+            start_detached(directory, releases, profile)
             return
         from infra.local.stack import Stack
 
         timeline = Timeline()
-        stack = Stack(directory, releases=releases or RELEASES, progress=timeline.say)
+        stack = Stack(directory, releases=releases or RELEASES, progress=timeline.say, profiles=profiles.parse(profile))
         try:
             urls = stack.start()
             timeline.say("up", mark="✔", style="green")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from shared import profiles
+
 Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run, with its data, logs and kubeconfig.")]
 DEFAULT_DIR = Path(".capi-functions")
 
@@ -36,6 +38,27 @@ Namespace = Annotated[
 ]
 ClusterName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)]
 ClusterOption = Annotated[str, typer.Option("--cluster", help="Same as NAME.", show_default=False)]
+
+
+def _profiles(text: str) -> str:
+    try:
+        profiles.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
+
+
+Profile = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="NAME,...",
+        callback=_profiles,
+        help="Which functions run: "
+        + "; ".join(f"{name} ({purpose})" for name, purpose in profiles.NAMES.items())
+        + ".",
+    ),
+]
 
 
 class Format(StrEnum):

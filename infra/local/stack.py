@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,7 @@ class Stack:
         directory: The folder of data, logs and kubeconfig.
         releases: The folder that releases are fetched from.
         progress: Called with each line of progress.
+        profiles: Which functions get events (`shared.profiles`).
         get_helm: Whether to download or build a missing helm program. Only charts that read from the cluster need it.
     """
 
@@ -60,11 +61,13 @@ class Stack:
         *,
         releases: Path | None = None,
         progress: Callable[[str], None] = lambda _line: None,
+        profiles: Collection[str] = ("all",),
         get_helm: bool = True,
     ) -> None:
         self.directory = directory.absolute()
         self._releases = releases
         self._progress = progress
+        self._profiles = profiles
         self._store: object_store.ObjectStoreServer | None = None
         self.functions: FunctionsServer | None = None
         self._delivery: HttpDelivery | None = None
@@ -111,13 +114,14 @@ class Stack:
         self._progress("custom resources installed")
         for name, reason in skipped.items():
             self._progress(f"{name} is not replaced: {reason}")
+        declared = catalog.triggers(profiles=self._profiles)
         self._delivery = HttpDelivery(self.functions.url)
-        self.forwarder = Forwarder(self.client, catalog.triggers(), self._delivery, listener=listener)
+        self.forwarder = Forwarder(self.client, declared, self._delivery, listener=listener)
         self.forwarder.start()
         self._namespaces = Namespaces(self._planes)
         self._namespaces.start()
         object_store.wait_ready(self._store.url)
-        self._progress(f"functions at {self.functions.url}: {', '.join(catalog.names())}")
+        self._progress(f"functions at {self.functions.url}: {', '.join(declared)}")
         urls = Urls(plane.url, self.functions.url, ingress, self._store.url)
         me = Process.of(os.getpid())
         state = {
@@ -179,6 +183,7 @@ class Stack:
             "AWS_DEFAULT_REGION": "us-east-1",
             "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
             "KIND_RUNTIME": "local",
+            "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles),
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
         }

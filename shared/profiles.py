@@ -1,0 +1,39 @@
+"""The profiles of an installation: which functions run, by what else runs in the management cluster.
+
+A function declares its profiles. Profiles combine: `addons` and `providers` together run the functions of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+NAMES: Mapping[str, str] = {
+    "addons": "addons of Clusters, their releases, cluster stacks: for use beside a Cluster API core",
+    "providers": "the lifecycle of Cluster API providers, beside or before a core",
+    "kubeconfig": "kubeconfigs of Clusters without a control-plane provider",
+    "standalone": "addons, kubeconfigs, Clusters and KINDClusters: where no Cluster API core runs",
+    "all": "every function",
+}
+"""What each profile is for."""
+
+ADDONS = ("addons", "standalone")
+PROVIDERS = ("providers",)
+KUBECONFIG = ("kubeconfig", "standalone")
+CLUSTERS = ("standalone",)
+ALWAYS = ("addons", "providers", "kubeconfig", "standalone")
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """Returns the profiles in a text, separated by commas or whitespace; `all` for an empty one.
+
+    Raises ValueError for a profile that does not exist.
+    """
+    wanted = tuple(text.replace(",", " ").split()) or ("all",)
+    if unknown := sorted(set(wanted) - NAMES.keys()):
+        raise ValueError(f"there is no profile {unknown[0]}; the profiles are: {', '.join(NAMES)}")
+    return wanted
+
+
+def belongs(declared: Iterable[str], wanted: Collection[str]) -> bool:
+    """Returns whether a function with the profiles `declared` runs in an installation with the profiles `wanted`."""
+    return "all" in wanted or not set(wanted).isdisjoint(declared)
