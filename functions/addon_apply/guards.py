@@ -33,7 +33,7 @@ def finalize(addon: Object) -> Decision:
 def paused(builder: AddonStatusBuilder) -> Decision:
     """Decides to change nothing but the status, while the Cluster is paused."""
     builder.set_false(
-        "ClusterReady", "Paused", "The Cluster is paused: its addons are left as they are", event_type="Normal"
+        "ClusterReady", "Paused", "The Cluster is paused: its addons are not changed", event_type="Normal"
     )
     ready = dig(builder.obj, "status.ready") is True and not builder.is_new_target
     return builder.decision(ready=ready, message="paused")
@@ -49,7 +49,7 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     """Decides to leave the addons unchanged: the Cluster's class does not belong to a cluster stack."""
     name = cluster_api.class_name(cluster)
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
-    message = f"{what}: its addons are left as they are; a class of a cluster stack has a name like local-demo-1-36-v1"
+    message = f"{what}: its addons are not changed; a class of a cluster stack has a name like local-demo-1-36-v1"
     builder.set_false(DOWNLOADED, "NoClusterStack", message, "Warning", event_type="Warning")
     return builder.decision(ready=False)
 

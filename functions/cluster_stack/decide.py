@@ -56,9 +56,12 @@ def decide(observed: Observed, now: datetime) -> Decision:
     effects += [Delete(CLUSTER_STACK_RELEASE, release) for release in delete]
     effects += create_releases(stack, create, template)
     effects += update_provider_objects(stack, keep, template)
-    created = (KubernetesEvent("ClusterStackReleaseCreated", f"release {tag} is made available") for tag in create)
+    created = (KubernetesEvent("ClusterStackReleaseCreated", f"ClusterStackRelease {tag} is created") for tag in create)
     deleted = (
-        KubernetesEvent("ClusterStackReleaseDeleted", f"release {_tag(release)} is not used") for release in delete
+        KubernetesEvent(
+            "ClusterStackReleaseDeleted", f"ClusterStackRelease {_tag(release)} is deleted: it is obsolete and not used"
+        )
+        for release in delete
     )
     present = {_tag(release): release for release in keep}
     summary = [summary_line(tag, present.get(tag)) for tag in sort_tags([*create, *present])]

@@ -113,7 +113,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(message="the preflight checks have not passed")
     builder = ProviderStatusBuilder(provider, now)
     if (keep := dig(provider, KEEP_DOWNLOAD)) not in (None, CONFIG_MAP_COPY):
-        message = f"annotation {KEEP_DOWNLOAD[-1]} is {keep!r}; it may be {CONFIG_MAP_COPY}"
+        message = f"annotation {KEEP_DOWNLOAD[-1]} is {keep!r}; it must be {CONFIG_MAP_COPY}"
         return _failed(builder, InvalidAnnotation(message))
     resolved = observed.resolved
     assert resolved is not None

@@ -206,7 +206,9 @@ def _delete_ours(cluster: ClusterClients, resource: Resource, obj: Object, polic
     if live is None:
         return
     if not policy.owner.has(live):
-        raise ApplyRejected(f"{refusal.detail}; and it is not ours to delete", status=refusal.status, body=refusal.body)
+        raise ApplyRejected(
+            f"{refusal.detail}; it belongs to another owner, so it is kept", status=refusal.status, body=refusal.body
+        )
     metadata = live["metadata"]
     cluster.client.delete(resource, key, uid=metadata["uid"], version=metadata["resourceVersion"])
 

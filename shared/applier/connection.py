@@ -42,7 +42,7 @@ def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | Conn
     key = kubeconfig_secret_of(cluster)
     secret = clients.management.find(SECRET, key)
     if secret is None:
-        return ConnectionFailed(f"kubeconfig not there (yet): waiting for Secret {key.name}", "Warning")
+        return ConnectionFailed(f"Secret {key.name} with the kubeconfig does not exist yet", "Warning")
     try:
         kubeconfig = base64.b64decode(dig(secret, "data.value") or "", validate=True)
         if not kubeconfig:

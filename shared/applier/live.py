@@ -97,7 +97,9 @@ def recheck_readiness(
     """
     found = find_live(cluster, entry)
     if found is None:
-        return replace(entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "is not there any more")
+        return replace(
+            entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "does not exist any more"
+        )
     return replace(entry, waiting=readiness_check(found[1]))
 
 

@@ -103,7 +103,7 @@ def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
 def _choice(values: Mapping[str, str], name: str, default: str, *others: str) -> str:
     value = values.get(name, default)
     if value not in (default, *others):
-        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it may be {', '.join((default, *others))}")
+        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it must be one of {', '.join((default, *others))}")
     return value
 
 
@@ -112,7 +112,7 @@ def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
     if value is None:
         return default
     if not value.isdecimal() or not 0 < int(value) <= 86400:
-        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it may be 1 to 86400, in seconds")
+        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it must be from 1 to 86400, in seconds")
     return float(value)
 
 
@@ -120,6 +120,8 @@ def _ignored_path(text: str) -> IgnoredPath:
     where, colon, path = text.strip().rpartition(":")
     kind, *rest = where.split("/")
     if not path or (colon and not kind) or len(rest) not in (0, 1, 2):
-        raise PolicyError(f"annotation {PREFIX}drift-ignore: {text.strip()!r} is no [Kind[/namespace]/name:]path")
+        raise PolicyError(
+            f"annotation {PREFIX}drift-ignore: {text.strip()!r} must have the form [Kind[/namespace]/name:]path"
+        )
     namespace, name = (rest[0], rest[1]) if len(rest) == 2 else ("", rest[0] if rest else "")
     return IgnoredPath(path.strip("."), kind, namespace, name)

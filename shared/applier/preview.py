@@ -208,12 +208,12 @@ def keep_reason(entry: InventoryEntry, live: Object, owner: Owner | None = None)
     if is_marked_keep(live):
         return f"it is annotated with {KEEP}: keep"
     if not is_owned(live):
-        return "it does not carry our label any more: not ours to delete"
+        return "it does not have our label any more, so it is kept"
     owner = owner or Owner()
     if (mark := owner.mark_of(live)) not in ("", owner.mark):
-        return f"it belongs to {mark} now: not ours to delete"
+        return f"it belongs to {mark} now, so it is kept"
     if not owner.has(live, entry):
-        return "it was recreated by someone else: not ours to delete"
+        return "it was recreated by another owner, so it is kept"
     return "it has changed since it was read"
 
 

@@ -51,7 +51,9 @@ def _parsed(text: str) -> Iterator[Requirement]:
     while end:
         found = _REQUIREMENT.match(text, position)
         if found is None:
-            raise ValueError(f"no label selector such as a=b,c in (d,e),!f from {text[position : position + 50]!r} on")
+            raise ValueError(
+                f"invalid label selector at {text[position : position + 50]!r}; a valid one is a=b,c in (d,e),!f"
+            )
         yield _requirement(found)
         position, end = found.end(), found["end"]
 
@@ -62,7 +64,7 @@ def _requirement(found: re.Match[str]) -> Requirement:
     if found["chosen"]:
         values = tuple(value.strip() for value in found["values"].split(","))
         if wrong := [value for value in values if not re.fullmatch(_VALUE, value)]:
-            raise ValueError(f"no label selector: {wrong[0][:50]!r} is no value of a label")
+            raise ValueError(f"invalid label selector: {wrong[0][:50]!r} is not a valid label value")
         return Requirement(found["key"], found["chosen"], values)
     match found["compared"]:
         case None:

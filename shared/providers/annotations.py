@@ -32,7 +32,7 @@ def issues_own_certificates(provider: Mapping[str, Any]) -> bool | None:
     """
     issuer = own_annotations(provider).get(CERTIFICATES)
     if issuer not in (None, "own", "cert-manager"):
-        raise PolicyError(f"annotation {CERTIFICATES} is {issuer!r}; it may be own, cert-manager")
+        raise PolicyError(f"annotation {CERTIFICATES} is {issuer!r}; it must be one of own, cert-manager")
     return None if issuer is None else issuer == "own"
 
 
@@ -44,5 +44,5 @@ def omits_webhooks(provider: Mapping[str, Any]) -> bool:
     """
     choice = own_annotations(provider).get(WEBHOOKS, "install")
     if choice not in ("install", "none"):
-        raise PolicyError(f"annotation {WEBHOOKS} is {choice!r}; it may be install, none")
+        raise PolicyError(f"annotation {WEBHOOKS} is {choice!r}; it must be one of install, none")
     return choice == "none"

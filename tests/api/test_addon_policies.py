@@ -97,7 +97,7 @@ def test_object_of_another_owner_is_not_recreated(world: World) -> None:
     world.secret()
     assert world.settle().retry_after == 20.0
     assert world.read("frozen")["data"] == {"k": "theirs"}
-    assert "not ours to delete" in world.condition("HelmChartApplied")["message"]
+    assert "it belongs to another owner, so it is kept" in world.condition("HelmChartApplied")["message"]
 
 
 # -- pruning -----------------------------------------------------------------------------------------------------

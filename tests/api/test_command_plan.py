@@ -240,8 +240,8 @@ def test_objects_that_would_be_kept_have_a_reason(world: World, plan: Plan) -> N
     assert actions(found) == kept | {"only": "create", "goes": "delete", "w": "delete"}
     why = {name: change.get("reason", "") for name, change in found["changes"].items()}
     assert "helm.sh/resource-policy: keep" in why["marked"]
-    assert "does not carry our label" in why["theirs"]
-    assert "recreated by someone else" in why["anew"]
+    assert "does not have our label" in why["theirs"]
+    assert "recreated by another owner" in why["anew"]
     assert f"Widget {world.namespace}/others" in why[crd_name]
 
 
@@ -497,7 +497,7 @@ def test_errors_name_the_solution(world: World, kubeconfig: Path, tmp_path: Path
     assert "does not belong to a cluster stack; give `--release`" in refused()
     name = write_release(world.releases, "v1", [world.map("a")])
     world.cluster(name)
-    assert "waiting for Secret demo-kubeconfig" in refused()
+    assert "Secret demo-kubeconfig with the kubeconfig does not exist yet" in refused()
     world.secret()
     assert "neither a folder nor a tag" in refused("--release", "nonsense")
     assert "no release 'test-stack-1-36-v9'" in refused("--release", "test-stack-1-36-v9")

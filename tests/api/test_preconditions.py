@@ -75,7 +75,7 @@ def test_prune_reads_a_changed_object_again(world: World, workload: Proxy) -> No
 def test_recreate_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
     upgraded(world, workload, NOT_OURS, times=1, recreate=True)
     assert world.read("frozen")["data"] == {"k": "1"}
-    assert "not ours to delete" in world.condition("HelmChartApplied")["message"]
+    assert "it belongs to another owner, so it is kept" in world.condition("HelmChartApplied")["message"]
 
 
 def test_recreate_reads_a_changed_object_again(world: World, workload: Proxy) -> None:

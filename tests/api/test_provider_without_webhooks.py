@@ -67,4 +67,4 @@ def test_unknown_value_of_the_annotation_is_reported(core: FakeProvider) -> None
     core.reconcile()
     status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InvalidAnnotation")
-    assert f"annotation {ANNOTATION} is 'off'; it may be install, none" in message
+    assert f"annotation {ANNOTATION} is 'off'; it must be one of install, none" in message

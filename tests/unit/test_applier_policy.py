@@ -34,7 +34,7 @@ def test_drift_ignore_lists_paths_with_optional_objects() -> None:
 @pytest.mark.parametrize(
     ("annotations", "words"),
     [
-        ({"conflicts": "maybe"}, "conflicts is 'maybe'; it may be force, fail, yield"),
+        ({"conflicts": "maybe"}, "conflicts is 'maybe'; it must be one of force, fail, yield"),
         ({"drift": "on"}, "ignore, report, repair"),
         ({"wait": "no"}, "true, false"),
         ({"wait_timeout": "soon"}, "in seconds"),

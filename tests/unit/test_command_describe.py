@@ -159,7 +159,7 @@ def test_policy_annotations_are_listed_with_their_origin() -> None:
     }
     assert found["addon"]["rollbackFrom"] == CLASS
     broken = document(ClusterObjects(cluster({prefix + "wait": "perhaps"})), NOW)["policy"]
-    assert "it may be true, false" in broken["problem"]
+    assert "it must be one of true, false" in broken["problem"]
 
 
 def test_text_has_all_sections() -> None:

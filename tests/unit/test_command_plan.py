@@ -183,7 +183,7 @@ LABEL = {"clusterstack.x-k8s.io/instance": "owned"}
     [
         ({"uid": "1", "labels": LABEL, "annotations": {"helm.sh/resource-policy": "keep"}}, "resource-policy: keep"),
         ({"uid": "1"}, "our label"),
-        ({"uid": "2", "labels": LABEL}, "recreated by someone else"),
+        ({"uid": "2", "labels": LABEL}, "recreated by another owner"),
         ({"uid": "1", "labels": LABEL}, "changed since it was read"),
     ],
 )

@@ -33,5 +33,5 @@ def test_annotation_requests_components_without_webhooks(value: str | None, left
 
 
 def test_unknown_value_of_the_annotation_is_refused() -> None:
-    with pytest.raises(PolicyError, match="webhooks is 'false'; it may be install, none"):
+    with pytest.raises(PolicyError, match="webhooks is 'false'; it must be one of install, none"):
         omits_webhooks({"metadata": {"annotations": {WEBHOOKS: "false"}}})

@@ -56,7 +56,7 @@ def test_selector_text_matches_labels(selector: str, labels: dict[str, Any], exp
     ["a=b,", ",a=b", "a=b c", "a=b=c", "a in b", "a in (b", "a in (b c)", "!", "!a=b", "=b", "a=-b", "a>", "a>x", "ä"],
 )
 def test_invalid_selector_is_refused(selector: str) -> None:
-    with pytest.raises(ValueError, match=r"no label selector|needs a number"):
+    with pytest.raises(ValueError, match=r"invalid label selector|needs a number"):
         selectors.parse(selector)
 
 
@@ -67,7 +67,7 @@ def test_compared_number_of_thousands_of_digits_is_refused() -> None:
 
 def test_long_invalid_selector_is_refused_in_linear_time() -> None:
     for tail in (", " * 10_000, " " * 100_000, "a-" * 50_000):
-        with pytest.raises(ValueError, match="no label selector"):
+        with pytest.raises(ValueError, match="invalid label selector"):
             selectors.parse(f"a in ({tail}!")
 
 

@@ -34,9 +34,7 @@ def split(url: str, *schemes: str) -> SplitResult:
         local = "; only `provider export` reads folders" if parts.scheme == "file" else ""
         raise ComponentsError(f"URL {redact_url(url)[:200]}: only {' and '.join(schemes)} are supported{local}")
     if "@" in parts.netloc:
-        raise ComponentsError(
-            f"URL {redact_url(url)} has credentials in it; they belong into the Secret of configSecret"
-        )
+        raise ComponentsError(f"URL {redact_url(url)} has credentials in it; they belong in the Secret of configSecret")
     if parts.scheme != "file":
         if not parts.hostname:
             raise ComponentsError(f"URL {redact_url(url)} names no host")

@@ -88,7 +88,7 @@ class SourceUrl:
         """Returns the parts of a URL that names a server and a path, and nothing else. Raises `UnusableUrl`."""
         parts = self.split()
         if "@" in parts.netloc:
-            raise UnusableUrl("has credentials in it; they belong into a Secret or the environment")
+            raise UnusableUrl("has credentials in it; they belong in a Secret or the environment")
         if parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc):
             raise UnusableUrl("has no host, or something after its path")
         return parts
