@@ -111,7 +111,9 @@ def _record_events(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> None
     metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
     if outcome.kept:
         left = ", ".join(str(entry) for entry in outcome.kept[:5])
-        builder.add_event("ObjectsKept", f"not ours or annotated to be kept, so not pruned: {left}")
+        builder.add_event(
+            "ObjectsKept", f"not pruned, since they belong to other owners or are annotated to be kept: {left}"
+        )
     if outcome.conflicts:
         conflicts = "; ".join(f"{entry}: {conflict}" for entry, conflict in outcome.conflicts[:5])
         builder.add_event("FieldConflicts", f"fields that other managers held: {conflicts}")

@@ -39,12 +39,12 @@ RETRY = 10
 class HookDecision:
     """The outcome of a hook, with the patch of the ClusterAddon.
 
-    `go` lets Cluster API continue; `block` makes Cluster API call the hook again later; `overdue` lets Cluster API
-    continue because the deadline has passed.
-    `event_suffix` is part of the name of the event about an overdue wait, so that there is one event for each wait.
+    `continue` lets Cluster API continue, `overdue` does so because the deadline has passed, and `block` makes Cluster
+    API call the hook again later. `event_suffix` is part of the name of the event about an overdue wait, so that there
+    is one event for each wait.
     """
 
-    outcome: Literal["go", "block", "overdue"]
+    outcome: Literal["continue", "block", "overdue"]
     message: str
     patch: Object | None = None
     event_suffix: str = ""
@@ -53,31 +53,31 @@ class HookDecision:
 def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetime, limits: Limits) -> HookDecision:
     """Returns the decision on a call of the hook named `hook`; `limits` has the deadlines of blocking hooks."""
     if addon is None or cluster is None or not refers_to(addon, cluster):
-        return HookDecision("go", "the Cluster has no addons")
+        return HookDecision("continue", "the Cluster has no addons")
     may_block = hook in (BEFORE_CLUSTER_UPGRADE, BEFORE_CLUSTER_DELETE)
     if cluster_api.is_paused(cluster):
-        return HookDecision("block" if may_block else "go", "the Cluster is paused")
+        return HookDecision("block" if may_block else "continue", "the Cluster is paused")
     if hook == BEFORE_CLUSTER_DELETE and not deleting(cluster):
         return HookDecision("block", "the Cluster is not being deleted")
     if hook != BEFORE_CLUSTER_DELETE and deleting(cluster):
-        return HookDecision("go", "the Cluster is being deleted")
+        return HookDecision("continue", "the Cluster is being deleted")
     return _DECISIONS[hook](cluster, addon, now, limits)
 
 
 def _after_control_plane_initialized(_cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
     """Requests the first reconciliation of the addons; never blocks."""
     if dig(addon, "spec.clusterStack") or dig(addon, "spec.hook"):
-        return HookDecision("go", "the addons are being applied already")
-    return HookDecision("go", "the addons are requested", {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}})
+        return HookDecision("continue", "the addons are being applied already")
+    return HookDecision("continue", "the addons are requested", {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}})
 
 
 def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
     """Blocks the upgrade until the addons of the new class are applied."""
     name = _stack_name(cluster)
     if name is None:
-        return HookDecision("go", "the Cluster's class belongs to no cluster stack")
+        return HookDecision("continue", "the Cluster's class belongs to no cluster stack")
     if dig(addon, "spec.clusterStack") == name and dig(addon, "status.ready") is True:
-        return HookDecision("go", f"the addons of {name} are applied", _clear_wait(addon))
+        return HookDecision("continue", f"the addons of {name} are applied", _clear_wait(addon))
     version = dig(cluster, "spec.topology.version", "")
     wait = HookWait(BEFORE_CLUSTER_UPGRADE, f"{name}/{version}", now)
     return _block(addon, wait, limits.upgrade, f"the addons of {name} are not ready: {_obstacle(addon)}")
@@ -86,18 +86,18 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
 def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
     """Requests a reconciliation of the addons; never blocks."""
     if _stack_name(cluster) is None:
-        return HookDecision("go", "the Cluster's class belongs to no cluster stack")
+        return HookDecision("continue", "the Cluster's class belongs to no cluster stack")
     # The recorded wait is kept: if this hook removed it, repeated calls could make the wait start anew forever.
     patch = {"spec": {"hook": AFTER_CLUSTER_UPGRADE}}
-    return HookDecision("go", "the addons are reconciled again", patch if would_change(addon, patch) else None)
+    return HookDecision("continue", "the addons are reconciled again", patch if would_change(addon, patch) else None)
 
 
 def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
     """Blocks the deletion until `addon_cleanup` has cleaned up the workload cluster."""
     if not cleanup_enabled(cluster):
-        return HookDecision("go", "the clean-up is disabled by annotation")
+        return HookDecision("continue", "the clean-up is disabled by annotation")
     if is_true(dig(addon, "status.conditions"), CLEANED_UP):
-        return HookDecision("go", "the workload cluster is cleaned up")
+        return HookDecision("continue", "the workload cluster is cleaned up")
     wait = cleanup_wait(cluster, now)
     progress = dig(get_condition(dig(addon, "status.conditions"), CLEANED_UP), "message") or "not started yet"
     request = {"spec": {"hook": BEFORE_CLUSTER_DELETE}}

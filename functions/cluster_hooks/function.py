@@ -76,7 +76,7 @@ def call(clients: Clients, path: str, body: bytes) -> HookCall:
     try:
         hook = protocol.hook_at(path)
         if hook == protocol.DISCOVERY:
-            return HookCall(hook, 200, protocol.discovery(), "go")
+            return HookCall(hook, 200, protocol.discovery(), "continue")
         if len(body) > _MAX_BODY:
             raise protocol.BadRequest(f"the request is larger than {_MAX_BODY} bytes")
         cluster = protocol.cluster_of(hook, body)
@@ -107,7 +107,7 @@ def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
         try:
             clients.management.patch(CLUSTER_ADDON, key, {**decision.patch, "metadata": metadata}, manager=MANAGER)
         except NotFound:
-            return HookDecision("go", "the Cluster has no addons any more")
+            return HookDecision("continue", "the Cluster has no addons any more")
     if decision.event_suffix:
         name = f"{key.name[:200]}.{decision.event_suffix}"
         record_event(clients, addon, KubernetesEvent(f"{hook}Overdue", decision.message, "Warning"), name=name)

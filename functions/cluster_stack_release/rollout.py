@@ -48,11 +48,11 @@ def roll_out(
             builder, APPLIED, "FailedToApplyObjects", str(error), requeue_after=PARTIAL_RETRY, fields=fields
         )
         return replace(decision, effects=(*decision.effects, InvalidateDiscovery()))
-    known = release_inventory(builder.obj)
-    plan = inventory.plan(objects, known, resumed=False)
+    entries = release_inventory(builder.obj)
+    plan = inventory.plan(objects, entries, resumed=False)
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in observed.claimed))
     effects: list[Effect] = list(finalizer_effects(builder))
-    if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
+    if {step.entry.identity for step in plan.steps} - {entry.identity for entry in entries}:
         builder.set_false(APPLIED, "ObjectsApplyingOngoing", f"applying {len(objects)} objects of {name}", "Warning")
         status = builder.status(resources=inventory.dump(inventory.intent(plan)), **fields)
         effects += write_ahead(CLUSTER_STACK_RELEASE, builder.obj, status)

@@ -67,13 +67,13 @@ class Download:
 
     def execute(self, clients: Clients) -> Bundle:
         try:
-            return self._from(clients, self.resolved.source)
+            return self._download_from(clients, self.resolved.source)
         except SourceError:
             if self.resolved.fallback is None:
                 raise
-            return self._from(clients, self.resolved.fallback)
+            return self._download_from(clients, self.resolved.fallback)
 
-    def _from(self, clients: Clients, source: Source) -> Bundle:
+    def _download_from(self, clients: Clients, source: Source) -> Bundle:
         version, repository = self.resolved.version, source.repository
         with _LOCK.hold((source.identity, version)):
             if bundle := clients.components.find(source.identity, version):

@@ -26,37 +26,38 @@ def plan(
     observed: Observed, policy: Policy, wanted: Sequence[Object], builder: ProviderStatusBuilder
 ) -> tuple[Plan, bool]:
     """Returns the rollout to carry out now, and whether it is complete: webhook configurations may follow later."""
-    known, resumed = observed.inventory, observed.resumed
-    whole = inventory.plan(wanted, known, resumed=resumed)
-    if not policy.wait or not any(step.action == "apply" and step.obj["kind"] in WEBHOOK_KINDS for step in whole.steps):
-        return whole, True
-    early = [obj for obj in wanted if obj["kind"] not in WEBHOOK_KINDS]
-    first = inventory.plan(early, known, resumed=resumed, prune=False)
-    done = resumed and all(step.action == "keep" and not step.entry.waiting for step in first.steps)
-    overdue = resumed and _waited(observed, builder.now) > policy.wait_timeout
-    return (whole, True) if done or overdue else (first, False)
+    entries, resumed = observed.inventory, observed.resumed
+    complete = inventory.plan(wanted, entries, resumed=resumed)
+    webhooks_change = any(step.action == "apply" and step.obj["kind"] in WEBHOOK_KINDS for step in complete.steps)
+    if not policy.wait or not webhooks_change:
+        return complete, True
+    others = [obj for obj in wanted if obj["kind"] not in WEBHOOK_KINDS]
+    without_webhooks = inventory.plan(others, entries, resumed=resumed, prune=False)
+    backends_run = resumed and all(step.action == "keep" and not step.entry.waiting for step in without_webhooks.steps)
+    overdue = resumed and _seconds_since_begin(observed, builder.now) > policy.wait_timeout
+    return (complete, True) if backends_run or overdue else (without_webhooks, False)
 
 
-def _waited(observed: Observed, now: datetime) -> float:
+def _seconds_since_begin(observed: Observed, now: datetime) -> float:
     """Returns the seconds since this rollout began."""
     begun = dig(observed.provider, "status.target.begun")
     return (now - datetime.fromisoformat(begun)).total_seconds() if begun else 0.0
 
 
 def record_intent(
-    builder: ProviderStatusBuilder, observed: Observed, provider: Object, due: Plan, whole: bool
+    builder: ProviderStatusBuilder, observed: Observed, provider: Object, current: Plan, complete: bool
 ) -> Sequence[Effect]:
     """Returns the effect that records the intended inventory first, so that a crash leaves no unrecorded object."""
-    stays = {entry.identity for entry in observed.inventory if entry.status == KEPT}
-    goes = {entry.identity for entry in due.prune} - stays
-    if (whole or observed.resumed) and not due.count("apply") and not goes:
+    kept = {entry.identity for entry in observed.inventory if entry.status == KEPT}
+    to_prune = {entry.identity for entry in current.prune} - kept
+    if (complete or observed.resumed) and not current.count("apply") and not to_prune:
         return ()
     reason, what = "Installing", provider_api.spec_version(provider)
     if observed.upgrades:
         reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
-    message = f"{reason.lower()} {what}: {len(due.steps)} objects"
+    message = f"{reason.lower()} {what}: {len(current.steps)} objects"
     builder.set_false(PROVIDER_INSTALLED, reason, message, event_type="" if observed.resumed else "Normal")
-    resources = inventory.dump(inventory.intent(due))
+    resources = inventory.dump(inventory.intent(current))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     if not observed.resumed:
         target["begun"] = rfc3339(builder.now)

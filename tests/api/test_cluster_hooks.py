@@ -404,7 +404,8 @@ def test_forged_call_does_not_start_the_deadline_of_a_later_upgrade(world: World
     live = asked_for(world, "test-stack-1-36-v1")
     topology = {"classRef": {"name": "test-stack-1-36-v2"}, "version": "v1.37.0"}
     assert (
-        call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, live | {"spec": {"topology": topology}})).outcome == "go"
+        call(world.clients, *request(BEFORE_CLUSTER_UPGRADE, live | {"spec": {"topology": topology}})).outcome
+        == "continue"
     )
     assert awaited(world) is None
 
@@ -450,7 +451,7 @@ def test_generated_role_grants_the_required_rights(world: World, management: Cli
     backdate(world, minutes=61)
     assert call(limited, *request(BEFORE_CLUSTER_UPGRADE, about)).outcome == "overdue"
     assert len(warnings(world, "BeforeClusterUpgradeOverdue")) == 1
-    assert call(limited, *request(AFTER_CLUSTER_UPGRADE, about)).outcome == "go"
+    assert call(limited, *request(AFTER_CLUSTER_UPGRADE, about)).outcome == "continue"
     assert call(limited, *request(BEFORE_CLUSTER_DELETE, deleted(world))).outcome == "block"
 
 

@@ -68,7 +68,7 @@ BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_CLU
 @pytest.mark.parametrize("found", [None, addon()], ids=["none", "of another Cluster"])
 def test_cluster_without_addon_is_never_blocked(hook: str, found: Object | None) -> None:
     decision = decide(hook, cluster(uid="another"), found, NOW, LIMITS)
-    assert (decision.outcome, decision.patch, decision.event_suffix) == ("go", None, "")
+    assert (decision.outcome, decision.patch, decision.event_suffix) == ("continue", None, "")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_cluster_without_addon_is_never_blocked(hook: str, found: Object | None)
 )
 def test_first_hook_requests_addons_once_and_never_blocks(found: Object, patch: Object | None) -> None:
     decision = decide(AFTER_CONTROL_PLANE_INITIALIZED, cluster(V1), found, NOW, LIMITS)
-    assert (decision.outcome, decision.patch) == ("go", patch)
+    assert (decision.outcome, decision.patch) == ("continue", patch)
 
 
 @pytest.mark.parametrize(
     ("about", "found", "outcome", "patch"),
     [
-        pytest.param(cluster(), addon(V2), "go", None, id="applied"),
-        pytest.param(cluster(beta1=True), addon(V2), "go", None, id="applied, v1beta1"),
+        pytest.param(cluster(), addon(V2), "continue", None, id="applied"),
+        pytest.param(cluster(beta1=True), addon(V2), "continue", None, id="applied, v1beta1"),
         pytest.param(cluster(beta1=True), addon(V1), "block", BEGUN, id="not applied, v1beta1"),
         pytest.param(cluster(), addon(V1), "block", BEGUN, id="first call"),
         pytest.param(cluster(), addon(""), "block", BEGUN, id="nothing was ever applied"),
@@ -110,7 +110,7 @@ def test_first_hook_requests_addons_once_and_never_blocks(found: Object, patch: 
         pytest.param(
             cluster(),
             addon(V2, awaited=waiting(BEFORE_CLUSTER_UPGRADE, UPGRADE_V2, days=3)),
-            "go",
+            "continue",
             FORGOTTEN,
             id="done at last",
         ),
@@ -144,8 +144,8 @@ def test_first_hook_requests_addons_once_and_never_blocks(found: Object, patch: 
         ),
         pytest.param(cluster(), addon(V1, awaited="yesterday it was"), "block", BEGUN, id="scribbled on"),
         pytest.param(cluster(), addon(V1, awaited="x"), "block", BEGUN, id="scribbled on, one word"),
-        pytest.param(cluster("quick-start"), addon(""), "go", None, id="a class that names no stack"),
-        pytest.param(cluster(None), addon(""), "go", None, id="no class"),
+        pytest.param(cluster("quick-start"), addon(""), "continue", None, id="a class that names no stack"),
+        pytest.param(cluster(None), addon(""), "continue", None, id="no class"),
         pytest.param(
             cluster(),
             addon(V1, hook=AFTER_CONTROL_PLANE_INITIALIZED),
@@ -204,7 +204,7 @@ def test_deadline_counts_whatever_the_request_contains() -> None:
 )
 def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Object, patch: Object | None) -> None:
     decision = decide(AFTER_CLUSTER_UPGRADE, about, found, NOW, LIMITS)
-    assert (decision.outcome, decision.patch) == ("go", patch)
+    assert (decision.outcome, decision.patch) == ("continue", patch)
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Obje
             ASKED | BEGUN_DELETE,
             id="begun before the deletion",
         ),
-        pytest.param(going(), addon(hook=BEFORE_CLUSTER_DELETE, cleaned="True"), "go", None, id="cleaned up"),
-        pytest.param(going(**{CLEANUP_ANNOTATION: "false"}), addon(), "go", None, id="not wanted"),
+        pytest.param(going(), addon(hook=BEFORE_CLUSTER_DELETE, cleaned="True"), "continue", None, id="cleaned up"),
+        pytest.param(going(**{CLEANUP_ANNOTATION: "false"}), addon(), "continue", None, id="not wanted"),
         pytest.param(going(**{CLEANUP_ANNOTATION: "true"}), addon(), "block", ASKED | BEGUN_DELETE, id="wanted"),
         pytest.param(going("quick-start"), addon(""), "block", ASKED | BEGUN_DELETE, id="whatever the class"),
     ],
@@ -268,9 +268,11 @@ def test_blocked_deletion_names_what_is_left() -> None:
     ("hook", "about", "outcome"),
     [
         pytest.param(BEFORE_CLUSTER_DELETE, cluster(), "block", id="a deletion that nobody asked for"),
-        pytest.param(BEFORE_CLUSTER_UPGRADE, going(), "go", id="an upgrade of what is being deleted"),
-        pytest.param(AFTER_CLUSTER_UPGRADE, going(), "go", id="after an upgrade of what is being deleted"),
-        pytest.param(AFTER_CONTROL_PLANE_INITIALIZED, going(), "go", id="the first addons of what is being deleted"),
+        pytest.param(BEFORE_CLUSTER_UPGRADE, going(), "continue", id="an upgrade of what is being deleted"),
+        pytest.param(AFTER_CLUSTER_UPGRADE, going(), "continue", id="after an upgrade of what is being deleted"),
+        pytest.param(
+            AFTER_CONTROL_PLANE_INITIALIZED, going(), "continue", id="the first addons of what is being deleted"
+        ),
         pytest.param(
             BEFORE_CLUSTER_UPGRADE, {**cluster(), "spec": {**cluster()["spec"], "paused": True}}, "block", id="paused"
         ),
@@ -283,10 +285,10 @@ def test_blocked_deletion_names_what_is_left() -> None:
         pytest.param(
             AFTER_CLUSTER_UPGRADE,
             {**cluster(), "spec": {**cluster()["spec"], "paused": True}},
-            "go",
+            "continue",
             id="paused, after",
         ),
-        pytest.param(BEFORE_CLUSTER_DELETE, None, "go", id="no such Cluster"),
+        pytest.param(BEFORE_CLUSTER_DELETE, None, "continue", id="no such Cluster"),
     ],
 )
 def test_call_that_contradicts_the_cluster_changes_nothing(hook: str, about: Object | None, outcome: str) -> None:

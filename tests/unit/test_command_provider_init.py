@@ -225,7 +225,7 @@ def test_dry_run_with_secret_in_another_namespace_and_one_namespace_for_all() ->
         (("-i", "docker", "--annotate", "wait"), "--annotate 'wait': want name=value"),
         (
             ("-i", "docker", "--annotate", f"{PREFIX}wait=no", "--annotate", f"{PREFIX}certificates=mine"),
-            f"{PREFIX}wait is 'no'; it must be one of true, false; annotation {PREFIX}certificates is 'mine'; it must be",
+            f"{PREFIX}wait is 'no'; it must be one of true, false; annotation {PREFIX}certificates is 'mine'",
         ),
         (("-i", "docker", "--annotate", f"{PREFIX}wait-timout=9"), f"did you mean {PREFIX}wait-timeout?"),
     ],

@@ -225,7 +225,7 @@ def test_patch_selects_objects_by_its_target(target: Any, expected: list[int]) -
         ({"patches": [patch(["remove"])]}, "operation 0: needs op"),
         (
             {"patches": [patch(LABEL, labelSelector="a in b")]},
-            "spec.patches[0].target.labelSelector: invalid label selector at 'a in b'; a valid one is a=b,c in (d,e),!f",
+            "spec.patches[0].target.labelSelector: invalid label selector at 'a in b'; a valid one is a=b,",
         ),
         (
             {"patches": [patch({"kind": None}, name="two")]},
