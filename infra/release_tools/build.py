@@ -97,7 +97,9 @@ def parse_stack(files: Files, folder: Path) -> Stack:
     fields = ("config.provider.type", "config.clusterStackName", "config.kubernetesVersion")
     provider, name, kubernetes = (_text(config, field, where) for field in fields)
     if not _KUBERNETES.fullmatch(kubernetes):
-        raise BuildError(f"{where}: config.kubernetesVersion: want a full version such as v1.27.3, found {kubernetes}")
+        raise BuildError(
+            f"{where}: config.kubernetesVersion: must be a full version such as v1.27.3, found {kubernetes}"
+        )
     stack = Stack(provider, name, f"v{kubernetes.removeprefix('v')}", files)
     try:
         stack.release(Version(0))
@@ -220,7 +222,7 @@ def _filled(path: str, data: bytes, versions: Versions) -> bytes:
         if match[1] not in known:
             line = data.count(b"\n", 0, match.start()) + 1
             names = ", ".join(key.decode() for key in known)
-            raise BuildError(f"{path}:{line}: {match[0].decode()}: unknown placeholder, want one of {names}")
+            raise BuildError(f"{path}:{line}: {match[0].decode()}: unknown placeholder, must be one of {names}")
         return known[match[1]].dotted.encode()
 
     return _PLACEHOLDER.sub(value, data)
@@ -235,7 +237,7 @@ def _chart(name: str, files: Files, version: Version, source: str) -> dict[str, 
     line = f"version: {version.dotted}".encode()
     text, count = _VERSION_LINE.subn(line, files["Chart.yaml"])
     if count != 1:
-        raise BuildError(f"{source}Chart.yaml: want one line with its version, found {count}")
+        raise BuildError(f"{source}Chart.yaml: must have one line with its version, found {count}")
     return {f"{name}/{path}": data for path, data in (dict(files) | {"Chart.yaml": text}).items()}
 
 

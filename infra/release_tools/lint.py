@@ -99,7 +99,7 @@ def _archives(release: Release, files: Files) -> Iterator[Finding]:
         if archive in versions and found != versions[archive].dotted:
             # The name of the ClusterClass contains the class chart's version; the version of addons is only a label.
             severity: Severity = "error" if archive == release.class_chart else "warning"
-            yield Finding(severity, archive, f"Chart.yaml has version {found}, want {versions[archive].dotted}")
+            yield Finding(severity, archive, f"Chart.yaml has version {found}, must be {versions[archive].dotted}")
         traits = charts.traits(files[archive], archive)
         if traits.looks_up:
             yield _lookups(archive, only_here=archive == release.addon_chart)

@@ -88,7 +88,7 @@ def _target(url: str, access: Access | None) -> Destination:
     except SourceError:
         target = None
     if not isinstance(target, Destination):
-        shown = "want a URL without credentials, ? and #" if set(url) & set("@?#") else url
+        shown = "the URL must have no credentials, ? or #" if set(url) & set("@?#") else url
         raise PushError(f"{shown}: {_PLACES}")
     return target
 

@@ -71,7 +71,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
             more = len(others) - 1 + int(dig(page, "metadata.remainingItemCount", 0))
             some = f"{kind} {others[0]}" + (f" and {more} more objects" if more else "")
             hint = f"delete them, or annotate the {policy.owner.kind} with {PREFIX}prune-crds: true"
-            return f"{some} would be deleted with it and are not ours; {hint}"
+            return f"{some} would be deleted with it and belong to other owners; {hint}"
     return ""
 
 

@@ -115,7 +115,7 @@ def _pod(deployment: Object, where: str) -> Object:
 def _containers(deployment: Object, where: str) -> list[Object]:
     containers = _pod(deployment, where).get("containers") or []
     if not isinstance(containers, list) or not all(isinstance(container, dict) for container in containers):
-        raise CustomizationError(f"{where}: the containers of {_describe(deployment)} are no list of mappings")
+        raise CustomizationError(f"{where}: the containers of {_describe(deployment)} must be a list of mappings")
     return containers
 
 

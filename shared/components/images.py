@@ -43,17 +43,17 @@ def parse(text: str) -> Overrides:
 def validate_overrides(found: Any, where: str) -> Overrides:
     """Returns the overrides without empty and unknown fields. Raises `ImageError`, which begins with `where`."""
     if not isinstance(found, Mapping | None):
-        raise ImageError(f"{where}: want a mapping")
+        raise ImageError(f"{where}: must be a mapping")
     return {key: _fields(fields, f"{where}: {key}") for key, fields in (found or {}).items()}
 
 
 def _fields(fields: Any, where: str) -> dict[str, str]:
     if not isinstance(fields, Mapping | None):
-        raise ImageError(f"{where}: want a mapping with some of {', '.join(_FIELDS)}")
+        raise ImageError(f"{where}: must be a mapping with some of {', '.join(_FIELDS)}")
     given = {name: value for name in _FIELDS if (value := dig(fields, name, "")) != ""}
     for name, value in given.items():
         if not isinstance(value, str | int) or isinstance(value, bool):  # no floats: 1.20 would become 1.2
-            raise ImageError(f"{where}: {name}: want a text, in quotes")
+            raise ImageError(f"{where}: {name}: must be a text, in quotes")
     return {name: str(value) for name, value in given.items()}
 
 

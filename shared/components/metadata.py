@@ -52,7 +52,7 @@ def parse(data: bytes, where: str) -> Metadata:
         raise IncompatibleVersion(f"{where}: metadata.yaml is not a single object")
     if document.get("apiVersion") != API_VERSION or document.get("kind", "Metadata") not in ("Metadata", "", None):
         found = f"{document.get('apiVersion')} {document.get('kind')}"
-        raise IncompatibleVersion(f"{where}: metadata.yaml is {found[:80]}, want {API_VERSION} Metadata")
+        raise IncompatibleVersion(f"{where}: metadata.yaml is {found[:80]}, must be {API_VERSION} Metadata")
     listed = dig(document, "releaseSeries")
     if not isinstance(listed, list) or not listed or len(listed) > _MAX_SERIES:
         raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries is empty")
@@ -63,5 +63,7 @@ def _series(entry: Any, number: int, where: str) -> Series:
     numbers = [entry.get(name, 0) if isinstance(entry, Mapping) else None for name in ("major", "minor")]
     contract = entry.get("contract") if isinstance(entry, Mapping) else None
     if not all(type(value) is int for value in numbers) or not isinstance(contract, str):
-        raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries[{number}] wants major, minor and contract")
+        raise IncompatibleVersion(
+            f"{where}: metadata.yaml: releaseSeries[{number}] must have major, minor and contract"
+        )
     return Series(numbers[0], numbers[1], contract)  # type: ignore[arg-type]

@@ -176,7 +176,7 @@ def _fix_injection(obj: Object, namespace: str) -> None:
     parts = str(value).split("/")
     if len(parts) != 2:
         what = f"{obj['kind']} {obj['metadata']['name']}"
-        raise ComponentsError(f"components: {what}: annotation {INJECT} is {value!r}, want <namespace>/<name>")
+        raise ComponentsError(f"components: {what}: annotation {INJECT} is {value!r}, must be <namespace>/<name>")
     obj["metadata"]["annotations"][INJECT] = f"{namespace}/{parts[1]}"
 
 

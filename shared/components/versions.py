@@ -56,7 +56,7 @@ def parse(text: str) -> Version:
     """Parses a semantic version with all three numbers. Raises `ValueError`."""
     match = _VERSION.fullmatch(text) if len(text) < 200 else None
     if match is None:
-        raise ValueError(f'could not parse "{text[:60]}" as version, want one such as v1.2.3')
+        raise ValueError(f'could not parse "{text[:60]}" as version, must be one such as v1.2.3')
     major, minor, patch = (int(match[number]) for number in (1, 2, 3))
     return Version(major, minor, patch, match[4] or "")
 

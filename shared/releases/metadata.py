@@ -47,7 +47,7 @@ def parse(data: bytes, release: str) -> Metadata:
     fields = _Fields(release, {} if document is None else document)
     api_version = fields.text("apiVersion")
     if api_version != API_VERSION:
-        raise MetadataError(release, "apiVersion", f"want {API_VERSION}, found {api_version!r}")
+        raise MetadataError(release, "apiVersion", f"must be {API_VERSION}, found {api_version!r}")
     return Metadata(
         cluster_stack=fields.version("versions.clusterStack"),
         kubernetes=fields.kubernetes("versions.kubernetes"),
@@ -94,7 +94,7 @@ class _Fields:
     def kubernetes(self, path: str) -> str:
         match = _KUBERNETES.fullmatch(text := self.text(path))
         if not match:
-            raise MetadataError(self.release, path, f"want a full version such as v1.27.3, found {text!r}")
+            raise MetadataError(self.release, path, f"must be a full version such as v1.27.3, found {text!r}")
         return f"v{match[1]}"
 
 

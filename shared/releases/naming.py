@@ -54,7 +54,7 @@ class Version:
         """Parses either form. Raises `InvalidName`."""
         match = _VERSION.fullmatch(text)
         if not match:
-            raise InvalidName(f"invalid version {text!r}: want v<number> or v<number>-<channel>.<patch>")
+            raise InvalidName(f"invalid version {text!r}: must be v<number> or v<number>-<channel>.<patch>")
         number, channel, patch = match.groups()
         return cls(int(number), channel, patch) if channel else cls(int(number))
 
@@ -111,7 +111,7 @@ class ReleaseName:
         match = _RELEASE.fullmatch(text)
         if not match:
             raise InvalidName(
-                f"invalid release name {text!r}: want <provider>-<name>-<major>-<minor>-<version>, "
+                f"invalid release name {text!r}: must be <provider>-<name>-<major>-<minor>-<version>, "
                 "provider and name without dashes"
             )
         provider, name, major, minor, version = match.groups()

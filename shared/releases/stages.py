@@ -120,11 +120,11 @@ class _Reader:
         root = self._mapping(document, "(file)", {"apiVersion", "clusterAddonVersion", "addonStages", "kind"})
         version = root.get("apiVersion", API_VERSION)
         if version != API_VERSION:
-            raise self._error("apiVersion", f"want {API_VERSION}, found {version!r}")
+            raise self._error("apiVersion", f"must be {API_VERSION}, found {version!r}")
         lists = self._mapping(root.get("addonStages"), "addonStages", set(HOOKS))
         unknown = [name for name in lists if name not in HOOKS]
         if unknown:
-            raise self._error(f"addonStages.{unknown[0]}", f"no such hook; want one of {', '.join(HOOKS)}")
+            raise self._error(f"addonStages.{unknown[0]}", f"no such hook; must be one of {', '.join(HOOKS)}")
         hooks = {name: self._list(name, entries) for name, entries in lists.items()}
         if not any(hooks.values()):
             raise self._error("addonStages", "has no stages")
@@ -133,7 +133,7 @@ class _Reader:
     def _list(self, hook: str, entries: Any) -> tuple[Stage, ...]:
         path = f"addonStages.{hook}"
         if not isinstance(entries, list):
-            raise self._error(path, "want a list of stages")
+            raise self._error(path, "must be a list of stages")
         stages = tuple(self._stage(entry, f"{path}[{number}]") for number, entry in enumerate(entries))
         names = [stage.name for stage in stages]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -149,7 +149,7 @@ class _Reader:
             raise self._error(f"{path}.name", f"{name!r} is not a folder name in the addon archive")
         action = entry.get("action", "apply")
         if action not in ("apply", "delete"):
-            raise self._error(f"{path}.action", f"want apply or delete, found {action!r}")
+            raise self._error(f"{path}.action", f"must be apply or delete, found {action!r}")
         return Stage(
             name,
             cast(Action, action),
@@ -164,7 +164,7 @@ class _Reader:
         entry = self._mapping(value, path, {"objects", "conditions"})
         listed = entry.get("objects") or []
         if not isinstance(listed, list):
-            raise self._error(f"{path}.objects", "want a list")
+            raise self._error(f"{path}.objects", "must be a list")
         objects = tuple(self._object(item, f"{path}.objects[{number}]") for number, item in enumerate(listed))
         keys = [item.key for item in objects]
         twice = next((key for key in keys if keys.count(key) > 1), None)
@@ -179,7 +179,7 @@ class _Reader:
         )
         namespace = entry.get("namespace") or ""
         if not isinstance(namespace, str):
-            raise self._error(f"{path}.namespace", "want a text")
+            raise self._error(f"{path}.namespace", "must be a text")
         return BoundObject(key, api_version, kind, name, namespace)
 
     def _seconds(self, value: Any, path: str) -> float:
@@ -189,12 +189,12 @@ class _Reader:
         hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
         total = 3600 * hours + 60 * minutes + seconds
         if not total:
-            raise self._error(path, f"want a duration such as 90s or 10m, found {value!r}")
+            raise self._error(path, f"must be a duration such as 90s or 10m, found {value!r}")
         return float(total)
 
     def _mapping(self, value: Any, path: str, known: set[str]) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
-            raise self._error(path, "want a mapping")
+            raise self._error(path, "must be a mapping")
         prefix = "" if path == "(file)" else f"{path}."
         self._unknown += [f"{prefix}{name}" for name in value if name not in known]
         return value

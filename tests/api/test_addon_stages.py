@@ -156,7 +156,7 @@ def test_missing_chart_stops_the_stages(world: World) -> None:
     ("config", "words"),
     [
         ("\n  SomeHook: []\n", "SomeHook: no such hook"),
-        ("\n  AfterControlPlaneInitialized: [{name: a, action: drop}]\n", "want apply or delete"),
+        ("\n  AfterControlPlaneInitialized: [{name: a, action: drop}]\n", "must be apply or delete"),
         (" [", "not YAML"),
     ],
 )

@@ -238,8 +238,8 @@ def test_export_writes_the_files_of_an_artifact(
     [
         (("--to", "x"), "give either --all for the cluster"),
         (("--to", "x", "--all", "--ipam=in-cluster"), "give either --all for the cluster"),
-        (("--to", "s3://x/y", "--ipam=in-cluster"), "want a folder, or oci://"),
-        (("--to", "oci://x/y z", "--ipam=in-cluster:v1.0.0"), "want [http://]<host>"),
+        (("--to", "s3://x/y", "--ipam=in-cluster"), "must be a folder, or oci://"),
+        (("--to", "oci://x/y z", "--ipam=in-cluster:v1.0.0"), "must be [http://]<host>"),
         (("--to", "127.0.0.1:5000/x/y", "--ipam=in-cluster"), "it is oci://127.0.0.1:5000/x/y, or oci+http://"),
         (("--to", "registry.example.com/x", "--ipam=in-cluster"), "a folder is ./registry.example.com/x"),
         (("--to", "x", "--ipam=mine"), "IPAMProvider mine is not in the catalog"),

@@ -94,7 +94,7 @@ def test_release_source_is_found_by_the_scheme_that_its_module_declares(add: Add
     [file] = ingest(configured.fetch("docker-ferrol-1-27-v1"), Limits())
     assert (file.name, file.data) == ("metadata.yaml", b"t0ken")
     assert from_url("SHELF://team", local=False).list() == ["docker-ferrol-1-27-v1"]
-    with pytest.raises(SourceError, match=r"'unknown:' is not supported: want .* shelf: URLs"):
+    with pytest.raises(SourceError, match=r"'unknown:' is not supported: must be .* shelf: URLs"):
         from_url("unknown://team")
 
 

@@ -111,7 +111,7 @@ def test_secret_has_name_and_namespace(text: str, key: Key | None) -> None:
 
 @pytest.mark.parametrize("text", [":", "a:", ":a", "a:b:c", "A"])
 def test_malformed_secret_is_rejected(text: str) -> None:
-    with pytest.raises(Failure, match="want name"):
+    with pytest.raises(Failure, match="must be name"):
         secret_named(text)
 
 
@@ -213,16 +213,16 @@ def test_dry_run_with_secret_in_another_namespace_and_one_namespace_for_all() ->
     ("arguments", "message"),
     [
         ((), "no provider is given: name one"),
-        (("-i", "aws:infra:v1.2.3:extra"), "'aws:infra:v1.2.3:extra': want name, name:version, name:namespace or"),
-        (("-b", ""), "--bootstrap '': want"),
+        (("-i", "aws:infra:v1.2.3:extra"), "'aws:infra:v1.2.3:extra': must be name, name:version, name:namespace or"),
+        (("-b", ""), "--bootstrap '': must be"),
         (
             ("-i", "docker", "--config-secret", "mine:vault:extra"),
-            "--config-secret 'mine:vault:extra': want name[:namespace]",
+            "--config-secret 'mine:vault:extra': must be name[:namespace]",
         ),
         (("-i", "docker", "--target-namespace", "capd-system"), "as in `-i docker:capd-system:v1.14.0`"),
         (("-i", "dokcer"), "--infrastructure dokcer: did you mean docker? `provider catalog` lists all"),
         (("-i", "rke2"), "--infrastructure rke2: did you mean --bootstrap rke2 or --control-plane rke2?"),
-        (("-i", "docker", "--annotate", "wait"), "--annotate 'wait': want name=value"),
+        (("-i", "docker", "--annotate", "wait"), "--annotate 'wait': must be name=value"),
         (
             ("-i", "docker", "--annotate", f"{PREFIX}wait=no", "--annotate", f"{PREFIX}certificates=mine"),
             f"{PREFIX}wait is 'no'; it must be one of true, false; annotation {PREFIX}certificates is 'mine'",

@@ -124,11 +124,11 @@ def test_overrides_are_parsed_field_by_field(text: str, overrides: object) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- all", "images of the config Secret: want a mapping"),
-        ("all: r.io", "all: want a mapping with some of repository"),
-        ("all: {tag: [v1]}", "all: tag: want a text"),
-        ("all: {tag: yes}", "all: tag: want a text"),
-        ("all: {tag: 1.20}", "all: tag: want a text, in quotes"),
+        ("- all", "images of the config Secret: must be a mapping"),
+        ("all: r.io", "all: must be a mapping with some of repository"),
+        ("all: {tag: [v1]}", "all: tag: must be a text"),
+        ("all: {tag: yes}", "all: tag: must be a text"),
+        ("all: {tag: 1.20}", "all: tag: must be a text, in quotes"),
         ("all: {", "not YAML"),
         ("---\na: {}\n---\nb: {}", "not YAML: expected one"),
         ("[" * 100_000, "not YAML"),
@@ -142,5 +142,5 @@ def test_im3_invalid_overrides_are_refused(text: str, message: str) -> None:
 
 
 def test_error_names_the_origin_of_the_overrides() -> None:
-    with pytest.raises(ImageError, match=r"^images of the configuration: all: want"):
+    with pytest.raises(ImageError, match=r"^images of the configuration: all: must be"):
         validate_overrides({"all": []}, "images of the configuration")

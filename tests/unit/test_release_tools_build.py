@@ -107,14 +107,14 @@ def test_next_versions_count_changed_parts_only(source: Path, tmp_path: Path) ->
         ("csctl.yaml", None, "csctl.yaml: missing"),
         ("csctl.yaml", "a: [", "csctl.yaml: not YAML"),
         ("csctl.yaml", "config: {provider: {type: a}}", "csctl.yaml: config.clusterStackName: missing"),
-        ("csctl.yaml", SOURCES["csctl.yaml"].replace("v1.36.3", "v1.36"), "config.kubernetesVersion: want a full"),
+        ("csctl.yaml", SOURCES["csctl.yaml"].replace("v1.36.3", "v1.36"), "config.kubernetesVersion: must be a full"),
         ("csctl.yaml", SOURCES["csctl.yaml"].replace("docker", "do-cker"), "csctl.yaml: invalid provider 'do-cker'"),
         ("cluster-class/Chart.yaml", None, "cluster-class/Chart.yaml: missing"),
-        ("cluster-addon/Chart.yaml", "name: y\n", "cluster-addon/Chart.yaml: want one line with its version"),
+        ("cluster-addon/Chart.yaml", "name: y\n", "cluster-addon/Chart.yaml: must have one line with its version"),
         (
             "cluster-addon-values.yaml",
             "a: 1\nb: << .Nope >>\n",
-            "cluster-addon-values.yaml:2: << .Nope >>: unknown placeholder, want one of",
+            "cluster-addon-values.yaml:2: << .Nope >>: unknown placeholder, must be one of",
         ),
     ],
 )

@@ -102,7 +102,7 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
     [
         ({"stack_version": "v2"}, "error metadata.yaml: versions.clusterStack is v2, the tag v1"),
         ({"kubernetes": "v1.35.0"}, "error metadata.yaml: versions.kubernetes is v1.35.0, the tag's 1.36"),
-        ({"class_version": "v2"}, f"error {_CLASS_CHART}: Chart.yaml has version v2, want v1"),
+        ({"class_version": "v2"}, f"error {_CLASS_CHART}: Chart.yaml has version v2, must be v1"),
         ({"notes_txt": "x"}, "warning notes.txt: not part of a release"),
         (
             {"cluster__addon__values_yaml": "a: 1\n{{/* .Cluster.no\n */}}\nb: {{ .Cluster.spec.nope }}\n"},

@@ -103,8 +103,8 @@ def test_command_pushes_with_credentials(release: Path, start_registry: StartReg
         ("https://web.test/releases", "https://web.test/releases"),
         ("github://github.com/org/repo", "github://github.com/org/repo"),
         ("foo://host/a", "foo://host/a"),
-        ("oci://user:hidden@registry.test/a", "without credentials"),
-        ("oci://registry.test/a?token=hidden", "without credentials"),
+        ("oci://user:hidden@registry.test/a", "must have no credentials"),
+        ("oci://registry.test/a?token=hidden", "must have no credentials"),
     ],
 )
 def test_url_that_cannot_be_pushed_to_is_refused(release: Path, url: str, shown: str) -> None:

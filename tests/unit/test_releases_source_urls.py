@@ -60,7 +60,7 @@ def test_url_selects_the_source(url: str) -> None:
     ],
 )
 def test_unusable_url_is_refused_without_quoting_it(url: str) -> None:
-    with pytest.raises(SourceError, match="want a path or one of") as caught:
+    with pytest.raises(SourceError, match="must be a path or one of") as caught:
         from_url(url)
     assert "token" not in str(caught.value)
     assert not caught.value.transient
@@ -163,7 +163,7 @@ def test_secret_gives_access() -> None:
         ({"metadata": {"namespace": "ns", "name": "s"}, "data": {"token": "/w=="}}, "Secret ns/s: token is not text"),
         (
             _secret(token="t0ken", ca_crt="x") | {"type": "kubernetes.io/service-account-token"},
-            "Secret ns/s is of type kubernetes.io/service-account-token, want Opaque or kubernetes.io/basic-auth",
+            "Secret ns/s is of type kubernetes.io/service-account-token, must be Opaque or kubernetes.io/basic-auth",
         ),
         (_secret(token="t0ken\r\nx: y"), "Secret ns/s: token is more than one line"),
     ],

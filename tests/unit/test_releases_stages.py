@@ -57,17 +57,17 @@ def test_unknown_keys_are_reported_and_ignored() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "want a mapping"),
+        ("", "must be a mapping"),
         ("a: [", "not YAML"),
-        ("apiVersion: v9\naddonStages: {}", "apiVersion: want"),
+        ("apiVersion: v9\naddonStages: {}", "apiVersion: must be"),
         ("addonStages: {}", "has no stages"),
         ("addonStages: {SomeHook: []}", "addonStages.SomeHook: no such hook"),
-        ("addonStages: {BeforeClusterUpgrade: {}}", "want a list"),
-        ("addonStages: {BeforeClusterUpgrade: [x]}", r"BeforeClusterUpgrade\[0\]: want a mapping"),
+        ("addonStages: {BeforeClusterUpgrade: {}}", "must be a list"),
+        ("addonStages: {BeforeClusterUpgrade: [x]}", r"BeforeClusterUpgrade\[0\]: must be a mapping"),
         ("addonStages: {BeforeClusterUpgrade: [{action: apply}]}", "name: missing"),
         ("addonStages: {BeforeClusterUpgrade: [{name: ../x}]}", "is not a folder name"),
-        ("addonStages: {BeforeClusterUpgrade: [{name: x, action: drop}]}", "want apply or delete"),
-        ("addonStages: {BeforeClusterUpgrade: [{name: x, timeout: soon}]}", "want a duration"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: x, action: drop}]}", "must be apply or delete"),
+        ("addonStages: {BeforeClusterUpgrade: [{name: x, timeout: soon}]}", "must be a duration"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x}, {name: x}]}", "occurs twice"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x, waitForPreCondition: {objects: []}}]}", "conditions: missing"),
         (

@@ -36,7 +36,7 @@ def tree(document: Object) -> Tree:
     root = Tree(_object(cluster))
     _leaf(root, "phase", cluster.get("phase"))
     if cluster.get("paused"):
-        root.add("[yellow]paused[/yellow]: the functions leave it and its addons as they are")
+        root.add("[yellow]paused[/yellow]: the functions do not change it and its addons")
     _conditions(root, cluster)
     for name, words in (("infrastructure", "infrastructure"), ("controlPlane", "control plane")):
         if document.get(name):

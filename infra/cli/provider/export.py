@@ -129,7 +129,7 @@ def parse_target(to: str) -> Path | oci.Reference:
             raise Failure(f"--to {to}: an artifact cannot be pushed to a digest; give a tag, or none")
         return reference
     if "://" in to:
-        raise Failure(f"--to {to!r}: want a folder, or oci:// or oci+http://<registry>/<name>[:<tag>]")
+        raise Failure(f"--to {to!r}: must be a folder, or oci:// or oci+http://<registry>/<name>[:<tag>]")
     if _LIKE_REGISTRY.match(to):
         raise Failure(f"--to {to}: for a registry it is oci://{to}, or oci+http://{to} without TLS; a folder is ./{to}")
     return Path(to)

@@ -97,7 +97,7 @@ def parse(kind: ProviderKind, text: str) -> ProviderRequest:
     """
     where, parts = f"--{kind.prefix} {text!r}", text.split(":")
     if not 1 <= len(parts) <= 3 or not parts[0] or not parts[-1]:
-        raise Failure(f"{where}: want {_FORM}")
+        raise Failure(f"{where}: must be {_FORM}")
     name, *rest = parts
     if len(rest) == 2 and _LIKE_VERSION.fullmatch(rest[0]):
         raise Failure(f"{where}: the namespace comes before the version, as in {name}:{rest[1]}:{rest[0]}")
@@ -106,10 +106,10 @@ def parse(kind: ProviderKind, text: str) -> ProviderRequest:
     namespace, version = (*rest, "", "")[:2]
     if version and versions.try_parse(version) is None:
         hint = f"; if {version} is a namespace, give the version as well" if alone else ""
-        raise Failure(f"{where}: {version!r} is not a version such as v1.2.3{hint}; want {_FORM}")
+        raise Failure(f"{where}: {version!r} is not a version such as v1.2.3{hint}; must be {_FORM}")
     namespace = namespace or default_namespace(kind, name)
     if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
-        raise Failure(f"{where}: names have lower-case letters, digits and dashes; want {_FORM}")
+        raise Failure(f"{where}: names have lower-case letters, digits and dashes; must be {_FORM}")
     if kind.is_core and name != CORE_NAME:
         raise Failure(f"{where}: the core provider must be named {CORE_NAME}")
     # Release tags begin with `v`, and a release is looked up by its exact tag.
@@ -134,7 +134,7 @@ def secret_named(text: str) -> Key | None:
         return None
     name, colon, namespace = text.partition(":")
     if not _NAME.fullmatch(name) or (colon and not _NAMESPACE.fullmatch(namespace)):
-        raise Failure(f"--config-secret {text!r}: want name[:namespace]")
+        raise Failure(f"--config-secret {text!r}: must be name[:namespace]")
     return Key(namespace, name)
 
 
@@ -148,7 +148,7 @@ def annotations_named(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise Failure(f"--annotate {text!r}: want name=value, such as {PREFIX}wait=false")
+            raise Failure(f"--annotate {text!r}: must be name=value, such as {PREFIX}wait=false")
         found[name] = value
         alone: Object = {"metadata": {"annotations": {name: value}}}
         try:

@@ -28,7 +28,7 @@ class GitLabRepository:
         path = self._path
         if len(path) != 9 or path[:3] != ["api", "v4", "projects"] or path[4:6] != ["packages", "generic"]:
             form = "https://<host>/api/v4/projects/<project>/packages/generic/<package>/<version>/<file>"
-            raise ComponentsError(f"URL {redact_url(self.url)}: want {form}")
+            raise ComponentsError(f"URL {redact_url(self.url)}: must be {form}")
 
     @property
     def place(self) -> str:

@@ -42,7 +42,7 @@ def parse(url: str) -> Reference:
     """Parses the URL of an artifact; a bare name is an official image of Docker Hub. Raises `ComponentsError`."""
     match = _REFERENCE.fullmatch(url)
     if match is None:
-        raise ComponentsError(f"OCI URL {url[:200]!r}: want [http://]<host>[:port]/<path>[:<tag>|@<digest>]")
+        raise ComponentsError(f"OCI URL {url[:200]!r}: must be [http://]<host>[:port]/<path>[:<tag>|@<digest>]")
     host, path, tag = match["host"], match["path"].lstrip("/"), match["tag"] or ""
     if not path:
         host, path = "docker.io", f"library/{host}"

@@ -44,7 +44,7 @@ class ReleaseRepository:
         path = self._path
         if len(path) < 5 or path[2] != "releases" or not all(path) or ".." in path:
             form = "https://<host>/<owner>/<repository>/releases/<latest or version>/<file>"
-            raise ComponentsError(f"URL {redact_url(self.url)}: want {form}")
+            raise ComponentsError(f"URL {redact_url(self.url)}: must be {form}")
 
     @property
     def place(self) -> str:

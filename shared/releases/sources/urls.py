@@ -77,7 +77,7 @@ def _types() -> dict[str, SourceType]:
 
 def _wanted() -> str:
     schemes = [f"{scheme}:" for scheme in sorted(_types()) if scheme and not scheme.endswith("+http")]
-    return f"want a path or one of {', '.join(schemes)} URLs"
+    return f"must be a path or one of {', '.join(schemes)} URLs"
 
 
 def _other_operator(env: Mapping[str, str]) -> list[str]:
